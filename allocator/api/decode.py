@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from allocator.api import older_versions, versions
 from allocator.api.allocation import Consumer, build_consumers
+from allocator.api.by_text import ByText
 from allocator.api.device_class import ClassFields, build_class, check_class
 from allocator.api.device_taint_rule import RuleFields, TaintRule, build_rule, check_rule
 from allocator.api.field_types import typed
@@ -123,22 +124,6 @@ def _consumers(claim: ClaimFields) -> tuple[Consumer, ...]:
     return build_consumers((claim.get("status") or {}).get("reservedFor"))
 
 
-class _Rest:
-    """All of a claim but its metadata. Controllers make thousands of claims that differ in nothing else."""
-
-    __slots__ = ("raw", "text")
-
-    def __init__(self, raw: Mapping[str, object]) -> None:
-        self.raw = {name: value for name, value in raw.items() if name != "metadata"}
-        self.text = repr(self.raw)  # the quickest text that distinguishes 1, true and 1.0
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Rest) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
-
-
 _REMEMBERED = 1 << 12
 """Claims that are remembered, and characters of those that are."""
 
@@ -146,7 +131,7 @@ _REMEMBERED = 1 << 12
 def _like_another(raw: Mapping[str, object]) -> Decoded | None:
     """The claim by what was decoded of an equal one; None where anything is to be said of either."""
     try:
-        rest = _Rest(raw)
+        rest = ByText({name: value for name, value in raw.items() if name != "metadata"})
     except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
         return None
     like = _decoded_once(rest) if len(rest.text) <= _REMEMBERED else None
@@ -159,8 +144,9 @@ def _like_another(raw: Mapping[str, object]) -> Decoded | None:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _decoded_once(rest: _Rest) -> Decoded | None:
-    decoded = _decoded({**rest.raw, "metadata": {"name": "any"}})
+def _decoded_once(rest: ByText[dict[str, object]]) -> Decoded | None:
+    """A claim without its metadata: controllers make thousands that differ in nothing else."""
+    decoded = _decoded({**rest.value, "metadata": {"name": "any"}})
     return None if decoded.errors or decoded.warnings or decoded.notes else decoded
 
 

@@ -5,11 +5,13 @@ Source: k8s.io/api resource/v1 ResourceClaim, ResourceClaimTemplate and their va
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.allocation import StatusFields, build_allocation, check_status
+from allocator.api.by_text import ByText
 from allocator.api.driver_config import CONFIG_MAX, ConfigFields, build_claim_config, check_count, check_opaque
 from allocator.api.findings import Findings
 from allocator.api.metadata import MetadataFields, check_labels, check_metadata
@@ -156,17 +158,49 @@ def _alternatives(request: RequestFields) -> Iterator[tuple[str, AlternativeFiel
 
 def build_claim(fields: ClaimFields, findings: Findings) -> Claim:
     """The claim in the allocator's form."""
-    metadata = fields.get("metadata") or {}
-    devices = (fields.get("spec") or {}).get("devices") or {}
-    requests, constraints = enumerate(devices.get("requests") or ()), enumerate(devices.get("constraints") or ())
+    metadata, spec = fields.get("metadata") or {}, fields.get("spec") or {}
+    of_spec = _with_spec(spec, findings) if findings.unknown else _with_known_spec(spec)
     return Claim(
         namespace=metadata.get("namespace") or "",
         name=metadata.get("name") or "",
         uid=metadata.get("uid") or "",
+        requests=of_spec.requests,
+        constraints=of_spec.constraints,
+        config=of_spec.config,
+        allocation=build_allocation((fields.get("status") or {}).get("allocation")),
+        unknown_fields=of_spec.unknown_fields,
+    )
+
+
+def _with_known_spec(spec: ClaimSpecFields) -> Claim:
+    """The same of a spec without unknown fields: thousands of claims have equal ones, each claim again and again."""
+    try:
+        key = ByText(spec)
+    except (RecursionError, ValueError):
+        return _with_spec(spec, Findings())
+    return _built_once(key) if len(key.text) <= _REMEMBERED else _with_spec(spec, Findings())
+
+
+_REMEMBERED = 1 << 12
+"""Specs that are remembered, and characters of those that are."""
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _built_once(spec: ByText[ClaimSpecFields]) -> Claim:
+    return _with_spec(spec.value, Findings())
+
+
+def _with_spec(spec: ClaimSpecFields, findings: Findings) -> Claim:
+    """A claim of the spec, without anything else."""
+    devices = spec.get("devices") or {}
+    requests, constraints = enumerate(devices.get("requests") or ()), enumerate(devices.get("constraints") or ())
+    return Claim(
+        namespace="",
+        name="",
+        uid="",
         requests=tuple(build_request(r, f"spec.devices.requests[{index}]", findings) for index, r in requests),
         constraints=tuple(_constraint(c, f"spec.devices.constraints[{index}]", findings) for index, c in constraints),
         config=build_claim_config(devices.get("config")),
-        allocation=build_allocation((fields.get("status") or {}).get("allocation")),
         unknown_fields=findings.carried_by("spec"),
     )
 

@@ -13,17 +13,20 @@ from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.cluster.slice_index import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
-from allocator.fleet.answer_cache import AnswerCache
+from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache
 from allocator.fleet.answers import Able, Rank
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
 from allocator.fleet.fleet_nodes import FleetNodes
+from allocator.fleet.hardware_kinds import HardwareKinds
+from allocator.fleet.questions import DeviceQuestion
 from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
 from allocator.gates import Features
 from allocator.model import Claim, Device, DeviceClass, Node, Slice
 from allocator.outcome import Allocated, Outcome
 from allocator.policies.contract import FIRST_FIT, Policy, Score
 from allocator.search.rules import Mask, bits
+from cel.lru import LruCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,7 @@ class Fleet:
         is_cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._current = CurrentSnapshot(snapshot)
+        self._kinds: LruCache[Hashable, HardwareKinds] = LruCache(MOST_QUESTIONS, MOST_QUESTIONS)
         self._nodes = FleetNodes(self._current)
         self._ask(Decider(policy, budget_steps, share_id, is_cancelled))
         for number, node in enumerate(nodes):
@@ -201,10 +205,17 @@ class Fleet:
         """The node with that number. Raises KeyError."""
         return self._nodes[number].node
 
-    def node_fingerprint(self, number: int) -> Hashable:
-        """Equal for nodes with equal devices, whatever is in use."""
+    def kinds(self, claims: Sequence[Claim]) -> HardwareKinds:
+        """The kinds of nodes as these claims see them, until the next event; the same object as long as they stay."""
         self._nodes.refresh()
-        return self._nodes.renumbered, self._nodes[number].fingerprint
+        question = DeviceQuestion.of(claims, self.classes)
+        key = question.key, self._nodes.renumbered
+        return self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
+
+    def are_current(self, kinds: HardwareKinds) -> bool:
+        """Whether `kinds` would return the same again. Cost: O(requests)."""
+        self._nodes.refresh()
+        return kinds.are_current(self.classes)
 
     def changed_nodes(self, seen: tuple[int, int]) -> tuple[tuple[int, int], Iterable[int] | None]:
         """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 
 import cel
 from allocator.cluster.read_key import ReadKey
@@ -29,9 +30,16 @@ class DeviceQuestion:
     @staticmethod
     def of(claims: Sequence[Claim], classes: Mapping[str, DeviceClass]) -> "DeviceQuestion":
         """The question of these claims. classes: all, by name."""
-        names = [a.class_name for claim in claims for request in claim.requests for a in request.alternatives]
-        named = tuple([classes.get(name) for name in names])
+        named = tuple(map(classes.get, _class_names(claims)))
         return DeviceQuestion(claims, named, (fingerprint_of(claims), *map(id, named)))
+
+    def has(self, classes: Mapping[str, DeviceClass]) -> bool:
+        """Whether the classes that the claims name are these still. Cost: O(requests)."""
+        return all(map(is_, map(classes.get, _class_names(self.claims)), self.classes))
+
+
+def _class_names(claims: Iterable[Claim]) -> list[str]:
+    return [a.class_name for claim in claims for request in claim.requests for a in request.alternatives]
 
 
 def fingerprint_of(claims: Iterable[Claim]) -> Hashable:

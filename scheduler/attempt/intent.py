@@ -5,7 +5,7 @@ attempt that finds the intent of another attempt for its pod leaves the claim al
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -32,7 +32,8 @@ class Intent:
     renewal: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        fields = {name: value for name, value in asdict(self).items() if name != "renewal" or value}
+        values = ((name, getattr(self, name)) for name in self.__slots__)
+        fields = {name: value for name, value in values if name != "renewal" or value}
         return orjson.dumps(fields).decode()
 
 

@@ -68,10 +68,11 @@ def input_of(call: str, line: bytes, decode: Decoder[T], held: Holder = holds_no
 
 def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:
     """The object as it is kept."""
-    identity = _identity(raw)
+    identity = key, uid, version = _identity(raw)
     if not isinstance(raw, dict):
         return Undecoded(*identity, f"it must be an object (got {shown(raw)})")
-    if problem := _identity_error(raw):
+    is_complete = key.namespace and key.name and uid and version  # most objects are: nothing is looked at again
+    if not is_complete and (problem := _identity_error(raw)):
         return Undecoded(*identity, problem, held(raw))
     try:
         return Entry(*identity, decode(raw))
@@ -93,9 +94,11 @@ def _bookmark(metadata: Mapping[str, Any]) -> Progressed | ListEnd:
 
 def _identity(raw: object) -> tuple[Key, str, int]:
     """Who the object is, as far as it says so."""
+    match raw:
+        case {"metadata": {"namespace": str(namespace), "name": str(name), "uid": str(uid)} as metadata}:
+            return Key(namespace, name), uid, _version(metadata)  # as most objects do
     metadata = _metadata(raw)
-    key = Key(_text(metadata, "namespace"), _text(metadata, "name"))
-    return key, _text(metadata, "uid"), _version(metadata)
+    return Key(_text(metadata, "namespace"), _text(metadata, "name")), _text(metadata, "uid"), _version(metadata)
 
 
 def _identity_error(raw: Mapping[str, Any]) -> str:
@@ -125,7 +128,9 @@ def _text(metadata: Mapping[str, Any], field: str) -> str:
 
 def _version(metadata: Mapping[str, Any]) -> int:
     """The resource version; 0, which no object has, where it cannot be read."""
-    text = _text(metadata, "resourceVersion")
+    text = metadata.get("resourceVersion")
+    if not isinstance(text, str):
+        return 0
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _VERSION_DIGITS else 0
 
 

@@ -16,7 +16,8 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import POLICY, feature_options, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.feature_options import feature_options
+from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
 from scheduler.cli.run_folder import RunFolder, opened
 from scheduler.cli.scenario_runs import Runner, on_this_machine, run_all
@@ -32,18 +33,20 @@ from scheduler.cli.scenarios import (
     Variant,
     gates_in_force,
     planned,
+    require_usable,
     start_of,
 )
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.simulation_page import simulation_page
+from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.result import Scenario, SimulationResult, result_json
 from scheduler.simulation.tables import csv_text, table
 
 FORMATS = ("table", "json", "csv", "html")
 
-_MOST_SEEDS = 10_000
+_MOST_SEEDS, _MOST_DIGITS = 10_000, 19
 _SET = "set"
 
 _EPILOG = """
@@ -66,8 +69,8 @@ def _seeds(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         numbers = (first, last) if dash else (first, first)
-        if not all(number.isascii() and number.isdigit() for number in numbers):
-            raise click.BadParameter(f"{part!r} is neither a whole number nor a range such as 42-51")
+        if not all(number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS for number in numbers):
+            raise click.BadParameter(f"{part!r:.80} is neither a whole number nor a range such as 42-51")
         begin, end = map(int, numbers)
         if end < begin or len(found) + end - begin >= _MOST_SEEDS:
             raise click.BadParameter(f"{part!r} is empty, or more than {_MOST_SEEDS} seeds")
@@ -82,6 +85,14 @@ def _policies(_context: click.Context, _option: click.Parameter, texts: tuple[st
         except UnknownPolicy as error:
             raise click.BadParameter(str(error)) from error
     return tuple(dict.fromkeys(texts))
+
+
+def _what_ifs(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        for part in text.split(","):
+            if not is_change(part) and not (part and Path(part).exists()):
+                raise click.BadParameter(unknown_change(part))
+    return texts
 
 
 def _arrivals(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,6 +187,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     "what_ifs",
     multiple=True,
     metavar="CHANGE,...|PATH",
+    callback=_what_ifs,
     help="What-if to run beside the unchanged fleet: drain:NODE, cordon:NODE, taint:NODE:KEY=VALUE:EFFECT, fail:NODE, "
     "add:NODE:COUNT, remove:node/NODE, or objects that replace others, as for --overlay. Can be repeated.",
 )
@@ -283,6 +295,7 @@ def _result(
     if folder:
         _require_apart(folder, plan.files)
     start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
+    require_usable(plan, cases)
     with opened(folder, plan, resumes=resumes) if folder else nullcontext() as kept:
         found: list[tuple[Case, Scenario]] = []
         try:
@@ -342,7 +355,7 @@ def _option_of(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _full_name(name: str) -> str:

@@ -17,7 +17,7 @@ LEVELS = 16
 
 _KEYS = ("parameters", "data")
 _WORDS = frozenset({b'"', b"t", b"f", b"n"})
-_MARKS = tuple(f'"{key}"'.encode() for key in _KEYS)
+_PARAMETERS, _DATA = (f'"{key}"'.encode() for key in _KEYS)
 # A quote that is not escaped, in front of a name, begins it; with a colon after it, the name is a key.
 _FREE_FORM = re.compile(rb'(?<!\\)"(?:%b)"\s*:\s*(?=[{\[\d-])' % "|".join(_KEYS).encode())
 _TEXT = rb'"(?:[^"\\]++|\\.)*+"'
@@ -41,7 +41,7 @@ class RawJson(bytes):
 
 def loads(text: bytes) -> Any:
     """The value, in which free-form JSON is `RawJson`. Raises orjson.JSONDecodeError."""
-    if not any(mark in text for mark in _MARKS):
+    if _PARAMETERS not in text and _DATA not in text:
         return orjson.loads(text)
     texts, values = _taken_out(text)
     found = orjson.loads(b"".join(texts))

@@ -102,8 +102,8 @@ class Pod:
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
     the node. device_fields: of its status, those about its devices. images: of containers and volumes, with
-    their tags. required_features: that its node has to declare. group: the name of its PodGroup. raw: the object as it
-    came, for output; empty where it was not kept.
+    their tags. required_features: that its node has to declare. group: the name of its PodGroup, up to Kubernetes 1.35
+    workload/group. raw: the object as it came, for output; empty where it was not kept.
     """
 
     namespace: str
@@ -200,6 +200,11 @@ class _GroupFields(ObjectFields):
     podGroupName: str | None = None  # noqa: N815 - the API's name
 
 
+class _WorkloadRefFields(ObjectFields):
+    name: str | None = None
+    podGroup: str | None = None  # noqa: N815 - the API's name
+
+
 class _PodSpecFields(ObjectFields):
     schedulerName: str | None = None  # noqa: N815 - the API's name
     nodeName: str | None = None  # noqa: N815 - the API's name
@@ -210,6 +215,7 @@ class _PodSpecFields(ObjectFields):
     priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
     schedulingGroup: _GroupFields | None = None  # noqa: N815 - the API's name
+    workloadRef: _WorkloadRefFields | None = None  # noqa: N815 - of Kubernetes 1.35, in its place
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
     resourceClaims: list[_PodClaimFields] | None = None  # noqa: N815 - the API's name
     initContainers: list[ContainerFields] | None = None  # noqa: N815 - the API's name
@@ -351,7 +357,8 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         ),
         spread=spread_constraints(fields.topologySpreadConstraints or ()),
         tolerations=tuple(
-            Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in fields.tolerations or ()
+            Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "", _limit_of(t))
+            for t in fields.tolerations or ()
         ),
         gates=tuple(gate.name for gate in fields.schedulingGates or ()),
         containers=containers_of(fields.initContainers or (), fields.containers or ()),
@@ -359,8 +366,14 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         overhead=fields.overhead or {},
         host_ports=host_ports_of(spec.raw),
         required_features=required_features_of(spec.raw),
-        group=(fields.schedulingGroup.podGroupName if fields.schedulingGroup else None) or "",
+        group=_group_of(fields),
     )
+
+
+def _group_of(fields: _PodSpecFields) -> str:
+    if fields.schedulingGroup:
+        return fields.schedulingGroup.podGroupName or ""
+    return f"{fields.workloadRef.name}/{fields.workloadRef.podGroup}" if fields.workloadRef else ""
 
 
 def controller_of(owners: list[OwnerFields] | None) -> Owner | None:
@@ -427,6 +440,11 @@ def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldErr
     preferred = fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None
     for position, one in enumerate(preferred or ()):
         yield from weight_errors(f"{path}[{position}]", one.weight)
+
+
+def _limit_of(toleration: _PodTolerationFields) -> Mapping[str, object]:
+    seconds = toleration.tolerationSeconds
+    return {} if seconds is None else {"tolerationSeconds": seconds}
 
 
 def _toleration_errors(path: str, toleration: _PodTolerationFields) -> Iterator[FieldError]:

@@ -4,10 +4,11 @@ All is worked out anew when the workload has changed, or a pod requests what non
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from allocator.fleet.hardware_kinds import HardwareKinds
 from allocator.fleet.questions import fingerprint_of
 from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
@@ -19,7 +20,7 @@ from allocator.policies.unit_states import UnitKind, UnitStates
 from allocator.search.rules import Mask
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.typical_pods import WorkloadShape
-from scheduler.state.masks import Floats, Numbers, mask_of, numbers_of
+from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 
 MOST_REQUESTS = 1 << 10
@@ -41,9 +42,10 @@ class FillScores:
         self.policy = policy
         self._rooms = rooms
         self._requests: dict[Hashable, tuple[int, Claim, Request]] = {}
+        self._hardware: HardwareKinds | None = None
         self._kinds: dict[Hashable, _NodeKind] = {}
         self._values = FillValues(UnitStates(0), ())
-        self._seen = -1
+        self._seen = 0
         self._seen_workload = -1
         self._seen_requests = -1
         self._largest = 0
@@ -52,7 +54,7 @@ class FillScores:
         """The best score of these nodes, and those that have it; see `NodeScores.best`."""
         numbers, scores = self._scored(requests, claims, nodes)
         best = scores.max()
-        return float(best), self._mask(numbers[scores == best])
+        return float(best), mask_of_numbers(numbers[scores == best], self._rooms.size)
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
@@ -60,7 +62,7 @@ class FillScores:
         """The scores of these nodes, and the nodes of each; see `NodeScores.all`."""
         numbers, scores = self._scored(requests, claims, nodes)
         for score in np.unique(scores).tolist():
-            yield score, self._mask(numbers[scores == score])
+            yield score, mask_of_numbers(numbers[scores == score], self._rooms.size)
 
     def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromDevices:
         """The policy for the attempt on that node, which has room for the pod. Raises AllocationError."""
@@ -85,40 +87,39 @@ class FillScores:
         asked, numbers = self._caught_up(requests, claims), numbers_of(nodes)
         return numbers, -self._values.costs(_key(requests, claims), asked, numbers)
 
-    def _mask(self, numbers: Numbers) -> Mask:
-        flags = np.zeros(len(self._rooms.changed_at), np.bool_)
-        flags[numbers] = True
-        return mask_of(flags)
-
     # -- what there is
 
     def _caught_up(self, requests: PodRequests, claims: Sequence[Claim]) -> FillShape:
-        """What the pod asks for, with all values as of now."""
+        """What the pod requests, with all values as of now."""
         self._rooms.catch_up()
         asked, memory = self._numbered(claims), requests.amounts.get(MEMORY, 0)
-        workload = self._rooms.workload
-        is_current = (self._seen_workload, self._seen_requests) == (workload.changes, len(self._requests))
-        if not is_current or memory > self._largest or self._values.is_full():
+        changed = self._rooms.changes.since(self._seen)
+        if changed is None or not self._is_current() or memory > self._largest or self._values.is_full():
             while memory > self._largest:
                 self._largest = 2 * self._largest + 1
             self._start_anew()
-            asked = self._numbered(claims)
-        if self._seen != self._rooms.now:
-            for number in np.flatnonzero(self._rooms.changed_at > self._seen).tolist():
-                self._look_at(number)
-            self._seen = self._rooms.now
+            asked, changed = self._numbered(claims), self._rooms.numbers
+        for number in changed:
+            self._look_at(number)
+        self._seen = self._rooms.changes.now
         return FillShape(0, requests.amounts.get(CPU, 0), memory, asked)
+
+    def _is_current(self) -> bool:
+        """Whether pods request the same as before, and the same is the same on nodes."""
+        is_same = (self._seen_workload, self._seen_requests) == (self._rooms.workload.changes, len(self._requests))
+        return is_same and self._hardware is not None and self._rooms.are_current(self._hardware)
 
     def _start_anew(self) -> None:
         if len(self._requests) > MOST_REQUESTS:
             self._requests.clear()
         shapes = [self._shape(share, one) for share, one in self._rooms.workload.every()]
-        states = UnitStates(len(self._requests))
-        self._values, self._kinds = FillValues(states, ()), {}
-        kinds = [self._kind(number) for number in self._rooms.numbers()]
+        every = [replace(claim, requests=(request,)) for _, claim, request in self._requests.values()]
+        self._hardware, self._kinds = self._rooms.kinds(every), {}
+        units = UnitStates(len(self._requests))
+        self._values = FillValues(units, ())
+        kinds = [self._kind(number) for number in self._rooms.numbers]
         whole = [self._units(kind, [one.unit.whole for one in kind.units]) for kind in kinds]
-        self._values = FillValues(states, shapes, map(tuple, whole), self._largest)
-        self._seen = -1
+        self._values = FillValues(units, shapes, map(tuple, whole), self._largest)
         self._seen_workload, self._seen_requests = self._rooms.workload.changes, len(self._requests)
 
     def _shape(self, share: float, shape: WorkloadShape) -> FillShape:
@@ -148,10 +149,11 @@ class FillScores:
         return [self._values.units.number(unit, own) for unit, own in zip(kind.units, cells, strict=True)]
 
     def _kind(self, number: int) -> _NodeKind:
-        key = self._rooms.kind(number)
+        assert self._hardware is not None, "nodes are looked at by `_caught_up` alone"
+        units = self._rooms.unit_cells(number)
+        key = self._hardware.of(number), tuple(units)
         known = self._kinds.get(key)
         if known is None:
-            units = self._rooms.unit_cells(number)
             takes = [self._takes(number, claim, request) for _, claim, request in self._requests.values()]
             cells = [[[take.cells for take in of] for of in takes_of] for takes_of in takes]
             known = self._kinds[key] = _NodeKind(self._values.units.kinds(units, cells), takes)

@@ -5,17 +5,20 @@ The policy's scores are kept for pods with equal requests, and computed again if
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
 from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim
 from allocator.policies.whole_nodes import FromUnits, NodePolicy, PodNeeds
-from allocator.search.rules import Mask
+from allocator.search.rules import Mask, bits
 from cel.lru import LruCache
 from scheduler.decision.rooms import Rooms
-from scheduler.state.masks import Floats, Numbers, mask_of, numbers_of
+from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
+
+_UNKNOWN = -inf
 
 MOST_SHAPES = 256
 """Pods that ask for different things whose scores are kept; beyond, the least recently used are forgotten."""
@@ -23,10 +26,16 @@ MOST_SHAPES = 256
 
 @dataclass(slots=True, eq=False)
 class _Scores:
-    """The scores of nodes, by number; not a number where it is not known. at: as of which `Rooms.now`."""
+    """The scores of nodes, by number; `_UNKNOWN` where it is not known. at: as of which of the rooms' changes."""
 
     scores: Floats
     at: int
+    known: Mask = 0
+
+    def forget(self, numbers: Numbers) -> None:
+        """The rooms of these nodes have changed."""
+        self.scores[numbers] = _UNKNOWN
+        self.known &= ~mask_of_numbers(numbers, len(self.scores))
 
 
 class NodeScores:
@@ -39,9 +48,13 @@ class NodeScores:
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
-        numbers, scores = self._scored(name, requests, claims, nodes)
+        kept = self._scored(name, requests, claims, nodes)
+        scores = kept.scores
+        if beside := kept.known & ~nodes:
+            scores = scores.copy()
+            scores[numbers_of(beside)] = _UNKNOWN
         best = scores.max()
-        return float(best), self._mask(numbers[scores == best])
+        return float(best), mask_of(scores == best) & nodes
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
@@ -51,26 +64,25 @@ class NodeScores:
         name: of the pod. claims: its claims without devices. Raises AllocationError.
         Cost: O(nodes) array operations, and a score for each node whose room has changed.
         """
-        numbers, scores = self._scored(name, requests, claims, nodes)
+        kept, numbers = self._scored(name, requests, claims, nodes), numbers_of(nodes)
+        scores = kept.scores[numbers]
         for score in np.unique(scores).tolist():
-            yield score, self._mask(numbers[scores == score])
+            yield score, mask_of_numbers(numbers[scores == score], len(kept.scores))
 
-    def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[Numbers, Floats]:
+    def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _Scores:
+        """The scores of these nodes, and of others whose rooms have not changed."""
         self._rooms.catch_up()
-        known, numbers = self._known(requests, claims), numbers_of(nodes)
+        kept = self._kept_of(requests, claims)
+        kinds = self._rooms.kinds(claims)
         of_kind: dict[Hashable, PodNeeds] = {}
-        for number in numbers[np.isnan(known[numbers])].tolist():
-            kind = self._rooms.kind(number)
+        for number in bits(nodes & ~kept.known):
+            kind = kinds.of(number)
             needs = of_kind.get(kind)
             if needs is None:
                 needs = of_kind[kind] = self._needs(number, name, requests, claims)
-            known[number] = self.policy.score_node(needs, self._rooms[number])
-        return numbers, known[numbers]
-
-    def _mask(self, numbers: Numbers) -> Mask:
-        flags = np.zeros(len(self._rooms.changed_at), np.bool_)
-        flags[numbers] = True
-        return mask_of(flags)
+            kept.scores[number] = self.policy.score_node(needs, self._rooms[number])
+        kept.known |= nodes
+        return kept
 
     def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromUnits:
         """The policy for the attempt on that node, which has room for the pod. Raises AllocationError."""
@@ -83,15 +95,17 @@ class NodeScores:
         asked = self._rooms.requests(number, claims)
         return PodNeeds(name, amounts.get(CPU, 0), amounts.get(MEMORY, 0), asked)
 
-    def _known(self, requests: PodRequests, claims: Sequence[Claim]) -> Floats:
-        """The scores of nodes whose room has not changed; not a number for all others."""
-        size = len(self._rooms.changed_at)
+    def _kept_of(self, requests: PodRequests, claims: Sequence[Claim]) -> _Scores:
+        """The scores of nodes whose rooms have not changed."""
+        size, changes = self._rooms.size, self._rooms.changes
         if not self.policy.remembers:
-            return np.full(size, np.nan)
+            return _Scores(np.full(size, _UNKNOWN), changes.now)
         key = (requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims))
-        kept = self._kept.get(key, 1, lambda: _Scores(np.full(size, np.nan), 0))
+        kept = self._kept.get(key, 1, lambda: _Scores(np.full(size, _UNKNOWN), changes.now))
         if size > len(kept.scores):
-            kept.scores = np.pad(kept.scores, (0, size - len(kept.scores)), constant_values=np.nan)
-        kept.scores[self._rooms.changed_at > kept.at] = np.nan
-        kept.at = self._rooms.now
-        return kept.scores
+            kept.scores = np.pad(kept.scores, (0, size - len(kept.scores)), constant_values=_UNKNOWN)
+        if kept.at != changes.now:
+            changed = changes.since(kept.at)
+            kept.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
+            kept.at = changes.now
+        return kept

@@ -3,15 +3,13 @@
 A node is computed again only if its devices, cpu or memory have changed.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from allocator.allocate import share_id_of
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.fleet.fleet import Fleet
-from allocator.fleet.questions import fingerprint_of
+from allocator.fleet.hardware_kinds import HardwareKinds
 from allocator.model import Claim, Request
 from allocator.outcome import AllocationError, InvalidClaim
 from allocator.policies.cells import Cells, Take, UnitCells, cells_left, cells_of, takes_of
@@ -21,9 +19,9 @@ from allocator.requests.candidates import devices_looked_at
 from allocator.search.rules import bits
 from cel.lru import LruCache
 from scheduler.decision.typical_pods import PodShapes
-from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY
+from scheduler.state.row_changes import RowChanges
 
 MOST_REQUESTS = 1 << 12
 """Claims whose requests are remembered, for each kind of node."""
@@ -32,21 +30,21 @@ MOST_REQUESTS = 1 << 12
 class Rooms:
     """The rooms of the nodes by number. workload: what pods ask for, as far as it is known.
 
-    changed_at: by number, at which `now` the room was looked at last.
+    changes: the numbers of the nodes whose rooms were looked at again.
     """
 
     def __init__(self, fleet: Fleet, infos: NodeInfos) -> None:
         self.workload = PodShapes()
-        self.now = 0
-        self.changed_at: Numbers = np.zeros(0, np.int64)
+        self.changes = RowChanges()
         self._fleet = fleet
         self._infos = infos
         self._rooms: dict[int, NodeRoom] = {}
+        self._kinds: HardwareKinds | None = None
         self._shapes: dict[Hashable, Shapes] = {}
         self._requests: LruCache[Hashable, tuple[UnitRequest, ...]] = LruCache(MOST_REQUESTS, MOST_REQUESTS)
-        self._free: dict[str, Numbers] = {CPU: np.zeros(0, np.int64), MEMORY: np.zeros(0, np.int64)}
         self._seen: tuple[int, int] = (-1, -1)
-        self._seen_workload = 0
+        self._seen_rows = 0
+        self._seen_workload = -1
 
     def __getitem__(self, number: int) -> NodeRoom:
         """The free resources of the node, as of the last `catch_up`."""
@@ -57,33 +55,37 @@ class Rooms:
         return self._rooms.get(number)
 
     def catch_up(self) -> None:
-        """Look at what has changed. Cost: O(nodes) array operations, and O(devices) of each node that has changed."""
+        """Look at what has changed. Cost: O(devices) of each node that has changed."""
         self._seen, touched = self._fleet.changed_nodes(self._seen)
-        self._grow()
         numbers = set(bits(self._fleet.all)) | self._rooms.keys() if touched is None else set(touched)
-        if self._seen_workload != self.workload.changes:
-            self._seen_workload = self.workload.changes
-            self._shapes.clear()
+        if self._has_other_shapes():
             numbers |= self._rooms.keys()
-        others = set(self._with_other_amounts()) - numbers
-        if not numbers and not others:
-            return
-        self.now += 1
-        for number in sorted(others):
+        others = [number for number in self._with_other_amounts() if number not in numbers]
+        for number in others:
             cpu, memory = self._amounts(number)
             self._rooms[number] = replace(self._rooms[number], cpu=cpu, memory=memory)
-            self.changed_at[number] = self.now
+            self.changes.add(number, len(self._rooms))
         for number in sorted(numbers):
             self._look_at(number)
-            self.changed_at[number] = self.now
+            self.changes.add(number, len(self._rooms))
 
-    def kind(self, number: int) -> Hashable:
-        """Equal for nodes of which claims ask the same."""
-        return self._fleet.node_fingerprint(number)
+    @property
+    def numbers(self) -> Collection[int]:
+        """Of all nodes with a room."""
+        return self._rooms.keys()
 
-    def numbers(self) -> Iterable[int]:
-        """The nodes that there are."""
-        return self._rooms
+    @property
+    def size(self) -> int:
+        """More than the highest number of a node."""
+        return self._infos.size
+
+    def kinds(self, claims: Sequence[Claim]) -> HardwareKinds:
+        """The kinds of nodes of which these claims ask the same."""
+        return self._fleet.kinds(claims)
+
+    def are_current(self, kinds: HardwareKinds) -> bool:
+        """Whether `kinds` would return the same again. Cost: O(requests)."""
+        return self._fleet.are_current(kinds)
 
     def unit_cells(self, number: int) -> Sequence[UnitCells]:
         """What the devices of the node are cut from; nothing where its pools contradict themselves."""
@@ -108,8 +110,8 @@ class Rooms:
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""
-        key = (self._fleet.node_fingerprint(number), fingerprint_of(claims))
-        return self._requests.get(key, 1, lambda: tuple(self._work_out(number, claims)))
+        kind = self._fleet.kinds(claims).of(number)
+        return self._requests.get(kind, 1, lambda: tuple(self._work_out(number, claims)))
 
     def _work_out(self, number: int, claims: Sequence[Claim]) -> Iterator[UnitRequest]:
         attempt = self._attempt(number)
@@ -139,8 +141,19 @@ class Rooms:
             units, holds, shapes = (), frozenset[int](), Shapes()
         self._rooms[number] = NodeRoom(name, *self._amounts(number), units, holds, shapes)
 
+    def _has_other_shapes(self) -> bool:
+        """Whether pods ask for something else than before, or the same is something else on nodes."""
+        is_same_workload = self._seen_workload == self.workload.changes
+        if is_same_workload and self._kinds is not None and self._fleet.are_current(self._kinds):
+            return False
+        self._seen_workload = self.workload.changes
+        self._kinds = self._fleet.kinds([claim for _, shape in self.workload.typical() for claim in shape.claims])
+        self._shapes.clear()
+        return True
+
     def _shapes_on(self, number: int) -> Shapes:
-        kind = self._fleet.node_fingerprint(number)
+        assert self._kinds is not None, "rooms are looked at by `catch_up` alone"
+        kind = self._kinds.of(number)
         if kind not in self._shapes:
             self._shapes[kind] = Shapes(tuple(self._typical(number)))
         return self._shapes[kind]
@@ -160,17 +173,14 @@ class Rooms:
         return attempt_of(snapshot, snapshot.view(self._fleet.node(number)), share_id_of)
 
     def _amounts(self, number: int) -> tuple[int, int]:
-        return int(self._free[CPU][number]), int(self._free[MEMORY][number])
+        columns = self._infos.columns
+        return int(columns[CPU].free[number]), int(columns[MEMORY].free[number])
 
     def _with_other_amounts(self) -> Iterator[int]:
-        for resource, known in self._free.items():
-            free = self._infos.columns[resource].free
-            changed = np.flatnonzero(free != known)
-            known[changed] = free[changed]
-            yield from (number for number in changed.tolist() if number in self._rooms)
-
-    def _grow(self) -> None:
-        more = self._infos.size - len(self.changed_at)
-        if more > 0:
-            self.changed_at = np.pad(self.changed_at, (0, more))
-            self._free = {resource: np.pad(known, (0, more)) for resource, known in self._free.items()}
+        changes = self._infos.by_row.changes
+        touched = changes.since(self._seen_rows)
+        self._seen_rows = changes.now
+        for number in sorted(self._rooms) if touched is None else touched:
+            room = self._rooms.get(number)
+            if room is not None and (room.cpu, room.memory) != self._amounts(number):
+                yield number

@@ -49,6 +49,11 @@ class ExtenderConfiguration(Allocating):
     http_timeout_s: float = Field(default=30, gt=0)
     """`httpTimeout` of the extender in kube-scheduler's configuration: after that nobody waits for an answer."""
 
+    percentage_of_nodes_to_score: int = Field(default=0, ge=0, le=100)
+    """How many nodes pass filter, if enough can provide the devices: this percentage of all, and at least 100. The
+    best ones for the policy pass. 0: as in kube-scheduler, from 50 for small clusters to 5 for large ones. 100: all;
+    use this if kube-scheduler calls other extenders after this one."""
+
     most_calls: int = Field(default=500, ge=1)
     """Maximum concurrent calls of one verb; further calls are asked to retry."""
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from allocator.explain.text import node_text
+from allocator.fleet.answers import Rank
 from allocator.model import Claim
 from allocator.outcome import AllocationError, Exhausted
 from allocator.search.rules import Mask
@@ -19,7 +20,11 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import reached_by_all
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.not_placed import NOT_REACHED
-from scheduler.extender.question import Asked, Hopeless, needs_of
+from scheduler.extender.question import Asked, Hopeless, best_last, needs_of
+from scheduler.extender.sampling import Sampling
+from scheduler.state.masks import union
+
+EVERY_NODE = Sampling()
 
 
 class Undecided(Exception):
@@ -28,7 +33,7 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The nodes that pass, in the order of the question, and why the others do not.
+    """The nodes that pass, in the order of the question, and why the others do not, unless there are enough.
 
     failed: why it is not known whether the node could. unresolvable: why the node cannot. stuck: where it is known that
     no node passes, the allocated claims of the pod that keep it from some of them, or one that is being deleted.
@@ -40,8 +45,8 @@ class Filtered:
     stuck: tuple[Claim, ...] = ()
 
 
-def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Filtered:
-    """The answer for a pod that has claims. Raises Undecided.
+def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sampling = EVERY_NODE) -> Filtered:
+    """The answer for a pod that has claims. sampling: how many of the nodes that can pass. Raises Undecided.
 
     Cost: O(nodes asked about, and what has changed since a pod like this was asked about).
     """
@@ -55,7 +60,11 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Filtered:
         return Filtered((), {}, dict.fromkeys(names, str(error)), kept)
     asked = Asked(cluster, names)
     reached = asked.mask & needs.reached
-    able = _able(cluster, pod, needs.pending, reached)
+    ranks = _able(cluster, pod, needs.pending, reached)
+    able = union(ranks.values())
+    if not sampling.is_enough(able, len(names)):
+        best_first = reversed(best_last(cluster, pod, needs.pending, ranks))
+        return Filtered(asked.named(sampling.passing(best_first, len(names))))
     failed = {name: f"node {name} is not known yet to the extender" for name in asked.unknown()}
     unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
     for (text, is_known), nodes in _refused(cluster, needs.pending, reached & ~able).items():
@@ -64,16 +73,14 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Filtered:
     return Filtered(asked.named(able), failed, unresolvable, stuck)
 
 
-def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mask:
+def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mapping[Rank, Mask]:
+    """The nodes that can provide the devices, by rank and the policy's score."""
     if not pending:
-        return reached
-    able = 0
+        return {(0, ()): reached}
     try:
-        for nodes in cluster.fleet.scores(pending, reached).values():
-            able |= nodes
+        return cluster.fleet.scores(pending, reached)
     except AllocationError as error:
         raise Undecided(f"pod {pod}: {error}") from error
-    return able
 
 
 def _refused(cluster: Cluster, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:

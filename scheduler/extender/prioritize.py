@@ -7,16 +7,12 @@ evenly between them.
 
 from collections.abc import Mapping, Sequence
 
-from allocator.fleet.answers import Rank
-from allocator.model import Claim
 from allocator.outcome import AllocationError
-from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.extender.question import Asked
+from scheduler.extender.question import Asked, best_last
 from scheduler.extender.wire import MAX_SCORE
 from scheduler.state.pod_claims import Waiting
-from scheduler.state.pod_requests import pod_requests
 
 
 def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
@@ -29,23 +25,10 @@ def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str,
     asked = Asked(cluster, names)
     try:
         with cluster.time_limit.limited():
-            ranks = _by_policy(cluster, pod, pending, cluster.fleet.scores(pending, asked.mask))
+            groups = best_last(cluster, pod, pending, cluster.fleet.scores(pending, asked.mask))
     except AllocationError:
         return scores  # filter says what is wrong
-    for place, rank in enumerate(sorted(ranks, key=lambda rank: (rank[1], rank[0]))):
-        score = round(MAX_SCORE * place / (len(ranks) - 1)) if len(ranks) > 1 else 0
-        scores.update(dict.fromkeys(asked.named(ranks[rank]), score))
+    for place, nodes in enumerate(groups):
+        score = round(MAX_SCORE * place / (len(groups) - 1)) if len(groups) > 1 else 0
+        scores.update(dict.fromkeys(asked.named(nodes), score))
     return scores
-
-
-def _by_policy(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapping[Rank, Mask]) -> Mapping[Rank, Mask]:
-    """The nodes by rank and score, also where the policy looks at whole nodes; an earlier alternative goes before."""
-    scores, requests = cluster.node_scores_of(pod), pod_requests(pod)
-    if scores is None:
-        return ranks
-    cluster.rooms.workload.see(pod.uid, requests, pending)
-    return {
-        (rank, (float(rank), score)): nodes
-        for (rank, _), able in ranks.items()
-        for score, nodes in scores.all(str(pod), requests, pending, able)
-    }

@@ -1,10 +1,11 @@
 """What kube-scheduler's calls have in common: what a pod requires of a node, and the nodes in question."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from allocator.fleet.answers import Rank
 from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
@@ -13,6 +14,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.everywhere import refused_everywhere
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
 from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.pod_requests import pod_requests
 
 
 class Hopeless(Exception):
@@ -73,3 +75,22 @@ class Asked:
     def _listed(self, flags: Flags) -> list[str]:
         found: list[str] = self._names[flags].tolist()
         return found
+
+
+def best_last(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapping[Rank, Mask]) -> list[Mask]:
+    """The nodes in groups of equals, by the policy, then by the alternatives that requests get there."""
+    groups = _by_policy(cluster, pod, pending, ranks)
+    return [groups[rank] for rank in sorted(groups, key=lambda rank: (rank[1], rank[0]))]
+
+
+def _by_policy(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapping[Rank, Mask]) -> Mapping[Rank, Mask]:
+    """The nodes by rank and score, also where the policy looks at whole nodes; an earlier alternative goes before."""
+    scores, requests = cluster.node_scores_of(pod), pod_requests(pod)
+    if scores is None:
+        return ranks
+    cluster.rooms.workload.see(pod.uid, requests, pending)
+    return {
+        (rank, (float(rank), score)): nodes
+        for (rank, _), able in ranks.items()
+        for score, nodes in scores.all(str(pod), requests, pending, able)
+    }

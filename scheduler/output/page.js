@@ -15,6 +15,8 @@ const PER_LINE = 8;
 const PER_TILE = 64; // devices; a node with more has several tiles
 const NAME_HEIGHT = 29;
 const COLOURS = 8;
+const TOGETHER = 300; // events that come within so many milliseconds are drawn together
+const AGAIN = 5000; // milliseconds until a page that was refused asks again
 
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -36,6 +38,7 @@ class Table {
     this.groups = new Map(data.groups);
     this.sort = { column: -1, isDescending: false };
     this.words = [];
+    this.texts = new WeakMap(); // what is searched, by row
     this.shown = new Map();
     this.listeners = [];
     this.isPrinted = false;
@@ -72,10 +75,10 @@ class Table {
     return make("tr", { class: "gap", "aria-hidden": "true" }, make("td", { colspan: String(this.data.columns.length) }));
   }
 
-  /* All rows anew, after the groups have changed. */
+  /* All rows anew, after the groups have changed: by their names. */
   reload() {
-    this.all = [...this.groups.values()].flat();
-    this.texts = new Map();
+    const groups = [...this.groups].sort(([one], [other]) => (one < other ? -1 : 1));
+    this.all = groups.flatMap(([, rows]) => rows);
     this.refresh();
   }
 
@@ -334,10 +337,12 @@ class NodeMap {
       const most = Math.max(...this.tiles.slice(from, from + this.perRow).map((tile) => tile.rows.length));
       this.tops.push(this.tops.at(-1) + NAME_HEIGHT + CELL * Math.ceil(most / PER_LINE) + GAP);
     }
+    const hadFocus = this.space.contains(document.activeElement);
     this.space.style.height = `${this.tops.at(-1)}px`;
     this.space.replaceChildren();
     this.shown.clear();
     this.draw();
+    if (hadFocus && this.shown.has(this.current)) this.shown.get(this.current).focus({ preventScroll: true });
   }
 
   /* The first row of tiles that ends below this height. */
@@ -428,6 +433,9 @@ class NodeMap {
 
   /* The devices of the chosen node, below the map. */
   show(rows) {
+    const text = JSON.stringify([this.chosen, rows]);
+    if (text === this.told) return; // a screen reader would read it again
+    this.told = text;
     this.details.replaceChildren();
     if (!this.chosen || !rows || !rows.length) return;
     const columns = this.table.data.columns;
@@ -489,7 +497,54 @@ function start(data) {
   const print = (isPrinted) => drawn.forEach((one) => one.print(isPrinted));
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
-  return tables;
+  if (data.events) follow(data.events, tables);
+}
+
+/* A running program: its events say which groups of rows have changed. */
+function follow(address, tables) {
+  const live = document.getElementById("live");
+  const source = new EventSource(address);
+  const changed = new Set();
+  let timer = 0;
+  const draw = () => {
+    timer = 0;
+    for (const table of changed) table.reload();
+    changed.clear();
+  };
+  source.addEventListener("start", () => {
+    for (const table of tables.values()) table.groups.clear();
+    live.textContent = "Reading the state of the program ...";
+  });
+  source.addEventListener("change", (event) => {
+    for (const [name, group, rows] of JSON.parse(event.data)) {
+      if (name === "answer") answer(rows.map(([sentence]) => sentence));
+      const table = tables.get(name);
+      if (!table) continue;
+      if (rows) table.groups.set(group, rows);
+      else table.groups.delete(group);
+      changed.add(table);
+    }
+    timer = timer || setTimeout(draw, TOGETHER);
+  });
+  source.addEventListener("now", () => {
+    for (const table of tables.values()) if (table.all.length && !table.groups.size) changed.add(table);
+    timer = timer || setTimeout(draw, TOGETHER);
+    live.textContent = `Live: as of ${new Date().toLocaleTimeString()}`;
+  });
+  source.addEventListener("error", () => {
+    live.textContent = "The program cannot be reached, or too many pages are open; trying again. What is shown may be old.";
+    if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
+    setTimeout(() => follow(address, tables), AGAIN);
+  });
+}
+
+function answer([first, ...others]) {
+  const place = document.querySelector(".answer");
+  place.textContent = first;
+  const points = make("ul", { class: "points" }, ...others.map((one) => make("li", {}, one)));
+  const old = document.querySelector(".points");
+  if (old) old.replaceWith(points);
+  else place.after(points);
 }
 
 start(JSON.parse(document.getElementById("data").textContent));

@@ -29,7 +29,7 @@ def status_page(report: StatusReport) -> str:
 
 
 def _answer(report: StatusReport) -> Iterator[str]:
-    yield states_text(report.pools)
+    yield states_text(states_of(report.pools))
     holding = {holder for pool in report.pools for device in pool.devices for holder in device.holders}
     yield f"{_counted(len(holding), 'claim')} hold{'s' if len(holding) == 1 else ''} devices."
     yield from _first([f"Pool {pool}: {problem}." for pool, problem in problem_table(report).rows])
@@ -38,9 +38,13 @@ def _answer(report: StatusReport) -> Iterator[str]:
     yield from _first(texts)
 
 
-def states_text(pools: Iterable[PoolStatus]) -> str:
-    """How many devices are in each state, as a sentence."""
-    states = Counter(device.state for pool in pools for device in pool.devices)
+def states_of(pools: Iterable[PoolStatus]) -> Counter[DeviceState]:
+    """How many devices are in each state."""
+    return Counter(device.state for pool in pools for device in pool.devices)
+
+
+def states_text(states: Counter[DeviceState]) -> str:
+    """The numbers as a sentence."""
     others = ", ".join(f"{states[one]:,} {one}" for one in DeviceState if one is not DeviceState.FREE and states[one])
     verb = "is" if states.total() == 1 else "are"
     free = f"{states[DeviceState.FREE]:,} of {_counted(states.total(), 'device')} {verb} free"

@@ -9,8 +9,6 @@ Source: the analysis of "Beware of Fragmentation" (USENIX ATC 2023), which the r
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from allocator.policies.fgd import fragment
 from scheduler.decision.rooms import Rooms
 
@@ -31,18 +29,20 @@ class Fragments:
         self._of_node: dict[int, tuple[float, int]] = {}
 
     def catch_up(self) -> None:
-        """Evaluate the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
+        """Evaluate the nodes that have changed. Cost: a fragment for each of those."""
         self._rooms.catch_up()
-        if self._seen == self._rooms.now:
+        changes = self._rooms.changes
+        if self._seen == changes.now:
             return
-        for number in np.flatnonzero(self._rooms.changed_at > self._seen).tolist():
+        changed = changes.since(self._seen)
+        for number in sorted({*self._of_node, *self._rooms.numbers}) if changed is None else changed:
             room = self._rooms.get(number)
             before, left = self._of_node.get(number, (0.0, 0))
             after = (fragment(room), sum(room.units)) if room else (0.0, 0)
             self._of_node[number] = after
             self.total += after[0] - before
             self.left += after[1] - left
-        self._seen = self._rooms.now
+        self._seen = changes.now
 
 
 @dataclass(slots=True)

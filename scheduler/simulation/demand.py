@@ -4,7 +4,7 @@ The amount is the least that a kind of node takes for it, of those whose hardwar
 use; what no node can hold counts as nothing, and so do devices that every node reaches.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from allocator.fleet.questions import fingerprint_of
@@ -28,12 +28,10 @@ class Demand:
         self._cluster = cluster
         self._claims = claims
         self._amounts: dict[Hashable, float] = {}
-        self._kinds: tuple[int, ...] | None = None
 
     def hardware_changed(self) -> None:
         """Nodes or slices were added, removed or changed."""
         self._amounts.clear()
-        self._kinds = None
 
     def of(self, pod: Pod) -> tuple[PodRequests, tuple[Claim, ...]]:
         """What the pod requests of its node, and its claims, with the one for its extended resources."""
@@ -53,7 +51,7 @@ class Demand:
         return self._amounts[key]
 
     def _on_each_kind(self, claims: Sequence[Claim]) -> Iterator[int]:
-        for number in self._one_of_each_kind():
+        for number in self._one_of_each_kind(claims):
             try:
                 asked = [one for one in self._cluster.rooms.requests(number, claims) if one.count]
             except AllocationError:  # such as a claim of which a selector fails there
@@ -61,14 +59,11 @@ class Demand:
             if asked and all(one.is_possible for one in asked):
                 yield sum(map(_least, asked))
 
-    def _one_of_each_kind(self) -> tuple[int, ...]:
-        if self._kinds is None:
-            fleet = self._cluster.fleet
-            found: dict[Hashable, int] = {}
-            for number in bits(fleet.all):
-                found.setdefault(fleet.node_fingerprint(number), number)
-            self._kinds = tuple(found.values())
-        return self._kinds
+    def _one_of_each_kind(self, claims: Sequence[Claim]) -> Iterable[int]:
+        kinds, found = self._cluster.fleet.kinds(claims), dict[Hashable, int]()
+        for number in bits(self._cluster.fleet.all):
+            found.setdefault(kinds.of(number), number)
+        return found.values()
 
 
 def _least(asked: UnitRequest) -> int:

@@ -4,8 +4,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from allocator.policies.fgd import fragment, fragment_by_cause
 from allocator.policies.whole_nodes import UNIT, NodeRoom
 from scheduler.decision.rooms import Rooms
@@ -42,15 +40,17 @@ class FleetFigures:
         self._stale: set[int] = set()
 
     def catch_up(self) -> None:
-        """Evaluate the nodes that have changed. Cost: O(nodes) array operations, and a fragment for each of those."""
+        """Evaluate the nodes that have changed. Cost: a fragment for each of those."""
         self._rooms.catch_up()
-        if self._seen == self._rooms.now:
+        changes = self._rooms.changes
+        if self._seen == changes.now:
             return
-        numbers = np.flatnonzero(self._rooms.changed_at > self._seen).tolist()
+        changed = changes.since(self._seen)
+        numbers = sorted({*self._of_node, *self._rooms.numbers}) if changed is None else changed
         for number in numbers:
             self._replace(number, self._rooms.get(number))
         self._stale.update(numbers)
-        self._seen = self._rooms.now
+        self._seen = changes.now
 
     def _replace(self, number: int, room: NodeRoom | None) -> None:
         before = self._of_node.pop(number, _NOTHING)

@@ -21,6 +21,7 @@ from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes
 from scheduler.simulation.fleet_figures import FleetFigures
 from scheduler.simulation.jobs import (
+    LATEST_S,
     Amount,
     Arrivals,
     Durations,
@@ -132,7 +133,7 @@ def run(
         metrics.decided(found)
         if str(found.pod) in settings.explained:
             explained.append(_explained(found))
-        if found.attempt == 1:
+        if found.attempt == 1 and arrived < len(jobs):  # evicted pods of the start are no arrivals
             arrived += 1
             progress(arrived, len(jobs))
 
@@ -212,9 +213,12 @@ def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
 
 
 def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> float:
-    """The end of the last job if no pod waits."""
+    """The end of the last job if no pod waits. Raises InvalidWorkload, if it is beyond the end of time."""
     ends = [job.time_s + (job.duration_s or 0.0) for job in jobs]
-    return max([*ends, *(time_s for time_s, _ in events)], default=0.0)
+    last_s = max([*ends, *(time_s for time_s, _ in events)], default=0.0)
+    if last_s > LATEST_S:
+        raise InvalidWorkload(f"the last event is at {last_s:g} s, and time ends at {LATEST_S:g} s")
+    return last_s
 
 
 def _explained(found: Attempted) -> ExplainedAttempt:

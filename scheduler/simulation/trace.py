@@ -2,21 +2,20 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from pathlib import Path
 
-import orjson
-
 from allocator.api.findings import shown
+from allocator.api.names import long_name
 from allocator.did_you_mean import did_you_mean
-from allocator.gates import Features
+from allocator.gates import DEVICE_TAINT_RULES, Features
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.simulation.changes import ChangingFleet, InvalidChange
 from scheduler.simulation.events import ClassAppears, Event, NodeAppears, PodGoes, RuleAppears, SliceAppears
-from scheduler.simulation.jobs import Job, copy_of
+from scheduler.simulation.jobs import LATEST_S, Job, copy_of
+from scheduler.simulation.json_lines import InvalidLine, ObjectLine, json_lines, written
 
 WHAT = ("pod", "like", "delete", "change", "apply")
 """Fields of which a line has exactly one: what happens."""
@@ -31,10 +30,6 @@ _FIELDS: Mapping[str, frozenset[str]] = {
 _APPLIED = "a Node, ResourceSlice, DeviceClass or DeviceTaintRule"
 
 
-class InvalidTraceLine(ValueError):
-    """A line that cannot be used. The message names file, line, field and value."""
-
-
 @dataclass(frozen=True, slots=True)
 class Trace:
     """The contents of a trace, in the order of the file. jobs: arriving pods. events: everything else, with times."""
@@ -43,68 +38,36 @@ class Trace:
     events: tuple[tuple[float, Event], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line as it stands in the file, from 1."""
+def _what(line: ObjectLine) -> str:
+    """The one field that says what happens. Raises InvalidLine."""
+    found = [field for field in WHAT if field in line.fields]
+    if len(found) != 1:
+        raise InvalidLine(f"{line.place}: has {' and '.join(found) or 'none'} of the fields {', '.join(WHAT)}")
+    line.require_known(_FIELDS[found[0]], f"a line with {found[0]}")
+    return found[0]
 
-    place: str
-    fields: Mapping[str, object]
 
-    def error(self, field: str, problem: str) -> InvalidTraceLine:
-        """The field cannot be used."""
-        return InvalidTraceLine(f"{self.place}: {field}: {problem}")
+def _time_s(line: ObjectLine) -> float:
+    """When it happens."""
+    return line.number("time", LATEST_S)
 
-    @property
-    def what(self) -> str:
-        """The one field that says what happens. Raises InvalidTraceLine."""
-        found = [field for field in WHAT if field in self.fields]
-        if len(found) != 1:
-            raise InvalidTraceLine(f"{self.place}: has {' and '.join(found) or 'none'} of the fields {', '.join(WHAT)}")
-        for field in self.fields:
-            if field not in _FIELDS[found[0]]:
-                hint = did_you_mean(field, _FIELDS[found[0]])
-                raise self.error(field, f"is no field of a line with {found[0]}{hint}")
-        return found[0]
 
-    @property
-    def time_s(self) -> float:
-        """When it happens."""
-        return self.seconds("time")
+def _duration_s(line: ObjectLine) -> float | None:
+    """How long the pod runs; its end counts from its arrival."""
+    if "duration" in line.fields and "end" in line.fields:
+        raise line.error("end", "stands beside duration: one of them says when the pod ends")
+    if "end" not in line.fields:
+        return line.number("duration", LATEST_S) if "duration" in line.fields else None
+    end, time_s = line.number("end", LATEST_S), _time_s(line)
+    if end < time_s:
+        raise line.error("end", f"{end:.15g} is before the time {time_s:.15g}")
+    return end - time_s
 
-    @property
-    def duration_s(self) -> float | None:
-        """How long the pod runs; its end counts from its arrival."""
-        if "duration" in self.fields and "end" in self.fields:
-            raise self.error("end", "stands beside duration: one of them says when the pod ends")
-        if "end" not in self.fields:
-            return self.seconds("duration") if "duration" in self.fields else None
-        end = self.seconds("end")
-        if end < self.time_s:
-            raise self.error("end", f"{end:g} is before the time {self.time_s:g}")
-        return end - self.time_s
 
-    def seconds(self, field: str) -> float:
-        """A number that is no less than 0."""
-        if field not in self.fields:
-            raise self.error(field, "is required")
-        value = self.fields[field]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value) or value < 0:
-            raise self.error(field, f"{shown(value)} is not a number of seconds, 0 or more")
-        return float(value)
-
-    def text(self, field: str) -> str:
-        """Text that is not empty."""
-        if field not in self.fields:
-            raise self.error(field, "is required")
-        value = self.fields[field]
-        if not isinstance(value, str) or not value:
-            raise self.error(field, f"{shown(value)} is not text")
-        return value
-
-    def key(self, field: str) -> tuple[str, str]:
-        """Namespace and name of `NS/NAME`, or of a name in the default namespace."""
-        namespace, slash, name = self.text(field).partition("/")
-        return (namespace, name) if slash else (DEFAULT_NAMESPACE, namespace)
+def _key(line: ObjectLine, field: str) -> tuple[str, str]:
+    """Namespace and name of `NS/NAME`, or of a name in the default namespace."""
+    namespace, slash, name = line.text(field).partition("/")
+    return (namespace, name) if slash else (DEFAULT_NAMESPACE, namespace)
 
 
 class _TraceReader:
@@ -118,33 +81,34 @@ class _TraceReader:
         self._fleet = ChangingFleet.of(inventory)
         self._pods = {(pod.namespace, pod.name): pod for pod in pods}
         self._arrivals: dict[tuple[str, str], float] = {}
+        self._gone: set[str] = set()
 
-    def jobs(self, lines: Sequence[_Line]) -> Iterator[Job]:
+    def jobs(self, lines: Sequence[ObjectLine]) -> Iterator[Job]:
         """The pods that arrive."""
         for line in lines:
-            match line.what:
+            match _what(line):
                 case "pod":
                     yield self._job(line, self._new_pod(line))
                 case "like":
                     yield self._job(line, self._copy(line))
 
-    def events(self, lines: Iterable[_Line]) -> Iterator[tuple[float, Event]]:
+    def events(self, lines: Iterable[ObjectLine]) -> Iterator[tuple[float, Event]]:
         """All other events; changes are applied in the order of time."""
-        for line in sorted(lines, key=lambda one: one.time_s):
-            match line.what:
+        for line in sorted(lines, key=_time_s):
+            match _what(line):
                 case "delete":
-                    yield line.time_s, PodGoes(self._deleted(line).uid)
+                    yield _time_s(line), PodGoes(self._deleted(line).uid)
                 case "change":
-                    yield from ((line.time_s, event) for event in self._change(line))
+                    yield from ((_time_s(line), event) for event in self._change(line))
                 case "apply":
-                    yield line.time_s, self._apply(line)
+                    yield _time_s(line), self._apply(line)
 
-    def _job(self, line: _Line, pod: Pod) -> Job:
+    def _job(self, line: ObjectLine, pod: Pod) -> Job:
         self._pods[pod.namespace, pod.name] = pod
-        self._arrivals[pod.namespace, pod.name] = line.time_s
-        return Job(pod, line.time_s, line.duration_s)
+        self._arrivals[pod.namespace, pod.name] = _time_s(line)
+        return Job(pod, _time_s(line), _duration_s(line))
 
-    def _new_pod(self, line: _Line) -> Pod:
+    def _new_pod(self, line: ObjectLine) -> Pod:
         found = self._objects(line, "pod", {"apiVersion": "v1", "kind": "Pod"})
         if len(found.pods) != 1:
             raise line.error("pod", "is not a Pod")
@@ -155,39 +119,45 @@ class _TraceReader:
         uid = uid_of("Pod", pod.namespace, pod.name)
         return replace(pod, uid=uid, priority=self._priority_of(pod), raw={})
 
-    def _copy(self, line: _Line) -> Pod:
-        pod = copy_of(self._pod(line, "like"), line.text("name"))
+    def _copy(self, line: ObjectLine) -> Pod:
+        name = line.text("name")
+        if problem := long_name(name):
+            raise line.error("name", f"{shown(name)} {problem}")
+        pod = copy_of(self._pod(line, "like"), name)
         self._require_new(line, "name", pod)
         return pod
 
-    def _require_new(self, line: _Line, field: str, pod: Pod) -> None:
+    def _require_new(self, line: ObjectLine, field: str, pod: Pod) -> None:
         if (pod.namespace, pod.name) in self._pods:
             raise line.error(field, f"{shown(str(pod))} is the name of another pod")
 
-    def _pod(self, line: _Line, field: str) -> Pod:
-        key = line.key(field)
+    def _pod(self, line: ObjectLine, field: str) -> Pod:
+        key = _key(line, field)
         if key not in self._pods:
             name = "/".join(key)
             hint = did_you_mean(name, ("/".join(one) for one in self._pods))
             raise line.error(field, f"pod {shown(name)} is neither in the input nor in the trace{hint}")
         return self._pods[key]
 
-    def _deleted(self, line: _Line) -> Pod:
+    def _deleted(self, line: ObjectLine) -> Pod:
         pod = self._pod(line, "delete")
+        if pod.uid in self._gone:
+            raise line.error("delete", f"pod {shown(str(pod))} is deleted twice")
+        self._gone.add(pod.uid)
         arrival_s = self._arrivals.get((pod.namespace, pod.name), 0.0)
-        if arrival_s > line.time_s:
+        if arrival_s > _time_s(line):
             raise line.error(
-                "delete", f"pod {shown(str(pod))} arrives at {arrival_s:.15g}, after the time {line.time_s:.15g}"
+                "delete", f"pod {shown(str(pod))} arrives at {arrival_s:.15g}, after the time {_time_s(line):.15g}"
             )
         return pod
 
-    def _change(self, line: _Line) -> Sequence[Event]:
+    def _change(self, line: ObjectLine) -> Sequence[Event]:
         try:
             return self._fleet.change(line.text("change"))
         except InvalidChange as error:
             raise line.error("change", str(error)) from error
 
-    def _apply(self, line: _Line) -> Event:
+    def _apply(self, line: ObjectLine) -> Event:
         found = self._objects(line, "apply", {})
         event: Event
         match found:
@@ -198,48 +168,33 @@ class _TraceReader:
             case Inventory(classes=[device_class]):
                 event = ClassAppears(device_class)
             case Inventory(taint_rules=[rule]):
+                if not self._features.has(DEVICE_TAINT_RULES):
+                    problem = f"DeviceTaintRule {rule.name} needs the feature gate {DEVICE_TAINT_RULES}"
+                    raise line.error("apply", problem)
                 event = RuleAppears(rule)
             case _:
                 raise line.error("apply", f"{', '.join(sorted(found.kinds)) or 'nothing'} is not {_APPLIED}")
         self._fleet.see([event])
         return event
 
-    def _objects(self, line: _Line, field: str, defaults: Mapping[str, object]) -> Inventory:
+    def _objects(self, line: ObjectLine, field: str, defaults: Mapping[str, object]) -> Inventory:
         value = line.fields[field]
         if not isinstance(value, dict):
-            raise line.error(field, f"{shown(value)} is not an object")
+            raise line.error(field, f"{written(value)} is not an object")
         place = Place(f"{line.place}: {field}")
         found = take_inventory([RawObject(place, {**defaults, **value})], features=self._features)
         if found.errors:
-            raise InvalidTraceLine(str(found.errors[0]))
+            raise InvalidLine(str(found.errors[0]))
         return found
 
 
 def read_trace(
     file: Path, inventory: Inventory, pods: Iterable[Pod], features: Features, priority_of: Callable[[Pod], int]
 ) -> Trace:
-    """The events of the file. pods: of the input, each with its uid. Raises InvalidTraceLine. Cost: O(size)."""
-    lines = list(_lines(file))
+    """The events of the file. pods: of the input, each with its uid. Raises InvalidLine. Cost: O(size)."""
+    lines = list(json_lines(file))
     if not lines:
-        raise InvalidTraceLine(f"{file}: holds no event")
+        raise InvalidLine(f"{file}: holds no event")
     reader = _TraceReader(inventory, pods, features, priority_of)
     jobs = tuple(reader.jobs(lines))
     return Trace(jobs, tuple(reader.events(lines)))
-
-
-def _lines(file: Path) -> Iterator[_Line]:
-    try:
-        texts = file.read_bytes().splitlines()
-    except OSError as error:
-        raise InvalidTraceLine(f"{file}: cannot be read: {error.strerror}") from error
-    for number, text in enumerate(texts, 1):
-        if not text.strip():
-            continue
-        place = f"{file}, line {number}"
-        try:
-            fields = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise InvalidTraceLine(f"{place}: is not JSON: {error}") from error
-        if not isinstance(fields, dict):
-            raise InvalidTraceLine(f"{place}: {shown(fields)} is not an object")
-        yield _Line(place, fields)

@@ -7,6 +7,7 @@ import numpy as np
 
 from cel.lru import LruCache
 from scheduler.state.masks import Numbers
+from scheduler.state.row_changes import RowChanges
 
 MOST_KEPT = 128
 """Arrays that are kept; beyond, the least recently used one is forgotten."""
@@ -24,30 +25,30 @@ class _Values:
 
 
 class ByRow:
-    """Arrays with a number for each row, by what they are asked for."""
+    """Arrays with a number for each row, by what they are asked for. changes: of rows."""
 
     def __init__(self, rows: int) -> None:
-        self._changes = 0
+        self.changes = RowChanges()
         self.forget(rows)
 
     def touch(self, row: int) -> None:
         """The row has changed."""
-        self._changes += 1
-        self._last[row] = self._changes
+        self.changes.add(row, self._rows)
 
     def forget(self, rows: int) -> None:
         """The columns are others, and have so many rows."""
-        self._last = np.zeros(rows, np.int64)
+        self._rows = rows
         self._kept: LruCache[Hashable, _Values] = LruCache(MOST_KEPT, MOST_WORDS)
 
     def of(self, key: Hashable, words: int, work_out: Callable[[Numbers], Numbers]) -> Numbers:
         """The numbers by row, for reading. work_out: those of certain rows, which nothing else may decide.
 
-        words: of the key. Cost: O(rows) of one comparison, and the rows that have changed since the key was asked for.
+        words: of the key. Cost: O(rows that have changed since the key was asked for).
         """
-        kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(len(self._last))), self._changes))
-        if kept.seen != self._changes:
-            rows = (self._last > kept.seen).nonzero()[0]
+        kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(self._rows)), self.changes.now))
+        if kept.seen != self.changes.now:
+            changed = self.changes.since(kept.seen)
+            rows = np.arange(self._rows) if changed is None else np.array(changed, np.int64)
             kept.values[rows] = work_out(rows)
-            kept.seen = self._changes
+            kept.seen = self.changes.now
         return kept.values

@@ -34,6 +34,13 @@ def mask_of(flags: Flags) -> Mask:
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
+def mask_of_numbers(numbers: Numbers, size: int) -> Mask:
+    """The set of these numbers, all less than `size`."""
+    flags = np.zeros(size, np.bool_)
+    flags[numbers] = True
+    return mask_of(flags)
+
+
 def flags_of(mask: Mask, size: int) -> Flags:
     """The set as an array of `size` flags, which has to be more than the highest number in the mask."""
     raw = np.frombuffer(mask.to_bytes((size + 7) // 8, "little"), dtype=np.uint8)

@@ -109,7 +109,7 @@ class Rivals:
         """The capacity of which the shares of a device take more than there is; empty where there is none."""
         pool_id = PoolID(device.driver, device.pool)
         shares = self._fleet.usage.shares_in(pool_id).get(device.device)
-        published = self._device(device)
+        published = self._device(device) if shares else None
         if shares is None or published is None:
             return ""
         sums = ((name, amount) for name, amount in shares.consumed.items() if name in published.capacity)

@@ -701,3 +701,40 @@ def test_policies_share_what_happens_and_have_answers_of_their_own(asked_in_betw
     first.remove_allocated(held[:1])
     spreading.remove_node(0)
     assert [node_of(fleet) for fleet in (first, packing, spreading)] == ["node-001"] * 3
+
+
+def of(test: str) -> str:
+    return f'device.attributes["{DRIVER}"].{test}'
+
+
+def test_kinds_are_what_claims_read_and_not_what_else_devices_have() -> None:
+    models = ("A", "B", "A")
+    slices = [
+        a_slice(
+            a_device("gpu-0", {"model": models[number], "uuid": f"GPU-{number}"}),
+            name=name_of(number),
+            pool=name_of(number),
+            reach=on_node(name_of(number)),
+        )
+        for number in range(3)
+    ]
+    fleet = a_fleet(slices, 4)
+    of_model = [a_claim(a_request("gpu", 1, of('model == "A"')))]
+    first, second, third, empty = (fleet.kinds(of_model).of(number) for number in range(4))
+    assert first == third
+    assert len({first, second, empty}) == 3
+    any_model = fleet.kinds([a_claim(a_request("gpu"))])
+    assert any_model.of(0) == any_model.of(1) != any_model.of(3)
+    by_uuid = fleet.kinds([a_claim(a_request("gpu", 1, of('uuid == "GPU-1"')))])
+    assert len({by_uuid.of(number) for number in range(4)}) == 4
+
+
+def test_kinds_stay_until_a_class_that_is_named_changes() -> None:
+    fleet = a_fleet(alike(2), 2)
+    kinds = fleet.kinds([a_claim(a_request("gpu"))])
+    fleet.set_class(a_class("other"))
+    assert fleet.are_current(kinds)
+    assert fleet.kinds([a_claim(a_request("gpu"))]) is kinds
+    fleet.set_class(a_class())
+    assert not fleet.are_current(kinds)
+    assert fleet.kinds([a_claim(a_request("gpu"))]) is not kinds

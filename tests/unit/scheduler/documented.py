@@ -34,7 +34,7 @@ def settings(section: Fields, prefix: str = "") -> Iterator[tuple[str, object, s
 
 def said(default: object) -> str:
     """A default as the pages write it."""
-    if isinstance(default, bool | float):
+    if isinstance(default, bool | int | float):
         return f"`{str(default).lower().removesuffix('.0')}`"
     if isinstance(default, list):
         return f"`[{', '.join(default)}]`" if default else "none"

@@ -7,6 +7,7 @@ import pytest
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.model import Allocation, Claim
+from allocator.policies.pack import Pack
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
@@ -14,6 +15,8 @@ from scheduler.decision.not_placed import NOT_REACHED
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.filter import Filtered, Undecided, filter_nodes
 from scheduler.extender.question import Asked
+from scheduler.extender.sampling import Sampling
+from scheduler.plugins.profile import Profile
 from tests.builders import (
     a_claim,
     a_device,
@@ -259,3 +262,22 @@ def test_claim_is_not_stuck_while_a_node_may_pass_that_is_not_known_yet() -> Non
     found = filtered(a_cluster(1), claim, names=("node-0", "node-9"))
     assert (found.passed, [*found.failed], found.stuck) == ([], ["node-9"], ())
     assert filtered(a_cluster(1), claim, names=("node-0",)).stuck == (claim,)
+
+
+@pytest.mark.parametrize(("percent", "passing"), [(0, 120), (100, 250), (1, 100)])
+def test_of_many_nodes_enough_pass(percent: int, passing: int) -> None:
+    cluster, names = a_cluster(*[1] * 250), [f"node-{number}" for number in range(250)]
+    pod = a_user_of(cluster, a_claim())
+    sampling = Sampling(percent)
+    first, second = (filter_nodes(cluster, pod, names, sampling) for _ in range(2))
+    assert len(first.passed) == len(second.passed) == passing
+    assert {*first.passed} <= {*names}
+    assert (first.passed == second.passed) == (percent == 100)
+    assert first.passed == sorted(first.passed, key=names.index), "in the order of the question"
+
+
+def test_a_policy_chooses_the_nodes_that_pass() -> None:
+    cluster = a_cluster(*[1] * 150, *[2] * 100, profiles=(Profile(policy=Pack()),))
+    names = [f"node-{number}" for number in range(250)]
+    found = filter_nodes(cluster, a_user_of(cluster, a_claim()), names, Sampling(1))
+    assert {*found.passed} <= {*names[:150]}, "the fullest nodes are those with one device"

@@ -1,0 +1,28 @@
+"""Rows that have changed, for those who follow them."""
+
+from random import Random
+
+from scheduler.state.row_changes import LEAST_CHANGES, RowChanges
+
+
+def test_rows_that_have_changed_since_are_named_once_in_their_order() -> None:
+    changes = RowChanges()
+    for row in (7, 3, 7):
+        changes.add(row, 10)
+    seen = changes.now
+    assert changes.since(0) == [3, 7]
+    assert changes.since(seen) == []
+    changes.add(1, 10)
+    assert changes.since(seen) == [1]
+
+
+def test_who_has_missed_a_change_looks_at_all_and_nobody_misses_any() -> None:
+    draw, changes, made = Random(1), RowChanges(), list[int]()  # noqa: S311 - no secret
+    for _ in range(20 * LEAST_CHANGES):
+        made.append(draw.randrange(8))
+        changes.add(made[-1], 8)
+        seen = len(made) - draw.randrange(1, LEAST_CHANGES // 2)
+        if seen >= 0:
+            assert changes.since(seen) == sorted(set(made[seen:]))
+    assert changes.since(0) is None
+    assert changes.now == len(made)
