@@ -8,6 +8,7 @@ import click
 import orjson
 
 from allocator.model import Claim
+from scheduler.cli import suggestions
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -49,7 +50,7 @@ Examples:
 
 @click.command(name="allocate", epilog=_EPILOG)
 @source_options
-@click.option("--pod", default="", metavar="NS/NAME", help="Place only this pod.")
+@click.option("--pod", default="", metavar="NS/NAME", shell_complete=suggestions.pods, help="Place only this pod.")
 @click.option(
     "--claim",
     default="",

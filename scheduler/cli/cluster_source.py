@@ -9,6 +9,7 @@ import click
 
 from allocator.gates import Features
 from allocator.model import Requirement
+from scheduler.cli import suggestions
 from scheduler.cli.feature_options import OF_FILES_OR_A_CLUSTER, FeatureChoice, choice_options
 from scheduler.core_v1.label_query import InvalidLabelQuery, requirements
 from scheduler.core_v1.label_selector import selects
@@ -126,6 +127,7 @@ _OPTIONS = (
         "--namespace",
         default="",
         metavar="NAME",
+        shell_complete=suggestions.namespaces,
         help="Print only objects of this namespace, in which names without one are, too. Devices that others hold "
         "are in use all the same.",
     ),

@@ -9,6 +9,7 @@ import click
 import orjson
 
 from allocator.model import Claim
+from scheduler.cli import suggestions
 from scheduler.cli.claims import PAGE
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -62,7 +63,7 @@ class _Subject:
 
 
 @click.command(name="explain", epilog=_EPILOG)
-@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]")
+@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]", shell_complete=suggestions.pods_or_files)
 @click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
 @click.option("--node", default="", metavar="NAME", help="Describe this node, and whether the pod fits there.")
 @click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")

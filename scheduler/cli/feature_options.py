@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
+from scheduler.cli import suggestions
 from scheduler.cli.ending import print_to_stderr
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ def _options(release_help: str) -> tuple[Callable[..., Any], ...]:
             "gates",
             default="",
             metavar="NAME=BOOL,...",
+            shell_complete=suggestions.gates,
             help="Feature gates that differ from the defaults of the release, such as DRAListTypeAttributes=true.",
         ),
         click.option(

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.model import Claim
+from scheduler.cli import suggestions
 from scheduler.cli.claims import PAGE, output_or_page_option, print_object
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -71,7 +72,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 
 
 @click.command(name="fit", epilog=_EPILOG)
-@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE")
+@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE", shell_complete=suggestions.pods)
 @source_options
 @click.option(
     "--replicas",

@@ -15,6 +15,7 @@ from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from allocator.status.pool_status import PoolStatus, pool_statuses
+from scheduler.cli import suggestions
 from scheduler.cli.cluster_source import Key, ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
@@ -80,6 +81,7 @@ policy_option = click.option(
     show_default=FIRST_FIT.name,
     metavar=POLICY,
     callback=_policy,
+    shell_complete=suggestions.policies,
     help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
     "(docs/policies.md).",
 )

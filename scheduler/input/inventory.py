@@ -76,6 +76,8 @@ _VERSIONS: Mapping[str, str] = {
 }
 """Kubernetes' own kinds that count -> their apiVersion."""
 
+KINDS_THAT_COUNT = frozenset(_VERSIONS)
+
 _ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
 
 _BESIDE = ("metadata.", "status.", "spec.metadata.")

@@ -3,7 +3,7 @@
 The page holds its data as JSON, and one script that draws it. It loads nothing, and its policy forbids all else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
@@ -91,7 +91,7 @@ def data_page(page: DataPage) -> str:
         {},
         element("h1", {}, title),
         *_answer(page.answer),
-        *([element("p", {"class": "live", "id": "live", "role": "status"})] if page.events else []),
+        *(_live() if page.events else []),
         *page.sections,
         element("noscript", {}, element("p", {}, "The map and the tables are drawn by a script, which is off.")),
         element("div", {"id": "drawn"}),
@@ -104,6 +104,12 @@ def data_page(page: DataPage) -> str:
 def live_policy(*more: str) -> str:
     """The policy of a page that follows a program, for the header of HTTP. more: what only a header can say."""
     return policy(*allowances(STYLE, SCRIPT, connects=True), *more)
+
+
+def _live() -> Iterator[Element]:
+    """Whether the page follows the program, and until when: the time changes too often to be read out."""
+    state, moment = element("span", {"id": "live", "role": "status"}), element("span", {"id": "moment"})
+    yield element("p", {"class": "live"}, state, " ", moment)
 
 
 def _answer(sentences: Sequence[str]) -> list[Element]:

@@ -16,6 +16,9 @@ const PER_TILE = 64; // devices; a node with more has several tiles
 const NAME_HEIGHT = 29;
 const COLOURS = 8;
 const TOGETHER = 300; // events that come within so many milliseconds are drawn together
+const SOON = 3000; // a stream that has ended is opened again before that
+const LOST = "The program cannot be reached, or too many pages are open; trying again. What is shown may be old.";
+const RESTS = 10; // so many times as long as drawing took, nothing is drawn
 const AGAIN = 5000; // milliseconds until a page that was refused asks again
 
 const collator = new Intl.Collator("en", { numeric: true });
@@ -58,7 +61,8 @@ class Table {
     this.above = this.gap();
     this.below = this.gap();
     const head = make("thead", {}, make("tr", { "aria-rowindex": "1" }, ...this.headers));
-    this.table = make("table", { "aria-label": caption }, this.columns, head, this.body);
+    const name = make("caption", { class: "unseen" }, caption); // the heading says it to those who see
+    this.table = make("table", {}, name, this.columns, head, this.body);
     this.box = make("div", { class: "rows", tabindex: "0", role: "region", "aria-label": caption }, this.table);
     this.box.addEventListener("scroll", () => this.draw(), { passive: true });
     place.append(make("h2", {}, caption), make("div", { class: "tools" }, label, this.count), this.box);
@@ -503,17 +507,26 @@ function start(data) {
 /* A running program: its events say which groups of rows have changed. */
 function follow(address, tables) {
   const live = document.getElementById("live");
+  const say = (text) => {
+    if (live.textContent !== text) live.textContent = text; // said once, not once a second
+  };
   const source = new EventSource(address);
   const changed = new Set();
   let timer = 0;
+  let wait = TOGETHER;
   const draw = () => {
+    const began = performance.now();
     timer = 0;
     for (const table of changed) table.reload();
     changed.clear();
+    wait = Math.max(TOGETHER, RESTS * (performance.now() - began));
+  };
+  const later = () => {
+    timer = timer || setTimeout(draw, wait);
   };
   source.addEventListener("start", () => {
     for (const table of tables.values()) table.groups.clear();
-    live.textContent = "Reading the state of the program ...";
+    say("Reading the state of the program ...");
   });
   source.addEventListener("change", (event) => {
     for (const [name, group, rows] of JSON.parse(event.data)) {
@@ -524,17 +537,20 @@ function follow(address, tables) {
       else table.groups.delete(group);
       changed.add(table);
     }
-    timer = timer || setTimeout(draw, TOGETHER);
+    later();
   });
   source.addEventListener("now", () => {
     for (const table of tables.values()) if (table.all.length && !table.groups.size) changed.add(table);
-    timer = timer || setTimeout(draw, TOGETHER);
-    live.textContent = `Live: as of ${new Date().toLocaleTimeString()}`;
+    later();
+    say("Live.");
+    document.getElementById("moment").textContent = `As of ${new Date().toLocaleTimeString()}`;
   });
   source.addEventListener("error", () => {
-    live.textContent = "The program cannot be reached, or too many pages are open; trying again. What is shown may be old.";
-    if (source.readyState !== EventSource.CLOSED) return; // it tries again by itself
-    setTimeout(() => follow(address, tables), AGAIN);
+    if (source.readyState === EventSource.CLOSED) {
+      say(LOST); // it was refused, and does not try again by itself
+      setTimeout(() => follow(address, tables), AGAIN);
+    }
+    setTimeout(() => source.readyState === EventSource.CONNECTING && say(LOST), SOON);
   });
 }
 

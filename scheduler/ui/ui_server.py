@@ -24,8 +24,14 @@ MOST_STREAMS = 8
 WRITE_S = 30.0
 """A reader who takes nothing for so long is let go."""
 
+STREAM_S = 600.0
+"""A stream ends after so long; the page opens the next one by itself, for which it is asked again who reads."""
+
 ALIVE_S = 5.0
 """After so long without a change something is written, so that a reader who has gone is noticed."""
+
+RETRY_MS = 1000
+"""So soon a page whose stream has ended opens the next one."""
 
 CHUNK_BYTES = 64 * 1024
 """About so much is written at once, and before more, the reader has to take it."""
@@ -85,7 +91,8 @@ class Ui:
         response = web.StreamResponse(headers={**_HEADERS, **own})
         try:
             await response.prepare(request)
-            await _follow(view, response)
+            async with asyncio.timeout(STREAM_S):
+                await _follow(view, response)
         except (ConnectionError, TimeoutError):
             if request.transport is not None:
                 request.transport.abort()  # what he has not taken is not sent any more
@@ -121,7 +128,7 @@ def _import() -> None:
 async def _follow(view: "LiveView", response: web.StreamResponse) -> None:
     """Write what changes until the reader goes. Raises ConnectionError, TimeoutError."""
     seen = 0
-    await _write(response, _event("start", []))
+    await _write(response, b"retry: %d\n%s" % (RETRY_MS, _event("start", [])))
     while True:
         version, groups = view.version, view.since(seen)
         for chunk in _chunks(groups):

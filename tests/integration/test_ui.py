@@ -99,7 +99,7 @@ def test_page_is_there_again_after_the_program_was_away(tab: Browser, plane: Con
     port = scheduler.url.rpartition(":")[2]
     again = Scheduler(plane, [f"--health-address=127.0.0.1:{port}"], name="again")
     try:
-        shown(tab, live, lambda text: text.startswith("Live: "))
+        shown(tab, live, lambda text: text == "Live.")
         shown(tab, ANSWER, lambda found: found[0] == "80 of 80 devices are free.")
     finally:
         again.stop()

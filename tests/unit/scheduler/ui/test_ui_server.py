@@ -220,6 +220,19 @@ def test_a_reader_who_does_not_read_is_let_go(monkeypatch: pytest.MonkeyPatch) -
     served.asked(wait)
 
 
+def test_a_stream_ends_in_time_so_that_its_reader_is_authorized_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ui_server, "STREAM_S", 0.05)
+    served = Served()
+
+    async def follow(session: aiohttp.ClientSession) -> None:
+        async with session.get("/ui/events") as answer:
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await answer.read()
+        await until(lambda: not served.ui.readers)
+
+    served.asked(follow)
+
+
 def test_an_open_page_does_not_keep_the_program_from_ending() -> None:
     served = Served()
 
