@@ -3,7 +3,7 @@
 All is worked out anew when the workload has changed, or a pod requests what none did before.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -93,7 +93,7 @@ class FillScores:
         """What the pod requests, with all values as of now."""
         self._rooms.catch_up()
         asked, memory = self._numbered(claims), requests.amounts.get(MEMORY, 0)
-        changed = self._rooms.changes.since(self._seen)
+        changed: Collection[int] | None = self._rooms.changes.since(self._seen)
         if changed is None or not self._is_current() or memory > self._largest or self._values.is_full():
             while memory > self._largest:
                 self._largest = 2 * self._largest + 1
