@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ bench-allocator: $(VENV)/.bench $(BUILT) ## compare the allocator with the refer
 
 compiled: export DRA_COMPILE = 1
 compiled: $(COMPILED)/.built ## compile the allocator with mypyc (needs a C compiler) into .cache/compiled
+
+bench-cli: $(VENV)/.run $(BUILT) ## measure status, claims, lint, audit, fit and whatif on 5,000 nodes and 10,000 claims: table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.cli.run $(ARGS)
 
 bench-cel: $(VENV)/.bench ## compare selectors over 100,000 devices with cel-go (needs Go): table, JSON
 	$(BIN)/python -m benchmarks.cel.run $(ARGS)

@@ -15,6 +15,10 @@ from scheduler.installation import InstallationError, description, verify
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
     "audit": ("scheduler.cli.audit", "Check that devices, claims and pods agree."),
+    "cel": (
+        "scheduler.cli.select_devices",
+        "Print which devices a CEL expression selects, and what it costs.",
+    ),
     "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users."),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "dump": ("scheduler.cli.dump_cluster", "Write one JSON file with all that is read of a cluster."),

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from scheduler.version import VERSION
-from tests.controlplane.contents import manifests
 from tests.integration.chart.helm import Helm, HelmError, Objects, Values, document, documents
-from tests.integration.chart.schema import CHART, SCHEMA, updated
+from tests.integration.chart.schema import CHART
 from tests.integration.conftest import ROOT
 
 MANIFESTS = ROOT / "manifests"
@@ -115,11 +114,6 @@ def test_package_contains_what_is_linked(helm: Helm, tmp_path: Path) -> None:
     assert package.name == f"dra-scheduler-{VERSION}.tgz"
     packaged = helm.run("template", "dra", package, "--namespace=kube-system", values=ALL)
     assert [obj for obj in documents(packaged) if obj] == helm.rendered(ALL)
-
-
-def test_chart_is_of_this_version() -> None:
-    chart = document((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (VERSION, VERSION)
 
 
 def test_namespace_is_nowhere_but_where_it_is_installed(helm: Helm) -> None:
@@ -243,31 +237,3 @@ def test_wrong_value_is_refused_by_name(helm: Helm, values: Values, place: str, 
         helm.rendered(values)
     assert place in str(refused.value)
     assert problem in str(refused.value)
-
-
-def test_schema_knows_the_configurations_of_the_programs() -> None:
-    stored = SCHEMA.read_text()
-    assert stored == updated(stored), "python -m tests.integration.chart.schema"
-
-
-def test_schema_describes_each_value() -> None:
-    schema = json.loads(SCHEMA.read_text())
-    missing = list(undescribed(schema, schema["properties"], DEFAULTS))
-    assert missing == []
-
-
-def undescribed(schema: Any, properties: Any, values: Values) -> Iterator[str]:
-    """The fields of the values that the schema has no word for."""
-    for key, value in values.items():
-        found = properties.get(key, {})
-        target = schema["$defs"][found["$ref"].rpartition("/")[2]] if "$ref" in found else found
-        if not (found.get("description") or target.get("description")):
-            yield key
-        if isinstance(value, dict) and "properties" in target and key != "config":
-            yield from undescribed(schema, target["properties"], value)
-
-
-def test_monitoring_is_of_the_files_that_are_tested() -> None:
-    for name in ("dashboard.json", "prometheus-rule.yaml"):
-        assert (CHART / "files" / name).resolve() == MANIFESTS / "monitoring" / name
-    assert manifests(MANIFESTS / "monitoring" / "prometheus-rule.yaml")
