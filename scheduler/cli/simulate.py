@@ -95,6 +95,12 @@ def _what_ifs(_context: click.Context, _option: click.Parameter, texts: tuple[st
     return texts
 
 
+def _folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
+    if folder is not None and not folder.name:
+        raise click.BadParameter(f"{str(folder)!r} is no folder of its own")
+    return folder
+
+
 def _arrivals(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     for text in texts:
         if text.startswith(POISSON):
@@ -208,15 +214,16 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     help="Compare the curves with recorded ones, such as the output of -o csv; exit with 1 if one differs by "
     "more than 0.01. Can be repeated.",
 )
-@click.option("-o", "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @click.option(
-    "--output",
+    "--results",
     "folder",
+    callback=_folder,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
     help="Folder for the results of finished scenarios.",
 )
-@click.option("--resume", is_flag=True, help="Continue the run in --output; finished scenarios are not run again.")
+@click.option("--resume", is_flag=True, help="Continue the run in --results; finished scenarios are not run again.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one for each core]"
 )
@@ -270,7 +277,7 @@ def command(  # noqa: PLR0913 - one for each option
     own = ("",) if plan.config else (FIRST_FIT.name,)
     cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]
     if resume and not folder:
-        stop("--resume needs --output DIR")
+        stop("--resume needs --results DIR")
     if address and jobs:
         raise click.UsageError("--jobs is for this machine, and excludes --scheduler.")
     try:
@@ -317,7 +324,7 @@ def _key(case: Case) -> tuple[object, ...]:
 def _require_apart(folder: Path, inputs: Sequence[str]) -> None:
     for path in inputs:
         if folder.resolve().is_relative_to(Path(path).resolve()):
-            raise ScenarioFailed(f"--output {folder} is below {path}, and would be read as input")
+            raise ScenarioFailed(f"--results {folder} is below {path}, and would be read as input")
 
 
 def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -> list[str]:
@@ -325,7 +332,7 @@ def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -
     begin = "interrupted: " if isinstance(error, KeyboardInterrupt) else ""
     if folder:
         return [f"{begin}{_finished(folder.kept)} in {folder.folder}; --resume goes on"]
-    return [f"{begin}{_finished(finished)} lost; --output DIR keeps them"] if finished else []
+    return [f"{begin}{_finished(finished)} lost; --results DIR keeps them"] if finished else []
 
 
 def _finished(number: int) -> str:

@@ -5,7 +5,7 @@ Events of one moment happen in the order in which they were given, before the de
 give the same answers on every machine.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -94,6 +94,9 @@ class Follower:
 
     def arrived(self, pod: Pod) -> None:
         """A pod is created; not called for evicted pods."""
+
+    def bound(self, claims: Sequence[Claim]) -> None:
+        """A pod has its node, and these claims have their devices by it."""
 
     def left(self, pod: Pod) -> None:
         """A pod has ended, or was deleted."""
@@ -224,6 +227,8 @@ class Simulation:
             self._release(placed)
             self._report(entry, failure=EVICTED_AT_ONCE)
             return
+        before = {claim.uid for claim in look.claims if claim.allocation}
+        self._watcher.bound([claim for claim in placed.claims if claim.uid not in before])
         self._report(entry, node=chosen.node)
         self._note(PodChanged(entry.pod, replace(entry.pod, node_name=placed.node)))
         if (duration := self._durations.get(uid)) is not None:

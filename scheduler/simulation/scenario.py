@@ -16,6 +16,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Look, Placement, order_of
 from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
+from scheduler.simulation.alignment import Alignments
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes
@@ -107,55 +108,88 @@ def run(
     """
     before_s = clocks.processor()
     population = start.jobs
-    if not population and not (start.trace and start.trace.events):
-        raise InvalidWorkload(NOTHING)
-    _require_known(settings.explained, [*start.pods, *(job.pod for job in population)])
+    _require_usable(start, population, settings)
     inventory = with_templates(start.inventory, [*start.pods, *(job.pod for job in population)])
     placement = _placement(start, inventory, profiles, settings, clocks.wall)
-    cluster, claims = placement.cluster, placement.claims
-    demand, figures = Demand(cluster, claims), FleetFigures(cluster.rooms)
-    cluster.rooms.workload.set(demand.of(job.pod) for job in population)
+    demand, figures = _known_demand(placement, population), FleetFigures(placement.cluster.rooms)
     figures.catch_up()
-    originals = {job.pod.uid for job in population}
-    jobs = [
-        _with_own_claims(job, originals)
-        for job in _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.pod))
-    ]
-    room = room_for([*start.pods, *(job.pod for job in population)], cluster.extended_resources)
-    events = [(time_s, _roomy(event, room)) for time_s, event in _events(start.trace, jobs, settings)]
-    metrics = RunFigures(demand, figures, retries=settings.retries, step_s=_horizon(jobs, events) / _STEPS)
-    explained: list[ExplainedAttempt] = []
-    fleet = FleetSize(len(inventory.nodes), figures.capacity // UNIT, 0)
-    arrived = 0
-
-    def on_decision(found: Attempted) -> None:
-        nonlocal arrived
-        metrics.decided(found)
-        if str(found.pod) in settings.explained:
-            explained.append(_explained(found))
-        if found.attempt == 1 and arrived < len(jobs):  # evicted pods of the start are no arrivals
-            arrived += 1
-            progress(arrived, len(jobs))
-
-    simulation = Simulation(placement, on_decision, metrics, retries=settings.retries)
+    units = figures.capacity // UNIT
+    jobs = _jobs(population, demand, figures, settings)
+    events = _all_events(start, placement.cluster, jobs, settings)
+    metrics = RunFigures(
+        demand,
+        figures,
+        Alignments(placement.cluster.slices),
+        retries=settings.retries,
+        step_s=_horizon(jobs, events) / _STEPS,
+    )
+    record = _RunRecord(metrics, settings.explained, lambda done: progress(done, len(jobs)), len(jobs))
+    simulation = Simulation(placement, record.decided, metrics, retries=settings.retries)
     bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
     for pod in bound:
         simulation.adopt(pod)
     simulation.run(events)
-    measured = Measured(
-        round(clocks.processor() - before_s, 3), distribution(sorted(placement.decisions_ms), _MILLI_DIGITS)
-    )
     return Scenario(
         policy=profiles[0].policy.name,
         seed=settings.seed,
         parameters=settings.parameters,
-        fleet=replace(fleet, pods=len(bound)),
+        fleet=FleetSize(len(inventory.nodes), units, len(bound)),
         summary=metrics.summary(),
         by_arrivals=metrics.by_arrivals,
         by_time=metrics.by_time,
-        measured=measured,
-        explained=tuple(explained),
+        measured=Measured(
+            round(clocks.processor() - before_s, 3), distribution(sorted(placement.decisions_ms), _MILLI_DIGITS)
+        ),
+        explained=tuple(record.explained),
     )
+
+
+def _require_usable(start: Start, population: Sequence[Job], settings: Settings) -> None:
+    if not population and not (start.trace and start.trace.events):
+        raise InvalidWorkload(NOTHING)
+    _require_known(settings.explained, [*start.pods, *(job.pod for job in population)])
+
+
+def _known_demand(placement: Placement, population: Iterable[Job]) -> Demand:
+    """What pods request; policies know the shapes of all of them."""
+    demand = Demand(placement.cluster, placement.claims)
+    placement.cluster.rooms.workload.set(demand.of(job.pod) for job in population)
+    return demand
+
+
+def _jobs(population: Sequence[Job], demand: Demand, figures: FleetFigures, settings: Settings) -> list[Job]:
+    """What arrives, with its times."""
+    originals = {job.pod.uid for job in population}
+    timed = _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.pod))
+    return [_with_own_claims(job, originals) for job in timed]
+
+
+def _all_events(
+    start: Start, cluster: Cluster, jobs: Sequence[Job], settings: Settings
+) -> Sequence[tuple[float, Event]]:
+    room = room_for([*start.pods, *(job.pod for job in start.jobs)], cluster.extended_resources)
+    return [(time_s, _roomy(event, room)) for time_s, event in _events(start.trace, jobs, settings)]
+
+
+@dataclass(slots=True)
+class _RunRecord:
+    """What comes of decisions. named: pods whose attempts are kept. progress: called with the pods decided so far."""
+
+    metrics: RunFigures
+    named: Collection[str]
+    progress: Callable[[int], None]
+    arrivals: int
+    explained: list[ExplainedAttempt] = field(default_factory=list)
+    decided_once: int = 0
+
+    def decided(self, found: Attempted) -> None:
+        """An attempt."""
+        self.metrics.decided(found)
+        if str(found.pod) in self.named:
+            self.explained.append(_explained(found))
+        if found.attempt == 1 and self.decided_once < self.arrivals:  # evicted pods of the start are no arrivals
+            self.decided_once += 1
+            self.progress(self.decided_once)
 
 
 class _Timed(Placement):
@@ -217,7 +251,7 @@ def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> floa
     ends = [job.time_s + (job.duration_s or 0.0) for job in jobs]
     last_s = max([*ends, *(time_s for time_s, _ in events)], default=0.0)
     if last_s > LATEST_S:
-        raise InvalidWorkload(f"the last event is at {last_s:g} s, and time ends at {LATEST_S:g} s")
+        raise InvalidWorkload(f"the last event is at {last_s:.15g} s, and time ends at {LATEST_S:g} s")
     return last_s
 
 

@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
@@ -13,6 +14,7 @@ import pytest
 from scheduler.output.data_page import live_policy
 from scheduler.runtime.health import Endpoints, serving
 from scheduler.ui import live_view, ui_server
+from scheduler.ui.decision_log import MOST
 from scheduler.ui.ui_server import MOST_STREAMS, Ui
 from tests.unit.scheduler.ui.shown import Program, State, answer_of, applied, rows_of
 
@@ -265,3 +267,16 @@ def test_an_error_is_logged_and_the_page_goes_on(
 
     assert rows_of(served.asked(follow), "queue")[0][0] == "ml/a"
     assert "the page cannot be brought up to date" in caplog.text
+
+
+def test_documentation_has_the_limits_as_they_are() -> None:
+    text = " ".join((Path(__file__).parents[4] / "docs" / "ui.md").read_text().split())
+    for words in (
+        f"the last {MOST} decisions",
+        f"up to {live_view.MOST_WAITING:,} pods that wait",
+        f"takes nothing for {ui_server.WRITE_S:.0f} seconds",
+    ):
+        assert words in text
+    assert (MOST_STREAMS, ui_server.STREAM_S) == (8, 600)
+    assert "At most eight pages" in text
+    assert "Every ten minutes" in text
