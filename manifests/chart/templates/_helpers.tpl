@@ -141,7 +141,7 @@ kind: ClusterRole
 metadata:
   {{- include "dra.clusterMetadata" (dict "name" (printf "%s-metrics-reader" .name) "root" .root) | nindent 2 }}
 rules:
-- nonResourceURLs: [/metrics, /debug/queue]
+- nonResourceURLs: [/metrics, /debug/queue{{ if .hasPage }}, /ui, /ui/events{{ end }}]
   verbs: [get]
 {{- end }}
 
