@@ -16,7 +16,10 @@ from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.simulation.changes import ChangingFleet, InvalidChange
 from scheduler.simulation.events import ClassAppears, Event, NodeAppears, PodGoes, RuleAppears, SliceAppears
-from scheduler.simulation.jobs import Job, copy_of
+from scheduler.simulation.jobs import Job
+
+Key = tuple[str, str]
+"""Namespace and name of a pod."""
 
 WHAT = ("pod", "like", "delete", "change", "apply")
 """Fields of which a line has exactly one: what happens."""
@@ -101,14 +104,17 @@ class _Line:
             raise self.error(field, f"{shown(value)} is not text")
         return value
 
-    def key(self, field: str) -> tuple[str, str]:
+    def key(self, field: str) -> Key:
         """Namespace and name of `NS/NAME`, or of a name in the default namespace."""
         namespace, slash, name = self.text(field).partition("/")
         return (namespace, name) if slash else (DEFAULT_NAMESPACE, namespace)
 
 
 class _TraceReader:
-    """priority_of: of a pod, which classes may say. pods: those of the input, and of the lines so far."""
+    """priority_of: of a pod, which classes may say. pods: those of the input.
+
+    Of the lines so far, `_pods` has the pods, or what has their spec, and `_arrivals` when they arrive.
+    """
 
     def __init__(
         self, inventory: Inventory, pods: Iterable[Pod], features: Features, priority_of: Callable[[Pod], int]
@@ -117,32 +123,48 @@ class _TraceReader:
         self._priority_of = priority_of
         self._fleet = ChangingFleet.of(inventory)
         self._pods = {(pod.namespace, pod.name): pod for pod in pods}
-        self._arrivals: dict[tuple[str, str], float] = {}
+        self._arrivals: dict[Key, float] = {}
 
-    def jobs(self, lines: Sequence[_Line]) -> Iterator[Job]:
-        """The pods that arrive."""
+    def trace(self, lines: Iterable[_Line]) -> Trace:
+        """The pods that arrive, line by line, then all other events."""
+        jobs: list[Job] = []
+        others: list[_Line] = []
         for line in lines:
             match line.what:
                 case "pod":
-                    yield self._job(line, self._new_pod(line))
+                    jobs.append(self._new_job(line))
                 case "like":
-                    yield self._job(line, self._copy(line))
+                    jobs.append(self._job_like_another(line))
+                case _:
+                    others.append(line)
+        return Trace(tuple(jobs), tuple(self._events(others)))
 
-    def events(self, lines: Iterable[_Line]) -> Iterator[tuple[float, Event]]:
-        """All other events; changes are applied in the order of time."""
+    def _events(self, lines: Iterable[_Line]) -> Iterator[tuple[float, Event]]:
+        """Changes are applied in the order of time."""
         for line in sorted(lines, key=lambda one: one.time_s):
             match line.what:
                 case "delete":
-                    yield line.time_s, PodGoes(self._deleted(line).uid)
+                    yield line.time_s, PodGoes(self._deleted(line))
                 case "change":
                     yield from ((line.time_s, event) for event in self._change(line))
                 case "apply":
                     yield line.time_s, self._apply(line)
 
-    def _job(self, line: _Line, pod: Pod) -> Job:
-        self._pods[pod.namespace, pod.name] = pod
-        self._arrivals[pod.namespace, pod.name] = line.time_s
-        return Job(pod, line.time_s, line.duration_s)
+    def _new_job(self, line: _Line) -> Job:
+        pod = self._new_pod(line)
+        time_s = self._arrives(line, (pod.namespace, pod.name), pod)
+        return Job(pod, time_s, line.duration_s)
+
+    def _job_like_another(self, line: _Line) -> Job:
+        spec, name = self._pod(line, "like"), line.text("name")
+        self._require_new(line, "name", (spec.namespace, name))
+        time_s = self._arrives(line, (spec.namespace, name), spec)
+        return Job(spec, time_s, line.duration_s, name)
+
+    def _arrives(self, line: _Line, key: Key, spec: Pod) -> float:
+        self._pods[key] = spec
+        self._arrivals[key] = time_s = line.time_s
+        return time_s
 
     def _new_pod(self, line: _Line) -> Pod:
         found = self._objects(line, "pod", {"apiVersion": "v1", "kind": "Pod"})
@@ -151,18 +173,13 @@ class _TraceReader:
         (pod,) = found.pods
         if pod.node_name:
             raise line.error("pod.spec.nodeName", f"{shown(pod.node_name)}: a pod that arrives has no node yet")
-        self._require_new(line, "pod.metadata.name", pod)
+        self._require_new(line, "pod.metadata.name", (pod.namespace, pod.name))
         uid = uid_of("Pod", pod.namespace, pod.name)
         return replace(pod, uid=uid, priority=self._priority_of(pod), raw={})
 
-    def _copy(self, line: _Line) -> Pod:
-        pod = copy_of(self._pod(line, "like"), line.text("name"))
-        self._require_new(line, "name", pod)
-        return pod
-
-    def _require_new(self, line: _Line, field: str, pod: Pod) -> None:
-        if (pod.namespace, pod.name) in self._pods:
-            raise line.error(field, f"{shown(str(pod))} is the name of another pod")
+    def _require_new(self, line: _Line, field: str, key: Key) -> None:
+        if key in self._pods:
+            raise line.error(field, f"{shown('/'.join(key))} is the name of another pod")
 
     def _pod(self, line: _Line, field: str) -> Pod:
         key = line.key(field)
@@ -172,14 +189,15 @@ class _TraceReader:
             raise line.error(field, f"pod {shown(name)} is neither in the input nor in the trace{hint}")
         return self._pods[key]
 
-    def _deleted(self, line: _Line) -> Pod:
-        pod = self._pod(line, "delete")
-        arrival_s = self._arrivals.get((pod.namespace, pod.name), 0.0)
+    def _deleted(self, line: _Line) -> str:
+        """The uid of the pod."""
+        pod, key = self._pod(line, "delete"), line.key("delete")
+        arrival_s = self._arrivals.get(key, 0.0)
         if arrival_s > line.time_s:
             raise line.error(
-                "delete", f"pod {shown(str(pod))} arrives at {arrival_s:.15g}, after the time {line.time_s:.15g}"
+                "delete", f"pod {shown('/'.join(key))} arrives at {arrival_s:.15g}, after the time {line.time_s:.15g}"
             )
-        return pod
+        return uid_of("Pod", *key) if key in self._arrivals else pod.uid
 
     def _change(self, line: _Line) -> Sequence[Event]:
         try:
@@ -219,20 +237,14 @@ def read_trace(
     file: Path, inventory: Inventory, pods: Iterable[Pod], features: Features, priority_of: Callable[[Pod], int]
 ) -> Trace:
     """The events of the file. pods: of the input, each with its uid. Raises InvalidTraceLine. Cost: O(size)."""
-    lines = list(_lines(file))
-    if not lines:
+    found = _TraceReader(inventory, pods, features, priority_of).trace(_lines(file))
+    if not found.jobs and not found.events:
         raise InvalidTraceLine(f"{file}: holds no event")
-    reader = _TraceReader(inventory, pods, features, priority_of)
-    jobs = tuple(reader.jobs(lines))
-    return Trace(jobs, tuple(reader.events(lines)))
+    return found
 
 
 def _lines(file: Path) -> Iterator[_Line]:
-    try:
-        texts = file.read_bytes().splitlines()
-    except OSError as error:
-        raise InvalidTraceLine(f"{file}: cannot be read: {error.strerror}") from error
-    for number, text in enumerate(texts, 1):
+    for number, text in enumerate(_texts(file), 1):
         if not text.strip():
             continue
         place = f"{file}, line {number}"
@@ -243,3 +255,11 @@ def _lines(file: Path) -> Iterator[_Line]:
         if not isinstance(fields, dict):
             raise InvalidTraceLine(f"{place}: {shown(fields)} is not an object")
         yield _Line(place, fields)
+
+
+def _texts(file: Path) -> Iterator[bytes]:
+    try:
+        with file.open("rb") as opened:
+            yield from opened
+    except OSError as error:
+        raise InvalidTraceLine(f"{file}: cannot be read: {error.strerror}") from error
