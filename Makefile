@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-simulate bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-simulate bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,9 @@ bench-allocator: $(VENV)/.bench $(BUILT) ## compare the allocator with the refer
 
 compiled: export DRA_COMPILE = 1
 compiled: $(COMPILED)/.built ## compile the allocator with mypyc (needs a C compiler) into .cache/compiled
+
+bench-cli: $(VENV)/.run $(BUILT) ## measure status, claims, lint, audit, fit and whatif on 5,000 nodes and 10,000 claims: table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.cli.run $(ARGS)
 
 bench-cel: $(VENV)/.bench ## compare selectors over 100,000 devices with cel-go (needs Go): table, JSON
 	$(BIN)/python -m benchmarks.cel.run $(ARGS)
@@ -112,7 +115,14 @@ wheel-check: $(BIN)/python ## build a pure and a compiled wheel, install each in
 	done
 	env -u PYTHONPATH $(WHEELS)/0/venv/bin/dra --version | grep -F '(not compiled)'
 	env -u PYTHONPATH $(WHEELS)/1/venv/bin/dra --version | grep -F '(compiled)'
+	env -u PYTHONPATH $(WHEELS)/1/venv/bin/kubectl-dra status --help | grep -F 'Usage: kubectl dra status'
 	cmp $(WHEELS)/0/placed $(WHEELS)/1/placed
+
+krew: $(BIN)/python ## build the archive and the manifest of the kubectl plugin for krew into .cache/krew
+	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
+	rm -rf build .cache/krew
+	DRA_COMPILE=0 $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .cache/krew/wheel .
+	$(BIN)/python manifests/krew/archive.py .cache/krew/wheel/*.whl .cache/krew
 
 lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(BIN)/pip install --quiet uv

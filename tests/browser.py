@@ -50,13 +50,13 @@ class Browser:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def open(self, page: Path, width: int, *, media: str = "screen", scheme: str = "light") -> None:
-        """Load the page in a window of this width, on a screen or printed, light or dark."""
+    def open(self, page: Path | str, width: int, *, media: str = "screen", scheme: str = "light") -> None:
+        """Load a file or a URL in a window of this width, on a screen or printed, light or dark."""
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
         self.events.clear()
-        self.call("Page.navigate", url=page.as_uri())
+        self.call("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
         while not self.told("Page.loadEventFired"):
             self.events.append(self._read())
 

@@ -13,20 +13,19 @@ class ExpressionAnswers:
     def __init__(self, expression: str, environment: cel.Environment) -> None:
         self._program = cel.compile(expression, environment)
         self._read = ReadKey.of_programs([self._program.reads])
-        self._answers: dict[Hashable, bool | None] = {}
+        self._answers: dict[Hashable, cel.Outcome] = {}
 
     def of(self, device: Device) -> bool | None:
         """Whether the device is accepted; None if the expression fails on it."""
+        outcome = self.outcome(device)
+        return None if outcome.error is not None else outcome.value is True
+
+    def outcome(self, device: Device) -> cel.Outcome:
+        """The answer with its cost, or why there is none."""
         key = device.driver, self._read.of(device)
         if key not in self._answers:
-            self._answers[key] = self._evaluate(device)
+            self._answers[key] = self._program.run(device)
         return self._answers[key]
-
-    def _evaluate(self, device: Device) -> bool | None:
-        try:
-            return self._program.evaluate(device)
-        except cel.EvalError:
-            return None
 
 
 class Membership:

@@ -87,10 +87,11 @@ def pool_statuses(snapshot: Snapshot) -> Iterator[PoolStatus]:
     """All pools that are published, or of which claims hold devices, by driver and name. Cost: O(devices)."""
     usage = snapshot.usage
     for pool_id in sorted({*snapshot.by_pool, *usage.holders, *usage.shares}):
-        yield _status(snapshot, pool_id)
+        yield pool_status(snapshot, pool_id)
 
 
-def _status(snapshot: Snapshot, pool_id: PoolID) -> PoolStatus:
+def pool_status(snapshot: Snapshot, pool_id: PoolID) -> PoolStatus:
+    """The pool, which is published, or of which claims hold devices. Cost: O(its devices)."""
     slices = snapshot.by_pool.get(pool_id, ())
     pool = whole_pool(slices, snapshot.features) if slices else None
     holders = _holders(snapshot.usage, pool_id)

@@ -109,7 +109,7 @@ def scenarios_of(folder: Path) -> Iterator[Scenario]:
     if not orders:
         raise InvalidTrace(f"{folder / 'orders'}: no order of arrivals")
     for file in orders:
-        for order in _trace(folder, file.stem)[0].orders():
+        for order in _trace(folder, file.stem)[0].orders().values():
             for policy in (*record.POLICIES, *OURS):
                 yield Scenario(file.stem, policy, order.seed)
 
@@ -133,7 +133,7 @@ def _run_alone(folder: Path, scenario: Scenario) -> Run:
 def run(folder: Path, scenario: Scenario) -> Run:
     """One replay. seconds: of this process, without reading the input."""
     trace, inventory = _trace(folder, scenario.workload)
-    order = next(one for one in trace.orders() if one.seed == scenario.seed)
+    order = trace.orders()[scenario.seed]
     policy = policy_of(scenario.policy)
     start = time.process_time()
     found = replay(trace, inventory, order, policy)

@@ -34,11 +34,15 @@ class ObjectName:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Something that a rule finds. field: the path in the object, or empty."""
+    """Something that a rule finds. field: the path in the object, or empty.
+
+    claims: those that it is about, as `namespace/name`, where the subject is a device.
+    """
 
     subject: ObjectName
     message: str
     field: str = ""
+    claims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

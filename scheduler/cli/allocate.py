@@ -7,19 +7,16 @@ from collections.abc import Sequence
 import click
 import orjson
 
-from allocator.gates import Features
 from allocator.model import Claim
+from scheduler.cli import suggestions
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
-    Source,
-    feature_options,
     inventory_of,
     keep_going_option,
-    key_of,
     overlay_option,
     profile_options,
-    source_options,
 )
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
@@ -53,7 +50,7 @@ Examples:
 
 @click.command(name="allocate", epilog=_EPILOG)
 @source_options
-@click.option("--pod", default="", metavar="NS/NAME", help="Place only this pod.")
+@click.option("--pod", default="", metavar="NS/NAME", shell_complete=suggestions.pods, help="Place only this pod.")
 @click.option(
     "--claim",
     default="",
@@ -64,15 +61,13 @@ Examples:
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @overlay_option
 @profile_options
-@feature_options
 @keep_going_option
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
-    source: Source,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     output: str,
     profiles: Sequence[Profile],
-    features: Features,
     keep_going: bool,
     **names: str,
 ) -> None:
@@ -89,39 +84,40 @@ def command(  # noqa: PLR0913 - one for each option
     affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
     topology spread, and the nodes that allocated claims reach. Extended resources of device classes become claims.
     """
-    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
-    given = Input.of(inventory, features)
-    placement = given.placement(features, names["node"], profiles, shows_every_node=output == "wide")
-    results = _place(given, placement, names["pod"], names["claim"])
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    given = Input.of(inventory, source.features)
+    placement = given.placement(source.features, names["node"], profiles, shows_every_node=output == "wide")
+    pods, claims = _chosen(given, source.shown, names["pod"], names["claim"])
+    given.warn_of(pods if names["pod"] or names["claim"] else given.pods)
+    found = _place(placement, pods, claims)
+    results = [one for one in found if given.is_shown(one, source.shown)]
     if text := _rendered(results, placement, output):
         click.echo(text, nl=not text.endswith("\n"))
     placed = sum(isinstance(result, PlacedPod) for result in results)
     print_to_stderr(
-        [f"{placed} of {len(results)} placed{'' if results else ': nothing in the input waits for devices'}"]
+        [f"{placed} of {len(results)} placed{'' if results else f': nothing {source.shown} waits for devices'}"]
     )
     is_complete = placed == len(results) and (names["pod"] or names["claim"] or not inventory.unseen)
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
 
 
-def _place(given: Input, placement: Placement, pod: str, claim: str) -> list[Result]:
-    """What becomes of the named pod, of the users of the named claim, or of all."""
-    chosen_pods, chosen_claims = _chosen(given, pod, claim)
-    given.warn_of(chosen_pods if pod or claim else given.pods)
+def _place(placement: Placement, pods: Sequence[Pod], claims: Sequence[Claim]) -> list[Result]:
+    """What becomes of the pods, and of claims that no pod uses."""
     with Progress() as progress:
-        results = placement.run(chosen_pods, chosen_claims, progress.show)
+        results = placement.run(pods, claims, progress.show)
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     return results
 
 
-def _chosen(given: Input, pod_name: str, claim_name: str) -> tuple[list[Pod], list[Claim]]:
+def _chosen(given: Input, shown: ShownObjects, pod_name: str, claim_name: str) -> tuple[list[Pod], list[Claim]]:
     """The pods to place, and the claims that no pod uses."""
     if pod_name:
-        pod, key = given.pod(key_of(pod_name)), key_of(claim_name)
+        pod, key = given.pod(shown.key_of(pod_name)), shown.key_of(claim_name)
         if claim_name and not given.uses(pod, key):
             stop(f"pod {pod} does not use claim {'/'.join(key)}")
         return [pod], []
     if claim_name:
-        return given.users(key_of(claim_name))
+        return given.users(shown.key_of(claim_name))
     return given.pending, unused_claims(given.claims, given.pods)
 
 

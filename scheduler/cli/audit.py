@@ -10,14 +10,12 @@ from scheduler.checks.audit import RULES
 from scheduler.checks.audit.cluster_state import ClusterState
 from scheduler.checks.contract import run
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
-    Source,
-    feature_options,
     inventory_of,
     keep_going_option,
     overlay_option,
-    source_options,
 )
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
@@ -42,15 +40,13 @@ _NEEDED = ("ResourceSlice", "ResourceClaim")
 @output_option
 @fail_on_option
 @overlay_option
-@feature_options
 @keep_going_option
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
-    source: Source,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     output: str,
     fail_on: str,
-    features: Features,
     keep_going: bool,
 ) -> None:
     """Check that devices, claims and pods agree: no device allocated twice, no pod without its devices, and so on.
@@ -59,18 +55,19 @@ def command(  # noqa: PLR0913 - one for each option
     namespaces. docs/audit.md lists the rules. Between the parts of a dump, a cluster may have changed: what is found
     once may be gone in the next dump.
     """
-    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     if missing := [kind for kind in _NEEDED if kind not in inventory.kinds]:
         stop(f"the input contains no {' and no '.join(missing)}: there is nothing to audit")
     if "Pod" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
     with after_delay("checking ..."):
-        state = _state(inventory, features)
+        state = _state(inventory, source.features)
         found = list(run(RULES, state))
     code = print_findings(
         found,
         RULES,
         inventory,
+        source.shown,
         name="dra audit",
         output=output,
         fail_on=fail_on,

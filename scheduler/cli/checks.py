@@ -6,12 +6,13 @@ from typing import Any
 import click
 import orjson
 
-from scheduler.checks.contract import Check, CheckFinding, FindingLevel
+from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.cli.claims import PAGE
+from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr
 from scheduler.input.inventory import Inventory
 from scheduler.output.check_page import check_page
-from scheduler.output.check_results import junit, list_of, sarif, table
+from scheduler.output.check_results import junit, key_of_object, list_of, sarif, table
 from scheduler.output.data_page import MapColumns, PageTable
 
 FORMATS = ("table", "json", "sarif", "junit", PAGE)
@@ -40,6 +41,7 @@ def print_findings(  # noqa: PLR0913 - one for each thing that is printed
     found: Sequence[CheckFinding[Any]],  # Any: what the rules look at
     rules: Sequence[Check[Any]],
     inventory: Inventory,
+    shown: ShownObjects,
     *,
     name: str,
     output: str,
@@ -47,16 +49,31 @@ def print_findings(  # noqa: PLR0913 - one for each thing that is printed
     devices: Callable[[], tuple[MapColumns, PageTable]],
 ) -> int:
     """Print the findings. The exit code, if the input could be read. name: of the command. devices: of a page."""
+    every = len(found)
+    found = [one for one in found if _is_shown(one.observation, inventory, shown)]
     found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
     numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
     counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
-    counted = f"{len(rules)} rules: {counted}"
+    counted = f"{len(rules)} rules: {counted}{_hidden(every - len(found), shown)}"
     if output == PAGE:
         click.echo(check_page(found, rules, inventory.places, (name, counted), devices()), nl=False)
     else:
         click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
     print_to_stderr([counted])
     return int(_fails(numbers, fail_on))
+
+
+def _hidden(number: int, shown: ShownObjects) -> str:
+    findings = f"{number} finding{' is' if number == 1 else 's are'} not about objects {shown}"
+    return f"; {findings}, and not shown" if number else ""
+
+
+def _is_shown(one: Observation, inventory: Inventory, shown: ShownObjects) -> bool:
+    """True for a finding about an object that is shown, or about a device that such a claim holds."""
+    if shown.is_everything:
+        return True
+    about = [one.subject, *(ObjectName("ResourceClaim", *reversed(claim.split("/"))) for claim in one.claims)]
+    return any(shown.has(named.namespace, inventory.labels.get(key_of_object(named), {})) for named in about)
 
 
 def _fails(numbers: dict[FindingLevel, int], fail_on: str) -> bool:

@@ -7,15 +7,12 @@ from datetime import UTC, datetime
 import click
 import orjson
 
-from allocator.gates import Features
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
-    Source,
-    feature_options,
     inventory_of,
     keep_going_option,
     overlay_option,
-    source_options,
 )
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
@@ -35,6 +32,7 @@ Exit codes: 0 if the input could be read, 2 for invalid input.
 Examples:
   dra claims cluster.yaml                   all claims
   dra claims cluster.yaml -n ml             the claims of a namespace
+  dra claims -l app=train                   the claims with a label, of the live cluster
   dra claims must-gather/ -o json           with the request, share and capacity of each device
 """
 
@@ -53,18 +51,14 @@ output_or_page_option = click.option(
 
 @click.command(name="claims", epilog=_EPILOG)
 @source_options
-@click.option("-n", "--namespace", default="", metavar="NAME", help="Only the claims of this namespace.")
 @output_option
 @overlay_option
-@feature_options
 @keep_going_option
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
-    source: Source,
+    source: ClusterSource,
     overlays: tuple[str, ...],
-    namespace: str,
     output: str,
-    features: Features,
     keep_going: bool,
 ) -> None:
     """Print each claim with its state, devices, node, users and age.
@@ -72,19 +66,20 @@ def command(  # noqa: PLR0913 - one for each option
     PATH is as in `dra allocate`. The state is that of `kubectl get resourceclaims`: pending, or allocated, also
     reserved for its users, also deleted.
     """
-    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
-    found = [one for one in claims_of(inventory) if namespace in ("", one.claim.namespace)]
-    print_claims(found, output, f"in namespace {namespace}" if namespace else "in the input")
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    print_claims(claims_of(inventory, source.shown), output, str(source.shown))
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
-def claims_of(inventory: Inventory) -> list[ClaimStatus]:
-    """The claims of the input."""
-    return claim_statuses(Claims(inventory).objects.values(), inventory.pods)
+def claims_of(inventory: Inventory, shown: ShownObjects) -> list[ClaimStatus]:
+    """The claims of the input that are shown."""
+    found = Claims(inventory).objects.values()
+    chosen = [one for one in found if shown.has(one.claim.namespace, one.metadata.labels)]
+    return claim_statuses(chosen, inventory.pods)
 
 
-def print_claims(found: Sequence[ClaimStatus], output: str, where: str = "in the input") -> None:
-    """Print them in that format, or that there are none."""
+def print_claims(found: Sequence[ClaimStatus], output: str, where: str) -> None:
+    """Print them in that format, or that there are none. where: in words, such as `in namespace ml`."""
     if output != "table":
         print_object(list_of(found), output)
     elif found:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _ALONE = threading.Lock()
-"""Reading input redirects the process' standard streams: a worker runs one scenario at a time."""
+"""ClusterSource input redirects the process' standard streams: a worker runs one scenario at a time."""
 
 _OTHER_CODE = "deserialization"
 """In dask's words for code that the scheduler or a worker does not have."""

@@ -8,20 +8,15 @@ from itertools import chain
 import click
 import orjson
 
-from allocator.gates import Features
 from allocator.model import Claim
+from scheduler.cli import suggestions
 from scheduler.cli.claims import PAGE
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
-    ClusterAccess,
     Input,
-    Key,
-    Source,
-    cluster_options,
-    feature_options,
     inventory_of,
     keep_going_option,
-    key_of,
     overlay_option,
     profile_options,
 )
@@ -68,7 +63,7 @@ class _Subject:
 
 
 @click.command(name="explain", epilog=_EPILOG)
-@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]")
+@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]", shell_complete=suggestions.pods_or_files)
 @click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
 @click.option("--node", default="", metavar="NAME", help="Describe this node, and whether the pod fits there.")
 @click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")
@@ -76,17 +71,15 @@ class _Subject:
 @cluster_options
 @overlay_option
 @profile_options
-@feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
     arguments: tuple[str, ...],
-    cluster: ClusterAccess,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     node: str,
     output: str,
     profiles: Sequence[Profile],
-    features: Features,
     in_order: bool,
     is_all: bool,
     keep_going: bool,
@@ -107,14 +100,16 @@ def command(  # noqa: PLR0913 - one for each option
         )
     if not is_all and not arguments:
         raise click.UsageError("Missing argument 'POD|CLAIM': name one, or use --all.")
-    name, paths = ("", arguments) if is_all else (arguments[0], arguments[1:])
-    inventory = inventory_of(Source(paths, cluster), overlays, features, keep_going=keep_going)
-    given = Input.of(inventory, features)
-    placement = given.placement(features, profiles=profiles)
+    if source.shown.selector and not is_all:
+        raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
+    name, source = ("", source.at(arguments)) if is_all else (arguments[0], source.at(arguments[1:]))
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    given = Input.of(inventory, source.features)
+    placement = given.placement(source.features, profiles=profiles)
     if is_all:
-        fits = _explain_all(given, placement, output)
+        fits = _explain_all(given, placement, source.shown, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
-    subject = _subject(given, name)
+    subject = _subject(given, name, source.shown)
     if node:
         given.require_node(node)
     if subject.pod:
@@ -130,20 +125,22 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(given: Input, placement: Placement, output: str) -> bool:
+def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output: str) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
     given.warn_of(given.pods)
     pods = sorted(given.pending, key=order_of)
     claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
     found: list[Explanation] = []
     with Progress() as progress:
-        for look in chain(map(placement.look, pods), map(placement.look_at_claim, claims)):
-            found.append(explain(placement, look))
+        looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
+        for number, look in enumerate(looks, start=1):
+            if given.is_shown(look, shown):
+                found.append(explain(placement, look))
             placement.take(look)
-            progress.show(len(found), len(pods) + len(claims))
+            progress.show(number, len(pods) + len(claims))
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
     fitting = sum(one.verdict == "Fits" for one in found)
-    counted = f"{fitting} of {len(found)} fit{'' if found else ': nothing in the input waits for devices'}"
+    counted = f"{fitting} of {len(found)} fit{'' if found else f': nothing {shown} waits for devices'}"
     if output == "json":
         click.echo(orjson.dumps(list_of(found), option=orjson.OPT_INDENT_2).decode())
     elif output == PAGE:
@@ -154,15 +151,15 @@ def _explain_all(given: Input, placement: Placement, output: str) -> bool:
     return fitting == len(found)
 
 
-def _subject(given: Input, name: str) -> _Subject:
-    kind, key = _parsed(name)
+def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:
+    kind, key = _parsed(name, shown)
     if kind == "pod":
         return _Subject(given.pod(key), None)
     users, _ = given.users(key)
     return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
 
 
-def _parsed(name: str) -> tuple[str, Key]:
+def _parsed(name: str, shown: ShownObjects) -> tuple[str, Key]:
     """Kind, and namespace and name."""
     first, slash, rest = name.partition("/")
     if not slash or first not in _KINDS:
@@ -171,7 +168,7 @@ def _parsed(name: str) -> tuple[str, Key]:
             stop(f"{name}: {first} is not pod or claim, the kinds that can be explained")
     else:
         kind = _KINDS[first]
-    return kind, key_of(rest)
+    return kind, shown.key_of(rest)
 
 
 def _look(placement: Placement, subject: _Subject) -> Look:

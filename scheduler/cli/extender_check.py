@@ -9,7 +9,7 @@ import click
 import orjson
 
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import gates_of
+from scheduler.cli.feature_options import gates_of
 from scheduler.cli.kube_configuration import kube_configuration
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration
 from scheduler.kube_scheduler.trap_report import object_of, text_of, unjudged

@@ -6,7 +6,7 @@ from allocator.api import names
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import read
-from scheduler.kube_scheduler.setup import Setup, document, flags
+from scheduler.kube_scheduler.setup import KUBE_SYSTEM, Setup, document, flags
 from scheduler.kube_scheduler.trap_report import line_of
 from scheduler.kube_scheduler.traps import Judged, Severity, traps_of
 from scheduler.output.yaml_dump import dump
@@ -19,6 +19,7 @@ Exit codes: 0 if the configuration was written, 2 if it would not work.
 Examples:
   dra extender config > kube-scheduler.yaml                    as in manifests/extender
   dra extender config --scheduler-name a --scheduler-name b    two profiles
+  dra extender config --namespace gpu-system                   both are installed there
   dra extender config --mode advisory --scheduler-name default-scheduler
   dra extender config --url http://127.0.0.1:9443/v1           on one machine, for a first try
 """
@@ -42,11 +43,17 @@ Examples:
     help="Name of a profile. Can be repeated.",
 )
 @click.option(
+    "--namespace",
+    metavar="NAMESPACE",
+    default=KUBE_SYSTEM,
+    show_default=True,
+    help="Namespace in which both are installed: of the extender's URL and of kube-scheduler's lease.",
+)
+@click.option(
     "--url",
     metavar="URL",
-    default="https://dra-extender.kube-system.svc:9443/v1",
-    show_default=True,
-    help="URL of the extender.",
+    default="",
+    help="URL of the extender.  [default: https://dra-extender.NAMESPACE.svc:9443/v1]",
 )
 @click.option(
     "--ca-file", metavar="FILE", default="/etc/dra-extender/ca.crt", show_default=True, help="CA of its certificate."
@@ -90,6 +97,7 @@ def config(  # noqa: PLR0913 - one for each option
     *,
     mode: str,
     schedulers: tuple[str, ...],
+    namespace: str,
     url: str,
     ca_file: str,
     cert_file: str,
@@ -104,7 +112,12 @@ def config(  # noqa: PLR0913 - one for each option
     or in the pod of kube-scheduler. Problems are reported as by `dra extender check`.
     """
     _check_names(schedulers)
-    setup = Setup(Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig)
+    if problem := names.short_name(namespace):
+        raise click.BadParameter(f"{namespace!r} {problem}", param_hint="--namespace")
+    url = url or f"https://dra-extender.{namespace}.svc:9443/v1"
+    setup = Setup(
+        Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig, namespace
+    )
     _judge(setup)
     flagged = [f"start kube-scheduler with {flag}" for flag in flags(setup)]
     print_to_stderr(flagged)

@@ -7,23 +7,20 @@ from pathlib import Path
 
 import click
 
-from allocator.gates import Features
 from allocator.model import Claim
+from scheduler.cli import suggestions
 from scheduler.cli.claims import PAGE, output_or_page_option, print_object
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
-    Key,
-    Source,
-    feature_options,
     inventory_of,
     keep_going_option,
-    key_of,
     overlay_option,
     profile_options,
-    source_options,
 )
 from scheduler.cli.progress import Progress
+from scheduler.core_v1.label_selector import selects
 from scheduler.decision import admin_access
 from scheduler.input.documents import read
 from scheduler.input.inventory import InputClaim, take_inventory
@@ -75,7 +72,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 
 
 @click.command(name="fit", epilog=_EPILOG)
-@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE")
+@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE", shell_complete=suggestions.pods)
 @source_options
 @click.option(
     "--replicas",
@@ -89,17 +86,15 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 @output_or_page_option
 @overlay_option
 @profile_options
-@feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
     subject: str,
-    source: Source,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     most: int | None,
     output: str,
     profiles: Sequence[Profile],
-    features: Features,
     keep_going: bool,
 ) -> None:
     """Print how many more copies fit, on which nodes, and why the next one does not.
@@ -110,16 +105,20 @@ def command(  # noqa: PLR0913 - one for each option
     Copies are placed one after the other by the live scheduler's own decisions, on what is free now: pods that are
     pending are left out. Each copy of a pod gets claims of its own from its templates, and shares the claims that it
     names. Copies of a claim or a template are placed without pods: only devices count, not the CPU and memory of nodes.
+    -l prints only nodes with these labels; copies on other nodes are counted all the same.
     """
+    features, shown = source.features, source.shown
     file = [subject] if Path(subject).exists() or subject == "-" else []
-    inventory = inventory_of(source, (*overlays, *file), features, keep_going=keep_going)
+    inventory = inventory_of(source.objects(), (*overlays, *file), features, keep_going=keep_going)
     given = Input.of(inventory, features)
-    sought = _of_file(given, subject, features) if file else _named(given, subject)
+    sought = _of_file(given, subject, source) if file else _named(given, subject, shown)
     placement = given.placement(features, profiles=profiles)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
         found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    if shown.selector:
+        found = found.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
     if output == PAGE:
         after, claims = given.devices_of(placement)
         click.echo(fit_page(sought.text, found, before, after, claims), nl=False)
@@ -130,22 +129,24 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1)))
 
 
-def _of_file(given: Input, path: str, features: Features) -> _Sought:
+def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
     """The only pod of the file, or that of the only object in it that creates pods."""
-    inside = take_inventory(read([path]), (), features)
+    inside = take_inventory(read([path]), (), source.features)
     named = {str(workload): workload.template for workload in inside.workloads}
     named |= {f"pod {pod}": pod for pod in inside.pods}
     if len(named) != 1:
         listed = f"{len(named)} ({', '.join(sorted(named)[:3])} ...)" if named else "none"
         stop(f"{path} must contain one pod or one object that creates pods, but contains {listed}")
     [(text, template)] = named.items()
+    if source.shown.namespace not in ("", template.namespace):
+        stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")
     [pod] = identified([template], Priorities(given.inventory.priority_classes).of)
     given.warn_of([pod])
     return _Sought(text, lambda placement: copies_of_pod(placement, pod))
 
 
-def _named(given: Input, subject: str) -> _Sought:
-    kind, key = _parsed(subject)
+def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
+    kind, key = _parsed(subject, shown)
     text = f"{kind} {'/'.join(key)}"
     if kind == "pod":
         pod = given.pod(key)
@@ -166,13 +167,13 @@ def _named(given: Input, subject: str) -> _Sought:
     return _Sought(text, lambda placement: copies_of_claim(placement, made))
 
 
-def _parsed(name: str) -> tuple[str, Key]:
+def _parsed(name: str, shown: ShownObjects) -> tuple[str, Key]:
     """Kind, and namespace and name; a name alone is that of a pod."""
     first, slash, rest = name.partition("/")
     if slash and first in _KINDS:
-        return _KINDS[first], key_of(rest)
+        return _KINDS[first], shown.key_of(rest)
     if name.count("/") > 1:
         stop(f"{name}: {first} is not pod, claim or template")
     if not slash and Path(name).suffix:
         stop(f"{name} does not exist")
-    return "pod", key_of(name)
+    return "pod", shown.key_of(name)

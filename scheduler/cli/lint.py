@@ -11,8 +11,9 @@ from scheduler.checks.contract import run
 from scheduler.checks.lint import RULES
 from scheduler.checks.lint.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import Source, feature_options, overlay_option, read_inventory, source_options
+from scheduler.cli.inputs import overlay_option, read_inventory
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
@@ -34,15 +35,14 @@ Examples:
 @output_option
 @fail_on_option
 @overlay_option
-@feature_options
-def command(*, source: Source, overlays: tuple[str, ...], output: str, fail_on: str, features: Features) -> None:
+def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fail_on: str) -> None:
     """Check classes, claims, templates and devices: each selector is compiled and run over all devices.
 
     PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
     that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/audit.md lists
     the rules.
     """
-    inventory = read_inventory(source, overlays, features)
+    inventory = read_inventory(source.objects(), overlays, source.features)
     if not inventory.kinds and not inventory.errors:
         stop("the input contains no objects")
     if "ResourceSlice" not in inventory.kinds:
@@ -50,12 +50,13 @@ def command(*, source: Source, overlays: tuple[str, ...], output: str, fail_on: 
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
         )
     with after_delay("checking ..."):
-        manifests = _manifests(inventory, features)
+        manifests = _manifests(inventory, source.features)
         found = list(run(RULES, manifests))
     code = print_findings(
         found,
         RULES,
         inventory,
+        source.shown,
         name="dra lint",
         output=output,
         fail_on=fail_on,

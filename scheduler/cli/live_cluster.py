@@ -3,36 +3,67 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import orjson
+
+from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import ClusterAccess
+from scheduler.client.api_resources import Resource
 from scheduler.client.cluster_dump import ListedResource, dump
 from scheduler.client.connection import connect
 from scheduler.client.credentials import context_name
-from scheduler.client.discovery import NotServed, discover
+from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.input.documents import Place, RawObject
 
+SUGGESTION_S = 3.0
+"""How long a shell waits for suggestions."""
 
-def live_objects(access: ClusterAccess) -> list[RawObject]:
-    """All objects of the cluster; the command ends where it cannot be read."""
+
+@dataclass(frozen=True, slots=True)
+class LiveCluster:
+    """The objects of a cluster, and what its API server serves."""
+
+    objects: Sequence[RawObject]
+    served: Served
+
+
+def read_cluster(access: ClusterAccess) -> LiveCluster:
+    """All of the cluster; the command ends where it cannot be read."""
     try:
-        return asyncio.run(_objects(access))
+        return asyncio.run(_read(access))
     except (NotConfigured, NotServed, CallFailed) as error:
         stop(str(error))
 
 
-async def _objects(access: ClusterAccess) -> list[RawObject]:
+async def _read(access: ClusterAccess) -> LiveCluster:
     kubeconfig = Path(access.kubeconfig) if access.kubeconfig else None
     context = await asyncio.to_thread(context_name, kubeconfig, access.context or None, os.environ, Path.home())
     async with connect(kubeconfig=kubeconfig, context=access.context or None) as connection:
         served = await discover(connection)
         where = f"context {context}" if context else "the cluster of this pod"
-        print_to_stderr([f"reading {where}: {connection.server}, Kubernetes {served.kubernetes}"])
+        print_to_stderr([f"reading {where}: {connection.server}, {served.release_text}"])
         listed = [one async for one in dump(connection, served)]
     print_to_stderr(_problems(listed))
-    return [_raw(connection.server, found) for one in listed for found in one.objects]
+    return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served)
+
+
+def names_of(access: ClusterAccess, resource: Resource) -> Sequence[tuple[str, str]]:
+    """Namespace and name of each object of a resource; none where they cannot be had soon."""
+    try:
+        return asyncio.run(asyncio.wait_for(_names(access, resource), SUGGESTION_S))
+    except (NotConfigured, CallFailed, TimeoutError, orjson.JSONDecodeError):
+        return ()
+
+
+async def _names(access: ClusterAccess, resource: Resource) -> Sequence[tuple[str, str]]:
+    kubeconfig = Path(access.kubeconfig) if access.kubeconfig else None
+    async with connect(kubeconfig=kubeconfig, context=access.context or None) as connection:
+        page = orjson.loads(await connection.text(resource.path(), {}, SUGGESTION_S))
+    found = [one["metadata"] for one in page.get("items") or ()]
+    return [(one.get("namespace", ""), one["name"]) for one in found]
 
 
 def _problems(listed: Sequence[ListedResource]) -> list[str]:

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 
@@ -14,8 +15,13 @@ from scheduler.installation import InstallationError, description, verify
 COMMANDS: Mapping[str, tuple[str, str]] = {
     "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
     "audit": ("scheduler.cli.audit", "Check that devices, claims and pods agree."),
+    "cel": (
+        "scheduler.cli.select_devices",
+        "Print which devices a CEL expression selects, and what it costs.",
+    ),
     "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users."),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
+    "dump": ("scheduler.cli.dump_cluster", "Write one JSON file with all that is read of a cluster."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
     "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
     "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
@@ -31,7 +37,9 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 """Name to (module, which has `command`; what help says)."""
 
 
-_READING = tuple([name] for name in ("allocate", "audit", "claims", "explain", "fit", "lint", "status", "whatif"))
+_READING = tuple(
+    [name] for name in ("allocate", "audit", "claims", "dump", "explain", "fit", "lint", "status", "whatif")
+)
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
 
@@ -52,9 +60,11 @@ class _Lazy(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:  # which offers what is imported, thus nothing
             raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+        # A shell asks for the value of the last option: without it, click does not look at the arguments before it.
+        return name, command, rest[:-1] if ctx.resilient_parsing and rest and rest[-1].startswith("-") else rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -82,8 +92,21 @@ def dra(context: click.Context) -> None:
         context.color = False
 
 
-def main() -> None:
-    """The program `dra`."""
+class _PluginHelp(click.HelpFormatter):
+    """Help with examples that call the plugin."""
+
+    def getvalue(self) -> str:
+        return re.sub(r"(^ +|\| )dra ", r"\1kubectl dra ", super().getvalue(), flags=re.MULTILINE)
+
+
+def kubectl_plugin() -> None:
+    """The program `kubectl-dra`, which kubectl runs for `kubectl dra`."""
+    click.Context.formatter_class = _PluginHelp
+    main("kubectl dra")
+
+
+def main(name: str = "dra") -> None:
+    """The program. name: as users call it."""
     try:
         verify()
     except InstallationError as error:
@@ -95,7 +118,7 @@ def main() -> None:
         garbage.filling()
     try:
         with ending_quietly():
-            dra(prog_name="dra")
+            dra(prog_name=name)
     except SystemExit as end:
         if is_reading and isinstance(end.code, int):
             leave(end.code)

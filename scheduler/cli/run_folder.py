@@ -1,4 +1,4 @@
-"""The folder of `dra simulate --output`: one file for each scenario that has finished, and what run they are of.
+"""The folder of `dra simulate --results`: one file for each scenario that has finished, and what run they are of.
 
 A scenario's file is written whole or not at all, and its name has a digest of everything that decides what comes of the
 scenario: the options, the contents of the input, and the program. So no scenario is taken for another one.
@@ -125,7 +125,7 @@ def _stored(file: Path) -> Identity:
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """No other process has the folder meanwhile; the system frees it, however this process ends."""
-    import fcntl  # not on every system; only --output needs it
+    import fcntl  # not on every system; only --results needs it
 
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,6 @@ Whoever runs one reads the input itself, so that nothing but a plan and results 
 """
 
 import io
-import json
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from allocator.api.findings import shown
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
 from allocator.outcome import PolicyFailed
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.input_digests import digests_of, policy_digest
-from scheduler.cli.inputs import Input, Source, inventory_of, profiles_of
-from scheduler.input.documents import STDIN
+from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.input.documents import STDIN, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
 from scheduler.plugins.profile import Profile
@@ -28,6 +26,7 @@ from scheduler.simulation.dump import trace_of_dump
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
 from scheduler.simulation.openb import Openb
 from scheduler.simulation.openb_times import openb_jobs
+from scheduler.simulation.orders import order_of
 from scheduler.simulation.replay import ONLY_FILTERS
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import Clocks, Settings, Start, run
@@ -190,17 +189,25 @@ def require_unchanged(plan: Plan, case: Case) -> None:
 
 def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Scenario:
     """Run a scenario. progress: of its arrivals. Raises ScenarioFailed, BrokenPolicy."""
-    try:
+    with _failing():
         with _silenced():
             start = start_of(plan, case.variant.what_if, case.variant.nodes_scale)
             profiles, settings = _profiles(plan, case.policy), _settings(plan, case, start)
         require_unchanged(plan, case)
-        scenario = run(start, profiles, settings, _CLOCKS, progress)
+        try:
+            scenario = run(start, profiles, settings, _CLOCKS, progress)
+        except PolicyFailed as error:
+            raise BrokenPolicy(f"{case}: {error}") from error
         return replace(scenario, policy=case.policy or scenario.policy)
-    except ValueError as error:  # each kind of input has its own, with file, field and value
+
+
+@contextmanager
+def _failing() -> Iterator[None]:
+    """What cannot be used, as ScenarioFailed: each kind of input has its own error, with file, field and value."""
+    try:
+        yield
+    except ValueError as error:
         raise ScenarioFailed(str(error)) from error
-    except PolicyFailed as error:
-        raise BrokenPolicy(f"{case}: {error}") from error
 
 
 @contextmanager
@@ -211,7 +218,14 @@ def _silenced() -> Iterator[None]:
         with redirect_stderr(warnings):
             yield
     except SystemExit as end:
-        raise ScenarioFailed(warnings.getvalue().removeprefix("dra: ").rstrip()) from end
+        raise ScenarioFailed(*_errors(warnings.getvalue())) from end
+
+
+def _errors(printed: str) -> Iterator[str]:
+    """The lines of errors, without their marks."""
+    for line in printed.splitlines():
+        if line.startswith(("dra: ", "error: ")):
+            yield line.removeprefix("dra: ").removeprefix("error: ")
 
 
 _CLOCKS = Clocks(time.perf_counter, time.process_time)
@@ -253,38 +267,9 @@ def _durations(text: str) -> Durations:
 
 def _order(file: Path, seed: int, start: Start) -> tuple[Rows, dict[str, int]]:
     """The arrivals and the order of equal nodes that the file has for the seed."""
-    seeds: list[object] = []
-    for number, text in enumerate(_lines(file), 1):
-        place = f"{file}, line {number}"
-        try:
-            line = json.loads(text)
-        except ValueError as error:
-            raise InvalidWorkload(f"{place}: is not JSON: {error}") from error
-        if not isinstance(line, dict) or "pods" not in line:
-            raise InvalidWorkload(f"{place}: pods: is required")
-        seeds.append(line.get("seed"))
-        if line.get("seed") == seed:
-            nodes = start.inventory.nodes
-            rows = _rows(place, "nodes", line.get("nodes", []), len(nodes))
-            places = {nodes[row].name: position for position, row in enumerate(rows)}
-            return Rows(_rows(place, "pods", line["pods"], len(start.jobs))), places
-    raise InvalidWorkload(f"{file}: has no line with seed {seed}, only {', '.join(map(str, seeds))}")
-
-
-def _lines(file: Path) -> Sequence[str]:
-    try:
-        return file.read_text().splitlines()
-    except OSError as error:
-        raise InvalidWorkload(f"{file}: cannot be read: {error.strerror}") from error
-
-
-def _rows(place: str, field_name: str, rows: object, number: int) -> tuple[int, ...]:
-    if not isinstance(rows, list):
-        raise InvalidWorkload(f"{place}: {field_name}: {shown(rows)} is not a list")
-    for position, row in enumerate(rows):
-        if type(row) is not int or not 0 <= row < number:
-            raise InvalidWorkload(f"{place}: {field_name}[{position}]: {shown(row)} is not a row, of {number} from 0")
-    return tuple(rows)
+    nodes = start.inventory.nodes
+    order = order_of(file, seed, len(start.jobs), len(nodes))
+    return Rows(order.pods), {nodes[row].name: place for place, row in enumerate(order.nodes)}
 
 
 # -- what scenarios start from
@@ -298,12 +283,7 @@ def start_of(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     """
     if plan.is_openb:
         return _openb_start(plan, what_if, nodes_scale)
-    parts = what_if.split(",") if what_if else []
-    files = [one for one in parts if not is_change(one)]
-    if plan.stdin:
-        sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
-    inventory = inventory_of(Source(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
-    inventory = _changed(inventory, [one for one in parts if is_change(one)], nodes_scale)
+    inventory = _inventory(plan, what_if, nodes_scale)
     given = Input.of(inventory, plan.features)
     if not plan.trace:
         return Start(inventory, given.pods)
@@ -315,11 +295,40 @@ def start_of(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     )
 
 
+def _inventory(plan: Plan, what_if: str, nodes_scale: float) -> Inventory:
+    parts = what_if.split(",") if what_if else []
+    files = tuple(one for one in parts if not is_change(one))
+    return _changed(_read(plan, files), [one for one in parts if is_change(one)], nodes_scale)
+
+
+@lru_cache(maxsize=2)
+def _read(plan: Plan, files: tuple[str, ...]) -> Inventory:
+    """The input with these objects in place of others."""
+    if plan.stdin:
+        sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
+    return inventory_of(read(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+
+
 def _changed(inventory: Inventory, texts: Sequence[str], nodes_scale: float) -> Inventory:
+    option = "--nodes-scale"
     try:
-        return changed(inventory, texts, nodes_scale)
+        inventory = changed(inventory, (), nodes_scale)
+        option = "--set"
+        return changed(inventory, texts) if texts else inventory
     except InvalidChange as error:
-        raise InvalidChange(f"--set {error}") from error
+        raise InvalidChange(f"{option} {error}") from error
+
+
+def require_usable(plan: Plan, cases: Sequence[Case]) -> None:
+    """Raises ScenarioFailed where a what-if, a scale or an order cannot be used: before any scenario runs."""
+    fleets = {(one.variant.what_if, one.variant.nodes_scale) for one in cases}
+    with _failing(), _silenced():
+        if not plan.is_openb:
+            for what_if, nodes_scale in sorted(fleets):
+                _inventory(plan, what_if, nodes_scale)
+        for file, seed in sorted({(one.variant.arrivals, one.seed) for one in cases}):
+            if file.startswith(ORDER):
+                order_of(Path(file.removeprefix(ORDER)), seed)
 
 
 def _dump_start(inventory: Inventory, given: Input) -> Start:

@@ -9,7 +9,8 @@ import click
 from allocator.gates import RELEASES
 from allocator.policies import NAMES
 from scheduler.cli.ending import stop
-from scheduler.cli.inputs import POLICY, gates_of
+from scheduler.cli.feature_options import gates_of
+from scheduler.cli.inputs import POLICY
 from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])

@@ -16,7 +16,8 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import POLICY, feature_options, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.feature_options import feature_options
+from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
 from scheduler.cli.run_folder import RunFolder, opened
 from scheduler.cli.scenario_runs import Runner, on_this_machine, run_all
@@ -32,18 +33,20 @@ from scheduler.cli.scenarios import (
     Variant,
     gates_in_force,
     planned,
+    require_usable,
     start_of,
 )
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.simulation_page import simulation_page
+from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.result import Scenario, SimulationResult, result_json
 from scheduler.simulation.tables import csv_text, table
 
 FORMATS = ("table", "json", "csv", "html")
 
-_MOST_SEEDS = 10_000
+_MOST_SEEDS, _MOST_DIGITS = 10_000, 19
 _SET = "set"
 
 _EPILOG = """
@@ -66,8 +69,8 @@ def _seeds(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         numbers = (first, last) if dash else (first, first)
-        if not all(number.isascii() and number.isdigit() for number in numbers):
-            raise click.BadParameter(f"{part!r} is neither a whole number nor a range such as 42-51")
+        if not all(number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS for number in numbers):
+            raise click.BadParameter(f"{part!r:.80} is neither a whole number nor a range such as 42-51")
         begin, end = map(int, numbers)
         if end < begin or len(found) + end - begin >= _MOST_SEEDS:
             raise click.BadParameter(f"{part!r} is empty, or more than {_MOST_SEEDS} seeds")
@@ -82,6 +85,20 @@ def _policies(_context: click.Context, _option: click.Parameter, texts: tuple[st
         except UnknownPolicy as error:
             raise click.BadParameter(str(error)) from error
     return tuple(dict.fromkeys(texts))
+
+
+def _what_ifs(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
+    for text in texts:
+        for part in text.split(","):
+            if not is_change(part) and not (part and Path(part).exists()):
+                raise click.BadParameter(unknown_change(part))
+    return texts
+
+
+def _folder(_context: click.Context, _option: click.Parameter, folder: Path | None) -> Path | None:
+    if folder is not None and not folder.name:
+        raise click.BadParameter(f"{str(folder)!r} is no folder of its own")
+    return folder
 
 
 def _arrivals(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,6 +193,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     "what_ifs",
     multiple=True,
     metavar="CHANGE,...|PATH",
+    callback=_what_ifs,
     help="What-if to run beside the unchanged fleet: drain:NODE, cordon:NODE, taint:NODE:KEY=VALUE:EFFECT, fail:NODE, "
     "add:NODE:COUNT, remove:node/NODE, or objects that replace others, as for --overlay. Can be repeated.",
 )
@@ -196,15 +214,16 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     help="Compare the curves with recorded ones, such as the output of -o csv; exit with 1 if one differs by "
     "more than 0.01. Can be repeated.",
 )
-@click.option("-o", "--format", "output", type=click.Choice(FORMATS), default="table", show_default=True)
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @click.option(
-    "--output",
+    "--results",
     "folder",
+    callback=_folder,
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
     help="Folder for the results of finished scenarios.",
 )
-@click.option("--resume", is_flag=True, help="Continue the run in --output; finished scenarios are not run again.")
+@click.option("--resume", is_flag=True, help="Continue the run in --results; finished scenarios are not run again.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), metavar="N", help="Number of processes.  [default: one for each core]"
 )
@@ -258,7 +277,7 @@ def command(  # noqa: PLR0913 - one for each option
     own = ("",) if plan.config else (FIRST_FIT.name,)
     cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]
     if resume and not folder:
-        stop("--resume needs --output DIR")
+        stop("--resume needs --results DIR")
     if address and jobs:
         raise click.UsageError("--jobs is for this machine, and excludes --scheduler.")
     try:
@@ -283,6 +302,7 @@ def _result(
     if folder:
         _require_apart(folder, plan.files)
     start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
+    require_usable(plan, cases)
     with opened(folder, plan, resumes=resumes) if folder else nullcontext() as kept:
         found: list[tuple[Case, Scenario]] = []
         try:
@@ -304,7 +324,7 @@ def _key(case: Case) -> tuple[object, ...]:
 def _require_apart(folder: Path, inputs: Sequence[str]) -> None:
     for path in inputs:
         if folder.resolve().is_relative_to(Path(path).resolve()):
-            raise ScenarioFailed(f"--output {folder} is below {path}, and would be read as input")
+            raise ScenarioFailed(f"--results {folder} is below {path}, and would be read as input")
 
 
 def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -> list[str]:
@@ -312,7 +332,7 @@ def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -
     begin = "interrupted: " if isinstance(error, KeyboardInterrupt) else ""
     if folder:
         return [f"{begin}{_finished(folder.kept)} in {folder.folder}; --resume goes on"]
-    return [f"{begin}{_finished(finished)} lost; --output DIR keeps them"] if finished else []
+    return [f"{begin}{_finished(finished)} lost; --results DIR keeps them"] if finished else []
 
 
 def _finished(number: int) -> str:
@@ -342,7 +362,7 @@ def _option_of(name: str) -> str:
 
 
 def _shown(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _full_name(name: str) -> str:

@@ -10,14 +10,12 @@ from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
 from scheduler.cli.claims import PAGE, claims_of, output_or_page_option, print_claims, print_object
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
-    Source,
-    feature_options,
     inventory_of,
     keep_going_option,
     overlay_option,
-    source_options,
 )
 from scheduler.cli.progress import after_delay
 from scheduler.decision.cluster import Cluster
@@ -26,7 +24,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.status_page import status_page
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview
-from scheduler.status.claim_status import claim_statuses
+from scheduler.status.held_devices import held_by
 from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
 
 CLAIM = "claim"
@@ -40,6 +38,7 @@ Examples:
   dra status cluster.yaml                   drivers, classes, the largest claims that fit, pools with problems
   dra status cluster.yaml --by node         a line for each node
   dra status cluster.yaml --by device       a line for each device, with the claims that hold it and their pods
+  dra status -n ml -l team=vision           what claims of a namespace with a label hold of the live cluster
   dra status must-gather/ -o json           everything, as JSON
   dra status cluster.yaml -o html > a.html  a page with a map of nodes and devices
 """
@@ -54,15 +53,13 @@ Examples:
 )
 @output_or_page_option
 @overlay_option
-@feature_options
 @keep_going_option
-def command(  # noqa: PLR0913 - one for each option
+def command(
     *,
-    source: Source,
+    source: ClusterSource,
     overlays: tuple[str, ...],
     by: str | None,
     output: str,
-    features: Features,
     keep_going: bool,
 ) -> None:
     """Print how many devices there are, how many are free, and who holds the others.
@@ -73,43 +70,50 @@ def command(  # noqa: PLR0913 - one for each option
     free. A device can belong to several classes. Claims with admin access do not take devices.
 
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
+    With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
     """
-    inventory = inventory_of(source, overlays, features, keep_going=keep_going)
+    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     if by == CLAIM and output != PAGE:
-        print_claims(claims_of(inventory), output)
+        print_claims(claims_of(inventory, source.shown), output, str(source.shown))
     else:
-        _print_status(inventory, features, by, output)
+        _print_status(inventory, source, by, output)
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
-def _print_status(inventory: Inventory, features: Features, by: str | None, output: str) -> None:
+def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, output: str) -> None:
     if "ResourceSlice" not in inventory.kinds:
         stop("the input contains no ResourceSlice")
     if "ResourceClaim" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no ResourceClaim: no device is shown as allocated"])
     with after_delay("counting devices ..."):
-        report = _report(inventory, features)
+        report = _report(inventory, source.features, source.shown)
+    if not report.pools and not source.shown.is_everything:
+        print_to_stderr([f"no claim {source.shown} holds a device"])
     if output == PAGE:
-        click.echo(status_page(report), nl=False)
+        shown = "" if source.shown.is_everything else str(source.shown)
+        click.echo(status_page(report, shown), nl=False)
     elif output != "table":
         print_object(object_of(report), output)
     else:
         click.echo(TABLES[by](report) if by else overview(report))
 
 
-def _report(inventory: Inventory, features: Features) -> StatusReport:
+def _report(inventory: Inventory, features: Features, shown: ShownObjects) -> StatusReport:
     claims_of_input = Claims(inventory)
     cluster = cluster_of(inventory, claims_of_input, inventory.pods, features)
     pools = list(pool_statuses(cluster.fleet.current))
+    claims = claims_of(inventory, shown)
+    if not shown.is_everything:
+        pools = list(held_by(pools, {str(one.claim) for one in claims}))
     members = [Membership(one, features.environment) for one in sorted(inventory.classes, key=lambda one: one.name)]
     return StatusReport(
         pools,
         drivers=tallies(pools, by_driver),
-        classes=tallies(pools, by_class(members), [one.name for one in members]),
-        nodes=tallies(pools, by_node, [node.name for node in inventory.nodes]),
+        classes=tallies(pools, by_class(members), [one.name for one in members] if shown.is_everything else ()),
+        nodes=tallies(pools, by_node, [node.name for node in inventory.nodes] if shown.is_everything else ()),
         namespaces=tallies(pools, by_namespace),
         rooms={one.name: _room(cluster, one.name) for one in members},
-        claims=claim_statuses(claims_of_input.objects.values(), inventory.pods),
+        claims=claims,
     )
 
 

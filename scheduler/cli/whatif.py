@@ -1,28 +1,22 @@
 """`dra whatif`: what a change of the cluster, or another policy, does to the placement of everything in the input."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
-from allocator.gates import Features
 from allocator.status.pool_status import PoolStatus
 from scheduler.cli.claims import PAGE, output_or_page_option, print_object
-from scheduler.cli.ending import BAD_INPUT, stop
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
-    Key,
-    Source,
     config_option,
-    feature_options,
     inventories_of,
     keep_going_option,
-    key_of,
     policy_option,
     profiles_of,
-    source_options,
 )
 from scheduler.cli.progress import Progress
 from scheduler.input.inventory import Inventory
@@ -30,7 +24,6 @@ from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
 from scheduler.output.difference_page import difference_page
 from scheduler.output.difference_report import difference_object, difference_table
-from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import claims_without
 from scheduler.status.claim_status import ClaimStatus
 
@@ -67,17 +60,15 @@ Examples:
 @policy_option
 @config_option
 @output_or_page_option
-@feature_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
-    source: Source,
+    source: ClusterSource,
     changes: tuple[str, ...],
     released: tuple[str, ...],
     policy: str,
     config: Path | None,
     output: str,
-    features: Features,
     keep_going: bool,
 ) -> None:
     """Compare two placements of the input: as it is, and with the changes.
@@ -87,14 +78,21 @@ def command(  # noqa: PLR0913 - one for each option
     """
     if not (changes or released or policy):
         raise click.UsageError("Nothing is changed: use --overlay, --release or --policy.")
-    inventory, changed = inventories_of(source, changes, features, keep_going=keep_going)
+    features, shown = source.features, source.shown
+    inventory, changed = inventories_of(source.objects(), changes, features, keep_going=keep_going)
     for name in released:
-        changed = _released(changed, key_of(name))
-    first = _placed(inventory, features, profiles_of(config, ""), "placing, before the change", warns=True)
-    second = _placed(changed, features, profiles_of(config, policy), "placing, after the change")
+        changed = _released(changed, shown.key_of(name))
+    profiles = profiles_of(config, ""), profiles_of(config, policy)
+    given = Input.of(inventory, features)
+    reported = (*given.warnings, *given.unchecked(given.pods))
+    given.warn_of(given.pods)
+    then = Input.of(changed, features, reported)
+    print_to_stderr(line for line in then.unchecked(then.pods) if line not in reported)
+    first = _placed(given, given.placement(features, profiles=profiles[0]), shown, "placing, before the change")
+    second = _placed(then, then.placement(features, profiles=profiles[1]), shown, "placing, after the change")
     before, after = first.places, second.places
     if not before and not after:
-        stop("nothing is compared: the input contains no pod with claims and no claim that is pending")
+        stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
     found = differences(before, after)
     if output == PAGE:
         (pools, _), (pools_then, claims) = first.devices(), second.devices()
@@ -109,7 +107,7 @@ def command(  # noqa: PLR0913 - one for each option
 
 @dataclass(frozen=True, slots=True)
 class _OnePlacement:
-    """Where everything is, and the placement that says so."""
+    """Where everything that is shown is, and the placement that says so."""
 
     given: Input
     placement: Placement
@@ -119,18 +117,14 @@ class _OnePlacement:
         return self.given.devices_of(self.placement)
 
 
-def _placed(
-    inventory: Inventory, features: Features, profiles: Sequence[Profile], doing: str, *, warns: bool = False
-) -> _OnePlacement:
-    """Place everything. warns: of what is not looked at, once for both."""
-    given = Input.of(inventory, features)
-    if warns:
-        given.warn_of(given.pods)
+def _placed(given: Input, placement: Placement, shown: ShownObjects, doing: str) -> _OnePlacement:
+    """Place everything."""
     running = [pod for pod in given.pods if pod.node_name]
-    placement = given.placement(features, profiles=profiles)
     with Progress(doing=doing) as progress:
         results = placement.run(given.pending, unused_claims(given.claims, given.pods), progress.show)
-    return _OnePlacement(given, placement, places_of(running, placement.claims, results))
+    pods = [pod for pod in running if shown.has(pod.namespace, pod.labels)]
+    results = [one for one in results if given.is_shown(one, shown)]
+    return _OnePlacement(given, placement, places_of(pods, placement.claims, results))
 
 
 def _released(inventory: Inventory, key: Key) -> Inventory:

@@ -33,13 +33,15 @@ class NotServed(Exception):
 class Served:
     """What is served. kubernetes: the server's own version, such as v1.36.3; release: the nearest that is known here.
 
-    version: of resource.k8s.io; taint_rules: None where they are not served.
+    version: of resource.k8s.io; taint_rules: None where they are not served. emulated: the release that the server
+    behaves as, where it was started with --emulated-version; empty otherwise.
     """
 
     kubernetes: str
     release: str
     version: str
     taint_rules: Resource | None
+    emulated: str = ""
 
     @property
     def claims(self) -> Resource:
@@ -72,14 +74,21 @@ class Served:
         return Features.of(self.release, {**found, **overrides})
 
     def __str__(self) -> str:
-        nearest = "" if self.is_known_release else f", treated as {self.release}, the nearest release known here"
         rules = self.taint_rules.api_version if self.taint_rules else "not served"
-        return f"Kubernetes {self.kubernetes}{nearest}; {GROUP}/{self.version}; DeviceTaintRules: {rules}"
+        return f"{self.release_text}; {GROUP}/{self.version}; DeviceTaintRules: {rules}"
+
+    @property
+    def release_text(self) -> str:
+        """The server's release, what it emulates, and how it is treated where it is not known here."""
+        emulated = f", emulating {self.emulated}" if self.emulated else ""
+        nearest = "" if self.is_known_release else f", treated as {self.release}, the nearest release known here"
+        return f"Kubernetes {self.kubernetes}{emulated}{nearest}"
 
     @property
     def is_known_release(self) -> bool:
-        """Whether the server's release is one that is known here."""
-        return self.kubernetes.removeprefix("v").startswith(f"{self.release}.")
+        """Whether the release that the server behaves as is one that is known here."""
+        behaves_as = self.emulated or self.kubernetes.removeprefix("v")
+        return f"{behaves_as}.".startswith(f"{self.release}.")
 
 
 async def discover(connection: Connection) -> Served:
@@ -102,14 +111,26 @@ def served(version: Json, documents: Mapping[str, Json]) -> Served:
     if not usable:
         raise NotServed(_not_served(kubernetes, sorted(plurals)))
     rules = [name for name in RULE_VERSIONS if "devicetaintrules" in plurals.get(name, ())]
-    return Served(
-        kubernetes, nearest_release(version), usable[0], api_resources.taint_rules(rules[0]) if rules else None
-    )
+    taint_rules = api_resources.taint_rules(rules[0]) if rules else None
+    return Served(kubernetes, nearest_release(version), usable[0], taint_rules, emulated_release(version))
+
+
+def emulated_release(version: Mapping[str, object]) -> str:
+    """The release that the server behaves as, such as 1.35; empty where that is its own.
+
+    Source: k8s.io/component-base/compatibility; servers since 1.33 report it.
+    """
+    emulated = f"{version.get('emulationMajor')}.{version.get('emulationMinor')}"
+    return emulated if _minor(emulated) not in (None, _minor(_own(version))) else ""
+
+
+def _own(version: Mapping[str, object]) -> str:
+    return f"{version.get('major')}.{version.get('minor')}"
 
 
 def nearest_release(version: Mapping[str, object]) -> str:
-    """The known release that is nearest to that of /version; the newest if /version has none."""
-    wanted = _minor(f"{version.get('major')}.{version.get('minor')}")
+    """The known release that is nearest to what the server of /version behaves as; the newest if it has none."""
+    wanted = _minor(emulated_release(version) or _own(version))
     if wanted is None:
         return max(RELEASES, key=_order)
     return min(RELEASES, key=lambda name: (abs(_order(name)[1] - wanted[1]), _order(name)))

@@ -357,7 +357,8 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         ),
         spread=spread_constraints(fields.topologySpreadConstraints or ()),
         tolerations=tuple(
-            Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "") for t in fields.tolerations or ()
+            Toleration(t.key or "", t.operator or "", t.value or "", t.effect or "", _limit_of(t))
+            for t in fields.tolerations or ()
         ),
         gates=tuple(gate.name for gate in fields.schedulingGates or ()),
         containers=containers_of(fields.initContainers or (), fields.containers or ()),
@@ -439,6 +440,11 @@ def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldErr
     preferred = fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None
     for position, one in enumerate(preferred or ()):
         yield from weight_errors(f"{path}[{position}]", one.weight)
+
+
+def _limit_of(toleration: _PodTolerationFields) -> Mapping[str, object]:
+    seconds = toleration.tolerationSeconds
+    return {} if seconds is None else {"tolerationSeconds": seconds}
 
 
 def _toleration_errors(path: str, toleration: _PodTolerationFields) -> Iterator[FieldError]:

@@ -193,6 +193,11 @@ class Cluster:
         self._slices.leave_alone(uid, ())
         self._invariants.on_claim(uid, before)
 
+    @property
+    def slices(self) -> Mapping[str, Slice]:
+        """The slices by name, with the taints of the rules in force."""
+        return self._slices.given
+
     def set_slice(self, slice_: Slice) -> None:
         """The slice is published, or has changed."""
         self._slices.set(slice_)

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,9 @@ from scheduler.runtime.secure import secure
 from scheduler.runtime.server import ServedVerbs, Verb
 from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.cluster_changes import Event
+from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.ui_server import PATH, Ui
+from scheduler.ui.ui_source import UiSource
 
 NAME = "dra-extender"
 """Who we are in intents and logs."""
@@ -53,7 +57,7 @@ def run(configuration: ExtenderConfiguration) -> int:
             secured = secure(configuration, site.connection)
             probes = health.serving(configuration.health_address, extender.probes(certificates), secured)
             url = await open_.enter_async_context(probes)
-            _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+            _LOG.info("serving /healthz, /livez, /readyz, /metrics, /debug/queue and /ui at %s", url)
             context = certificates.context if certificates else None
             serving = server.serving(configuration.address, context, extender.served())
             _LOG.info("serving %s at %s", ", ".join(extender.verbs()), await open_.enter_async_context(serving))
@@ -100,9 +104,15 @@ class Extender:
             waits_for_devices=False,
         )
         binds = self._binds() if self._is_authoritative else None
-        sampling = Sampling(configuration.percentage_of_nodes_to_score)
+        self._decisions = DecisionLog()
         self._verbs = Verbs(
-            self._core.cluster, configuration.scheduler_names, self._unready, binds, self._poke, sampling=sampling
+            self._core.cluster,
+            configuration.scheduler_names,
+            self._unready,
+            binds,
+            self._poke,
+            decisions=self._decisions,
+            sampling=Sampling(configuration.percentage_of_nodes_to_score),
         )
 
     def _binds(self) -> Binds:
@@ -145,7 +155,7 @@ class Extender:
 
     def probes(self, certificates: Certificates | None) -> health.Endpoints:
         """What the endpoints serve."""
-        return health.Endpoints(
+        endpoints = health.Endpoints(
             live={},
             ready={
                 **self._core.ready(),
@@ -159,6 +169,15 @@ class Extender:
             metrics=self._metrics.exposition,
             queue=self._queue,
         )
+        shown = UiSource(
+            "dra extender",
+            self._core.cluster,
+            self._decisions,
+            queue=self._queue,
+            waiting=lambda: len(self._poke.waiting),
+            troubles=endpoints.troubles,
+        )
+        return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
 
     def _queue(self) -> Iterator[dict[str, object]]:
         waiting = tuple(self._poke.waiting.items())

@@ -3,6 +3,7 @@
 If anything is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
 """
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from scheduler.extender.preempt import kept_nodes
 from scheduler.extender.prioritize import prioritize
 from scheduler.extender.sampling import Sampling
 from scheduler.runtime.server import Malformed
+from scheduler.ui.decision_log import DecisionLog
 
 
 def is_ours(pod: Pod, schedulers: Collection[str]) -> bool:
@@ -29,7 +31,7 @@ class Verbs:
 
     schedulers: the profiles whose pods it allocates for; those of all others pass. unready: why there is no answer yet,
     empty where there is. binds: None where kube-scheduler allocates itself and only asks for advice. poke:
-    learns who is refused. sampling: how many nodes pass.
+    learns who is refused. decisions: keeps the last answers, for people. sampling: how many nodes pass.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, and how
@@ -40,6 +42,7 @@ class Verbs:
         binds: Binds | None,
         poke: Poke,
         *,
+        decisions: DecisionLog,
         sampling: Sampling = EVERY_NODE,
     ) -> None:
         self._cluster = cluster
@@ -47,6 +50,7 @@ class Verbs:
         self._unready = unready
         self._binds = binds
         self._poke = poke
+        self._decisions = decisions
         self._sampling = sampling
 
     def filter(self, body: bytes) -> bytes:
@@ -84,7 +88,10 @@ class Verbs:
         except Malformed as problem:
             return wire.error_result(str(problem))
         assert self._binds is not None, "kube-scheduler binds itself"
-        return wire.error_result(self._unready() or await self._binds.bind(args))
+        error = self._unready() or await self._binds.bind(args)
+        result = "not bound" if error else "bound"
+        self._decisions.answered(time.time(), f"{args.PodNamespace}/{args.PodName}", result, error, args.Node)
+        return wire.error_result(error)
 
     def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
         if not is_ours(pod, self._schedulers):
@@ -99,6 +106,8 @@ class Verbs:
         return found
 
     def _note(self, pod: Pod, names: Sequence[str], found: Filtered) -> None:
+        result = f"{len(found.passed)} of {len(names)} nodes pass"
+        self._decisions.answered(time.time(), str(pod), result, _first_reason(found))
         if found.passed:
             self._poke.passed(pod.uid)
         else:
@@ -109,6 +118,14 @@ class Verbs:
         is_about_all = not pod.nominated_node or list(names) != [pod.nominated_node]
         if self._binds is not None and found.stuck and is_about_all:
             self._binds.free(pod, found.stuck)
+
+
+def _first_reason(found: Filtered) -> str:
+    """Why one of the nodes does not pass; there may be thousands, which say the same."""
+    for refused in (found.unresolvable, found.failed):
+        for name, reason in refused.items():
+            return f"{name}: {reason}"
+    return ""
 
 
 def _pod(raw: Mapping[str, Any]) -> Pod:

@@ -34,8 +34,9 @@ class GuardTls(Tls):
     client_ca_file: str = ""
     """CA of the API server's client certificate. Empty: anybody who reaches the address may call."""
 
-    server_name: Annotated[str, AfterValidator(object_name)] = "dra-guard.kube-system.svc"
-    """Name by which the API server calls the guard: SERVICE.NAMESPACE.svc."""
+    server_name: Name = ""
+    """Name by which the API server calls the guard: SERVICE.NAMESPACE.svc. Empty: dra-guard and the namespace of the
+    lease."""
 
 
 class Publish(Section):

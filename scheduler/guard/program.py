@@ -40,7 +40,7 @@ from scheduler.runtime import health, running, server, watches
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import host_and_port
 from scheduler.runtime.core import AGAIN_S, CHECK_S, TIME, Site
-from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
+from scheduler.runtime.leader_election import CLOCK, LeaderElection, namespace_of, new_identity
 from scheduler.runtime.listening import Limits
 from scheduler.runtime.secure import secure
 from scheduler.runtime.self_signed import self_signed
@@ -96,11 +96,16 @@ def _certificates(configuration: GuardConfiguration) -> tuple[SSLContext, bytes,
     """What to serve with, the certificate that was made for it, and why changed files are not in use."""
     tls = configuration.tls
     if not tls.cert_file:
-        context, certificate = self_signed(tls.server_name)
+        context, certificate = self_signed(tls.server_name or _service(configuration))
         return context, certificate, lambda: ""
     client_ca = Path(tls.client_ca_file) if tls.client_ca_file else None
     files = Certificates(Files(Path(tls.cert_file), Path(tls.key_file), client_ca))
     return files.context, b"", lambda: files.trouble
+
+
+def _service(configuration: GuardConfiguration) -> str:
+    """The name of the Service that the manifests install."""
+    return f"dra-guard.{namespace_of(configuration.leader_election)}.svc"
 
 
 class Guard:

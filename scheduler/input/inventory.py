@@ -77,6 +77,8 @@ _VERSIONS: Mapping[str, str] = {
 }
 """Kubernetes' own kinds that count -> their apiVersion."""
 
+KINDS_THAT_COUNT = frozenset(_VERSIONS)
+
 _ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
 
 _BESIDE = ("metadata.", "status.", "spec.metadata.")
@@ -128,7 +130,8 @@ class Inventory:
     not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
     known. nodes: those that slices name, if the input contains no Node. storage: claims, volumes, classes, all.
-    places, versions: where each object stands and its apiVersion, by (kind, namespace, name).
+    places, versions: where each object stands and its apiVersion, by (kind, namespace, name). labels: of those that
+    have any, by the same.
     """
 
     slices: list[Slice] = field(default_factory=list)
@@ -150,6 +153,7 @@ class Inventory:
     unseen: int = 0
     places: dict[tuple[str, str, str], Place] = field(default_factory=dict)
     versions: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    labels: dict[tuple[str, str, str], Mapping[str, str]] = field(default_factory=dict)
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
 
@@ -184,6 +188,7 @@ class _Copy:
     uid: str
     version: str
     api_version: str
+    labels: Mapping[str, str]
 
     def is_later_than(self, other: "_Copy") -> bool:
         """True for the same object as the server had it after the other was read."""
@@ -383,7 +388,9 @@ class _InventoryReader:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""
         key = _key(found.raw, kind)
         uid, version = _metadata(found.raw, "uid"), _metadata(found.raw, "resourceVersion")
-        copy = _Copy(found.place, decoded, keep, uid, version, intern(str(found.raw.get("apiVersion"))))
+        copy = _Copy(
+            found.place, decoded, keep, uid, version, intern(str(found.raw.get("apiVersion"))), _labels(found.raw)
+        )
         first = self._seen.setdefault(key, copy)
         if copy is first:
             return
@@ -399,6 +406,8 @@ class _InventoryReader:
             copy.keep()
             self.inventory.places[key] = copy.place
             self.inventory.versions[key] = copy.api_version
+            if copy.labels:
+                self.inventory.labels[key] = copy.labels
         if "Node" not in self.inventory.kinds:
             names = sorted({slice_.reach.node_name for slice_ in self.inventory.slices if slice_.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]
@@ -485,6 +494,12 @@ def _subject(kind: str, raw: Mapping[str, object]) -> str:
 def _key(raw: Mapping[str, object], kind: str) -> tuple[str, str, str]:
     """What identifies an object of an inventory."""
     return kind, _metadata(raw, "namespace") or DEFAULT_NAMESPACE, _metadata(raw, "name")
+
+
+def _labels(raw: Mapping[str, object]) -> Mapping[str, str]:
+    metadata = raw.get("metadata")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    return labels if isinstance(labels, dict) else {}
 
 
 def _metadata(raw: Mapping[str, object], field_name: str) -> str:

@@ -15,6 +15,9 @@ from scheduler.kube_scheduler.traps import EVERY_NODE, EXTENDED_RESOURCE, GATES_
 
 Object = dict[str, object]
 
+KUBE_SYSTEM = "kube-system"
+"""Where kube-scheduler has its lease unless it is told otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setup:
@@ -23,6 +26,7 @@ class Setup:
     schedulers: the names of profiles, at least one. url: of the extender, without the verb. ca_file, cert_file,
     key_file: as kube-scheduler finds them; not used over plain HTTP. weight: of the extender's scores among those of
     the plugins. kubeconfig: with which kube-scheduler reaches the API server; empty: as its pod's own account.
+    namespace: of a second kube-scheduler's lease.
     """
 
     mode: Mode
@@ -34,6 +38,7 @@ class Setup:
     http_timeout_s: int
     weight: int
     kubeconfig: str = ""
+    namespace: str = KUBE_SYSTEM
 
 
 def document(setup: Setup) -> Object:
@@ -58,7 +63,8 @@ def _lease(setup: Setup) -> Object:
     """A second kube-scheduler has a lease of its own; the first keeps its default."""
     if DEFAULT_SCHEDULER in setup.schedulers:
         return {}
-    return {"leaderElection": {"resourceName": setup.schedulers[0]}}
+    elsewhere = {} if setup.namespace == KUBE_SYSTEM else {"resourceNamespace": setup.namespace}
+    return {"leaderElection": {"resourceName": setup.schedulers[0], **elsewhere}}
 
 
 def _profile(name: str, mode: Mode) -> Object:

@@ -9,8 +9,9 @@ Source: kube-scheduler's scheduling and binding cycles.
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -36,6 +37,7 @@ from scheduler.state.claim_index import AlreadyReserved, ClaimObject
 from scheduler.state.cluster_changes import GivenBack
 from scheduler.state.pod_claims import Waiting, full
 from scheduler.state.pod_requests import pod_requests
+from scheduler.ui.decision_log import DecisionLog
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,6 +80,7 @@ class LoopDependencies:
     events: Events
     refusals: Refusals
     metrics: Metrics
+    decisions: DecisionLog = field(default_factory=DecisionLog)
 
 
 class Loop:
@@ -105,6 +108,7 @@ class Loop:
         self._events = dependencies.events
         self._refusals = dependencies.refusals
         self._metrics = dependencies.metrics
+        self._decisions = dependencies.decisions
         self._is_dry = is_dry
         self._clock = clock
         self._attempts = dependencies.attempts
@@ -238,6 +242,7 @@ class Loop:
 
     def _place(self, entry: QueuedPod, placed: Placed, started: float) -> None:
         pod = entry.pod
+        self._decisions.placed(time.time(), pod, placed.node, placed.allocations)
         if self._is_dry:
             self._cluster.reserve(pod, placed)
             devices = [str(result.id) for one in placed.allocations for result in one.results]
@@ -358,6 +363,7 @@ class Loop:
         self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.ERROR, now - started)
 
     def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
+        self._decisions.answered(time.time(), str(pod), reason, message)
         if self._is_dry:
             _LOG.info("not placed", extra={"pod": str(pod), "reason": reason, "message_of_pod": message})
             return

@@ -38,6 +38,9 @@ from scheduler.runtime.secure import secure
 from scheduler.state.cluster_changes import Event, PodChanged
 from scheduler.state.invariants import Violation
 from scheduler.state.pod_claims import Waiting
+from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.ui_server import PATH, Ui
+from scheduler.ui.ui_source import UiSource
 
 FINISH_S = 5.0
 """How long attempts may continue after SIGTERM; then they are undone."""
@@ -61,7 +64,7 @@ def run(configuration: Configuration) -> int:
             scheduler = Scheduler(configuration, site)
             secured = secure(configuration, site.connection)
             async with serving(configuration.health_address, scheduler.probes(), secured) as url:
-                _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+                _LOG.info("serving /healthz, /livez, /readyz, /metrics, /debug/queue and /ui at %s", url)
                 await scheduler.run(stop)
 
     return running.run(work)
@@ -107,6 +110,7 @@ class Scheduler:
             self._election = LeaderElection(api.apart(calls=1), elects, new_identity(), replace(TIME, monotonic=CLOCK))
             api = api.only_while(self._election.is_leading)
         self._metrics = Metrics(self._reading)
+        self._decisions = DecisionLog()
         self._events = Events(api, name, socket.gethostname(), now)
         self._refusals = Refusals(api, now)
         self._core = Core(
@@ -146,6 +150,7 @@ class Scheduler:
             self._events,
             self._refusals,
             self._metrics,
+            self._decisions,
         )
         self._loop = Loop(
             dependencies,
@@ -216,7 +221,7 @@ class Scheduler:
     def probes(self) -> health.Endpoints:
         """What the endpoints serve."""
         election = self._election
-        return health.Endpoints(
+        endpoints = health.Endpoints(
             live={"loop": self._stuck, **({"leaderElection": election.stale} if election else {})},
             ready={
                 **self._core.ready(),
@@ -227,6 +232,15 @@ class Scheduler:
             metrics=self._metrics.exposition,
             queue=self._queue.dump,
         )
+        shown = UiSource(
+            "dra scheduler",
+            self._cluster,
+            self._decisions,
+            queue=self._queue.dump,
+            waiting=lambda: sum(self._queue.pending().values()),
+            troubles=endpoints.troubles,
+        )
+        return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at

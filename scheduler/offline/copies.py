@@ -1,7 +1,7 @@
 """How many more copies of a pod, a claim or a template fit, where, and what stops the next one."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from scheduler.core_v1.pod import Pod
@@ -14,17 +14,23 @@ from scheduler.offline.placement import Look, Placement, UnplacedPod
 class FittingCopies:
     """How many copies fit, by node in the order in which they came. stopped: the first that does not fit.
 
-    is_cut: there are as many as are tried, and more may fit.
+    is_cut: there are as many as are tried, and more may fit. elsewhere: copies on nodes that by_node leaves out.
     """
 
     by_node: Mapping[str, int] = field(default_factory=dict)
     stopped: UnplacedPod | None = None
     is_cut: bool = False
+    elsewhere: int = 0
 
     @property
     def number(self) -> int:
         """Of all nodes."""
-        return sum(self.by_node.values())
+        return sum(self.by_node.values()) + self.elsewhere
+
+    def on(self, nodes: Collection[str]) -> "FittingCopies":
+        """The same, of which only these nodes are listed."""
+        listed = {name: number for name, number in self.by_node.items() if name in nodes}
+        return replace(self, by_node=listed, elsewhere=self.number - sum(listed.values()))
 
 
 MOST_COPIES = 100_000

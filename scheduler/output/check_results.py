@@ -65,7 +65,12 @@ def _object(one: AnyFinding, places: Places) -> Json:
 
 def place_of(subject: ObjectName, places: Places) -> Place | None:
     """Where the object stands in the input, if it does."""
-    return places.get((subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name))
+    return places.get(key_of_object(subject))
+
+
+def key_of_object(subject: ObjectName) -> tuple[str, str, str]:
+    """Kind, namespace and name, as an inventory knows the object."""
+    return subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name
 
 
 def sarif(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], places: Places) -> Json:

@@ -3,13 +3,13 @@
 The page holds its data as JSON, and one script that draws it. It loads nothing, and its policy forbids all else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from allocator.status.pool_status import DeviceState
 from scheduler.output.columns import ColumnTable
-from scheduler.output.markup import document, element, embedded
+from scheduler.output.markup import allowances, document, element, embedded, policy
 from scheduler.output.page_assets import SCRIPT, STYLE
 from scheduler.output.table import printable
 from scheduler.version import VERSION
@@ -71,6 +71,7 @@ class DataPage:
     """A page. answer: sentences, the first of which is the answer; the others add to it.
 
     sections: more of it, before the map. details: after the tables. Both are there without the script.
+    events: of a page that follows a program, where its data comes from, relative to the page; else empty.
     """
 
     title: str
@@ -79,6 +80,7 @@ class DataPage:
     map: MapColumns | None = None
     sections: Sequence[Element] = ()
     details: Sequence[Element] = ()
+    events: str = ""
 
 
 def data_page(page: DataPage) -> str:
@@ -89,13 +91,25 @@ def data_page(page: DataPage) -> str:
         {},
         element("h1", {}, title),
         *_answer(page.answer),
+        *(_live() if page.events else []),
         *page.sections,
         element("noscript", {}, element("p", {}, "The map and the tables are drawn by a script, which is off.")),
         element("div", {"id": "drawn"}),
         *page.details,
         element("footer", {}, element("p", {}, f"dra-scheduler {VERSION}")),
     )
-    return document(title, STYLE, main, embedded(_data(page)), script=SCRIPT)
+    return document(title, STYLE, main, embedded(_data(page)), script=SCRIPT, connects=bool(page.events))
+
+
+def live_policy(*more: str) -> str:
+    """The policy of a page that follows a program, for the header of HTTP. more: what only a header can say."""
+    return policy(*allowances(STYLE, SCRIPT, connects=True), *more)
+
+
+def _live() -> Iterator[Element]:
+    """Whether the page follows the program, and until when: the time changes too often to be read out."""
+    state, moment = element("span", {"id": "live", "role": "status"}), element("span", {"id": "moment"})
+    yield element("p", {"class": "live"}, state, " ", moment)
 
 
 def _answer(sentences: Sequence[str]) -> list[Element]:
@@ -130,10 +144,11 @@ def _list_in(parent: Element) -> Element:
 
 
 def _data(page: DataPage) -> Json:
-    has_map = page.map and any(one.name == page.map.table and one.table.rows for one in page.tables)
+    has_rows = page.map and any(one.name == page.map.table and one.table.rows for one in page.tables)
     return {
-        "map": _map(page.map, page.tables) if page.map and has_map else None,
+        "map": _map(page.map, page.tables) if page.map and (has_rows or page.events) else None,
         "tables": [_table(one) for one in page.tables],
+        "events": page.events,
     }
 
 

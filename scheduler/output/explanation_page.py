@@ -16,7 +16,7 @@ from scheduler.output.device_map import MAP, device_map
 from scheduler.output.explanation_text import detail_lines, first_line, reason_of, subject_of, verdict_text
 from scheduler.output.markup import element
 from scheduler.output.node_groups import answer_text
-from scheduler.output.status_page import states_text
+from scheduler.output.status_page import states_of, states_text
 from scheduler.output.table import printable
 from scheduler.status.claim_status import ClaimStatus
 
@@ -47,7 +47,7 @@ def explanations_page(
     """The page of several explanations. counted: how many fit, in words. pools, claims: after all of them."""
     rows = [[subject_of(one), verdict_text(one), one.node or "-", reason_of(one)] for one in found]
     table = PageTable("explained", "Pods and claims", ColumnTable(["POD OR CLAIM", "VERDICT", "NODE", "REASON"], rows))
-    answer = [f"{counted}.", states_text(pools)]
+    answer = [f"{counted}.", states_text(states_of(pools))]
     details = [_folded(one) for one in found]
     sections = [element("section", {}, element("h2", {}, "Details"), *details)] if details else []
     return data_page(DataPage(_ALL, answer, [table, device_map(pools, claims)], MAP, details=sections))

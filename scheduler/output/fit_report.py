@@ -16,6 +16,8 @@ def fit_table(subject: str, found: FittingCopies) -> str:
     lines = [counted_text(subject, found)]
     if found.by_node:
         lines += ["", str(copies_table(found))]
+    if found.elsewhere:
+        lines += ["", f"{found.elsewhere} on nodes without the labels of -l"]
     if found.stopped is not None:
         lines += ["", next_text(found.stopped)]
     return "\n".join(lines)
@@ -50,6 +52,7 @@ def fit_object(subject: str, found: FittingCopies) -> Json:
         "subject": subject,
         "copies": found.number,
         "isLimited": found.is_cut,
+        "copiesOnOtherNodes": found.elsewhere,
         "nodes": [{"name": node, "copies": number} for node, number in _sorted(found)],
         "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
     }

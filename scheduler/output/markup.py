@@ -40,8 +40,13 @@ def policy(*allowed: str) -> str:
     return "; ".join(["default-src 'none'", *allowed, "base-uri 'none'", "form-action 'none'"])
 
 
-def allowed_text(directive: str, text: str) -> str:
-    """The part of a policy that allows this script or style, and no other."""
+def allowances(style: str, script: str, *, connects: bool) -> list[str]:
+    """What a page needs: this style and script, and no other. connects: also the server that it comes from."""
+    found = [_allowed("style-src", style), *([_allowed("script-src", script)] if script else [])]
+    return [*found, *(["connect-src 'self'"] if connects else [])]
+
+
+def _allowed(directive: str, text: str) -> str:
     digest = b64encode(sha256(text.encode()).digest()).decode()
     return f"{directive} 'sha256-{digest}'"
 
@@ -57,7 +62,6 @@ def document(title: str, style: str, *body: Child, script: str = "", connects: b
 
     style: CSS. connects: the script may connect to the server of the page.
     """
-    allowed = [allowed_text("style-src", style), *([allowed_text("script-src", script)] if script else [])]
     metas = [
         {"charset": "utf-8"},
         {"name": "viewport", "content": "width=device-width, initial-scale=1"},
@@ -65,7 +69,7 @@ def document(title: str, style: str, *body: Child, script: str = "", connects: b
         {"name": "referrer", "content": "no-referrer"},
         {
             "http-equiv": "Content-Security-Policy",
-            "content": policy(*allowed, *(["connect-src 'self'"] if connects else [])),
+            "content": policy(*allowances(style, script, connects=connects)),
         },
     ]
     head = element(

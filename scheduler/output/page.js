@@ -15,6 +15,11 @@ const PER_LINE = 8;
 const PER_TILE = 64; // devices; a node with more has several tiles
 const NAME_HEIGHT = 29;
 const COLOURS = 8;
+const TOGETHER = 300; // events that come within so many milliseconds are drawn together
+const SOON = 3000; // a stream that has ended is opened again before that
+const LOST = "The program cannot be reached, or too many pages are open; trying again. What is shown may be old.";
+const RESTS = 10; // so many times as long as drawing took, nothing is drawn
+const AGAIN = 5000; // milliseconds until a page that was refused asks again
 
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -36,6 +41,7 @@ class Table {
     this.groups = new Map(data.groups);
     this.sort = { column: -1, isDescending: false };
     this.words = [];
+    this.texts = new WeakMap(); // what is searched, by row
     this.shown = new Map();
     this.listeners = [];
     this.isPrinted = false;
@@ -55,7 +61,8 @@ class Table {
     this.above = this.gap();
     this.below = this.gap();
     const head = make("thead", {}, make("tr", { "aria-rowindex": "1" }, ...this.headers));
-    this.table = make("table", { "aria-label": caption }, this.columns, head, this.body);
+    const name = make("caption", { class: "unseen" }, caption); // the heading says it to those who see
+    this.table = make("table", {}, name, this.columns, head, this.body);
     this.box = make("div", { class: "rows", tabindex: "0", role: "region", "aria-label": caption }, this.table);
     this.box.addEventListener("scroll", () => this.draw(), { passive: true });
     place.append(make("h2", {}, caption), make("div", { class: "tools" }, label, this.count), this.box);
@@ -72,10 +79,10 @@ class Table {
     return make("tr", { class: "gap", "aria-hidden": "true" }, make("td", { colspan: String(this.data.columns.length) }));
   }
 
-  /* All rows anew, after the groups have changed. */
+  /* All rows anew, after the groups have changed: by their names. */
   reload() {
-    this.all = [...this.groups.values()].flat();
-    this.texts = new Map();
+    const groups = [...this.groups].sort(([one], [other]) => (one < other ? -1 : 1));
+    this.all = groups.flatMap(([, rows]) => rows);
     this.refresh();
   }
 
@@ -334,10 +341,12 @@ class NodeMap {
       const most = Math.max(...this.tiles.slice(from, from + this.perRow).map((tile) => tile.rows.length));
       this.tops.push(this.tops.at(-1) + NAME_HEIGHT + CELL * Math.ceil(most / PER_LINE) + GAP);
     }
+    const hadFocus = this.space.contains(document.activeElement);
     this.space.style.height = `${this.tops.at(-1)}px`;
     this.space.replaceChildren();
     this.shown.clear();
     this.draw();
+    if (hadFocus && this.shown.has(this.current)) this.shown.get(this.current).focus({ preventScroll: true });
   }
 
   /* The first row of tiles that ends below this height. */
@@ -428,6 +437,9 @@ class NodeMap {
 
   /* The devices of the chosen node, below the map. */
   show(rows) {
+    const text = JSON.stringify([this.chosen, rows]);
+    if (text === this.told) return; // a screen reader would read it again
+    this.told = text;
     this.details.replaceChildren();
     if (!this.chosen || !rows || !rows.length) return;
     const columns = this.table.data.columns;
@@ -489,7 +501,66 @@ function start(data) {
   const print = (isPrinted) => drawn.forEach((one) => one.print(isPrinted));
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
-  return tables;
+  if (data.events) follow(data.events, tables);
+}
+
+/* A running program: its events say which groups of rows have changed. */
+function follow(address, tables) {
+  const live = document.getElementById("live");
+  const say = (text) => {
+    if (live.textContent !== text) live.textContent = text; // said once, not once a second
+  };
+  const source = new EventSource(address);
+  const changed = new Set();
+  let timer = 0;
+  let wait = TOGETHER;
+  const draw = () => {
+    const began = performance.now();
+    timer = 0;
+    for (const table of changed) table.reload();
+    changed.clear();
+    wait = Math.max(TOGETHER, RESTS * (performance.now() - began));
+  };
+  const later = () => {
+    timer = timer || setTimeout(draw, wait);
+  };
+  source.addEventListener("start", () => {
+    for (const table of tables.values()) table.groups.clear();
+    say("Reading the state of the program ...");
+  });
+  source.addEventListener("change", (event) => {
+    for (const [name, group, rows] of JSON.parse(event.data)) {
+      if (name === "answer") answer(rows.map(([sentence]) => sentence));
+      const table = tables.get(name);
+      if (!table) continue;
+      if (rows) table.groups.set(group, rows);
+      else table.groups.delete(group);
+      changed.add(table);
+    }
+    later();
+  });
+  source.addEventListener("now", () => {
+    for (const table of tables.values()) if (table.all.length && !table.groups.size) changed.add(table);
+    later();
+    say("Live.");
+    document.getElementById("moment").textContent = `As of ${new Date().toLocaleTimeString()}`;
+  });
+  source.addEventListener("error", () => {
+    if (source.readyState === EventSource.CLOSED) {
+      say(LOST); // it was refused, and does not try again by itself
+      setTimeout(() => follow(address, tables), AGAIN);
+    }
+    setTimeout(() => source.readyState === EventSource.CONNECTING && say(LOST), SOON);
+  });
+}
+
+function answer([first, ...others]) {
+  const place = document.querySelector(".answer");
+  place.textContent = first;
+  const points = make("ul", { class: "points" }, ...others.map((one) => make("li", {}, one)));
+  const old = document.querySelector(".points");
+  if (old) old.replaceWith(points);
+  else place.after(points);
 }
 
 start(JSON.parse(document.getElementById("data").textContent));

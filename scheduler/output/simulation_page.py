@@ -271,6 +271,7 @@ def _values(chart: Chart) -> Element:
 
 def _tables(policies: Policies) -> Iterator[Element]:
     yield from _table("Placed, %, by what pods request", "Requested devices", policies, _acceptance)
+    yield from _table("Claims with all devices at one place, %", "Topology attribute", policies, _alignment)
     yield from _table(
         "Fragmentation at the end by cause, % of the capacity", "Cause", policies, _share_of(lambda s: s.causes)
     )
@@ -289,6 +290,16 @@ def _acceptance(found: Sequence[Scenario]) -> Rows:
         arrived[shape.shape] += shape.arrivals
         placed[shape.shape] += shape.placed
     return {shape: 100 * placed[shape] / total for shape, total in arrived.items() if total}
+
+
+def _alignment(found: Sequence[Scenario]) -> Rows:
+    """Of all seeds together."""
+    claims: Counter[str] = Counter()
+    aligned: Counter[str] = Counter()
+    for name, one in (item for scenario in found for item in scenario.summary.alignment.items()):
+        claims[name] += one.claims
+        aligned[name] += one.aligned
+    return {name: 100 * aligned[name] / total for name, total in claims.items()}
 
 
 def _share_of(values_of: Callable[[Summary], Mapping[str, float]]) -> Callable[[Sequence[Scenario]], Rows]:

@@ -23,24 +23,33 @@ _MOST = 5
 """Problems and classes that the answer names."""
 
 
-def status_page(report: StatusReport) -> str:
-    """The page, as HTML."""
-    return data_page(DataPage("Devices", list(_answer(report)), list(_tables(report)), MAP))
+def status_page(report: StatusReport, shown: str = "") -> str:
+    """The page, as HTML. shown: of which claims alone, in words such as `in namespace ml`; empty for everything."""
+    return data_page(DataPage("Devices", list(_answer(report, shown)), list(_tables(report)), MAP))
 
 
-def _answer(report: StatusReport) -> Iterator[str]:
-    yield states_text(report.pools)
+def _answer(report: StatusReport, shown: str) -> Iterator[str]:
+    states = states_of(report.pools)
     holding = {holder for pool in report.pools for device in pool.devices for holder in device.holders}
-    yield f"{_counted(len(holding), 'claim')} hold{'s' if len(holding) == 1 else ''} devices."
+    claims = f"{_counted(len(holding), 'claim')}{f' {shown}' if shown else ''} hold{'s' if len(holding) == 1 else ''}"
+    if shown:
+        yield f"{claims} {_counted(states.total(), 'device')}."
+    else:
+        yield states_text(states)
+        yield f"{claims} devices."
     yield from _first([f"Pool {pool}: {problem}." for pool, problem in problem_table(report).rows])
     rooms = [(one.name, report.rooms[one.name]) for one in report.classes if one.name in report.rooms]
     texts = [f"The largest claim of class {name} that fits: {largest_claim_text(room)}." for name, room in rooms]
     yield from _first(texts)
 
 
-def states_text(pools: Iterable[PoolStatus]) -> str:
-    """How many devices are in each state, as a sentence."""
-    states = Counter(device.state for pool in pools for device in pool.devices)
+def states_of(pools: Iterable[PoolStatus]) -> Counter[DeviceState]:
+    """How many devices are in each state."""
+    return Counter(device.state for pool in pools for device in pool.devices)
+
+
+def states_text(states: Counter[DeviceState]) -> str:
+    """The numbers as a sentence."""
     others = ", ".join(f"{states[one]:,} {one}" for one in DeviceState if one is not DeviceState.FREE and states[one])
     verb = "is" if states.total() == 1 else "are"
     free = f"{states[DeviceState.FREE]:,} of {_counted(states.total(), 'device')} {verb} free"

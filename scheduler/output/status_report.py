@@ -52,11 +52,12 @@ def overview(report: StatusReport) -> str:
 
 def problem_table(report: StatusReport) -> ColumnTable:
     """A line for each problem of a pool."""
-    found = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in _problems(one)]
+    found = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in pool_problems(one)]
     return ColumnTable(["POOL", "PROBLEM"], found)
 
 
-def _problems(pool: PoolStatus) -> Iterator[str]:
+def pool_problems(pool: PoolStatus) -> Iterator[str]:
+    """What is wrong with the pool, or with who holds its devices."""
     if pool.problem:
         yield pool.problem
     for device, holders in pool.unpublished.items():
@@ -108,7 +109,7 @@ def pool_table(report: StatusReport) -> ColumnTable:
         for device in pool.devices:
             group.add(device)
         groups.append(group)
-        lines.append("; ".join([*_problems(pool), *_used_counters(pool.counters)]) or "-")
+        lines.append("; ".join([*pool_problems(pool), *_used_counters(pool.counters)]) or "-")
     return _tally_table("POOL", groups, "PROBLEM, OR LEFT OF COUNTERS", lines)
 
 

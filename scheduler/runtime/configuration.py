@@ -330,9 +330,11 @@ def load(type_: type[Settings], path: Path | None, flags: Mapping[str, object]) 
     flags: fields as the file spells them; inner objects replace only the fields that they have.
     """
     stored = the_object(path, type_.model_fields["kind"].default) if path else {}
-    if path:
-        _checked(type_, stored, str(path))
-    return _checked(type_, _merged(stored, flags), FLAGS)
+    in_file = tuple(_typed(type_, stored, str(path)).disagreements()) if path else ()
+    configuration = _typed(type_, _merged(stored, flags), FLAGS)
+    if errors := tuple(configuration.disagreements()):
+        raise InvalidConfiguration([f"{path if error in in_file else FLAGS}: {error}" for error in errors])
+    return configuration
 
 
 def the_object(path: Path, kind: str) -> Mapping[str, object]:
@@ -358,11 +360,12 @@ def _merged(below: Mapping[str, object], above: Mapping[str, object]) -> Mapping
     return merged
 
 
-def _checked(type_: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
+def _typed(type_: type[Settings], raw: Mapping[str, object], source: str) -> Settings:
+    """Each field for itself; what contradicts what can only be said when file and flags are together."""
     configuration, errors = typed(type_, raw)
-    if configuration is not None and not (errors := tuple(configuration.disagreements())):
-        return configuration
-    raise InvalidConfiguration([f"{source}: {error}" for error in errors])
+    if configuration is None:
+        raise InvalidConfiguration([f"{source}: {error}" for error in errors])
+    return configuration
 
 
 def _unknown_gates(gates: Mapping[str, bool], release: str) -> str:

@@ -6,7 +6,7 @@ Source: the health endpoints of Kubernetes' components, with `?verbose` and `?ex
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -37,6 +37,7 @@ class Endpoints:
     """What the endpoints return. live, ready: checks by name; readiness needs both. warnings: shown, but not counted.
 
     metrics: gives the body and its content type for an Accept header. queue: the pods that wait, as JSON objects.
+    attach: adds what only this program serves, at more_paths.
     """
 
     live: Mapping[str, Check]
@@ -44,6 +45,14 @@ class Endpoints:
     warnings: Mapping[str, Check]
     metrics: Callable[[str], tuple[bytes, str]]
     queue: Callable[[], Iterable[Mapping[str, object]]]
+    attach: Callable[[web.Application], None] = lambda _: None
+    more_paths: Sequence[str] = ()
+
+    def troubles(self) -> Iterator[str]:
+        """What fails, and what is only warned of, with the names of the checks."""
+        for name, check in {**self.live, **self.ready, **self.warnings}.items():
+            if trouble := check():
+                yield f"{name}: {trouble}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +95,7 @@ async def serving(address: str, served: Endpoints, secured: Secure | None = None
 
 def _application(served: Endpoints, secured: Secure | None) -> web.Application:
     async def index(_: web.Request) -> web.Response:
-        return web.Response(text=_INDEX)
+        return web.Response(text=_INDEX + "".join(f"{path}\n" for path in served.more_paths))
 
     async def metrics(request: web.Request) -> web.Response:
         body, content_type = served.metrics(request.headers.get("Accept", ""))
@@ -103,6 +112,7 @@ def _application(served: Endpoints, secured: Secure | None) -> web.Application:
     application.router.add_get("/", index)
     application.router.add_get("/metrics", metrics)
     application.router.add_get("/debug/queue", queue)
+    served.attach(application)
     for name, checks in _probes(served).items():
         warnings = {**served.warnings, "serving": secured.trouble} if secured else served.warnings
         application.router.add_get(f"/{name}", _probe(name, checks, warnings if name == _READYZ else {}))

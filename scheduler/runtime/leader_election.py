@@ -56,6 +56,11 @@ def own_namespace(file: Path = _OWN_NAMESPACE) -> str:
         return ELSEWHERE
 
 
+def namespace_of(settings: LeaderElectionSection) -> str:
+    """The namespace of the lease."""
+    return settings.resource_namespace or own_namespace()
+
+
 class LeaderElection:
     """A candidate for leadership; `run` keeps it trying. api: for the lease alone, so that no other call delays it.
 
@@ -66,7 +71,7 @@ class LeaderElection:
         self.name = settings.resource_name
         self._api = api
         self._time = time
-        self._namespace = settings.resource_namespace or own_namespace()
+        self._namespace = namespace_of(settings)
         durations = Durations(settings.lease_duration_s, settings.renew_deadline_s, settings.retry_period_s)
         self._timeout_s = min(WRITE_TIMEOUT_S, durations.renew_deadline / 2)
         self._elector = Elector(identity, durations)

@@ -1,8 +1,9 @@
 """Changes of a fleet, one line each: for what-ifs before a run, and for events during it.
 
 `drain:NODE`, `cordon:NODE`, `uncordon:NODE`, `taint:NODE:KEY[=VALUE]:EFFECT`, `untaint:NODE:KEY`, `fail:NODE`,
-`recover:NODE`, `add:NODE:COUNT` (copies of the node with its own slices), `remove:node/NODE` and
-`remove:resourceslice/NAME`. NODE can be a pattern such as `rack-1-*`, except for `add`.
+`recover:NODE`, `add:NODE:COUNT` (copies of the node with its own slices), `remove:node/NODE`,
+`remove:resourceslice/NAME` and `remove:devicetaintrule/NAME`. NODE can be a pattern such as `rack-1-*`, except for
+`add`.
 """
 
 import re
@@ -10,11 +11,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from allocator.api import TaintRule
 from allocator.did_you_mean import did_you_mean
 from allocator.model import Node, Slice, Taint
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
-from scheduler.simulation.events import Event, NodeAppears, NodeDrains, NodeGoes, SliceAppears, SliceGoes
+from scheduler.simulation.events import (
+    Event,
+    NodeAppears,
+    NodeDrains,
+    NodeGoes,
+    RuleAppears,
+    RuleGoes,
+    SliceAppears,
+    SliceGoes,
+)
 from scheduler.simulation.jobs import unscheduled
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -22,7 +33,7 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 _MOST_COPIES = 1_000_000
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
 
-FleetEvent = NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes
+FleetEvent = NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes | RuleGoes
 
 
 class InvalidChange(ValueError):
@@ -35,18 +46,25 @@ class ChangingFleet:
 
     nodes: dict[str, Node]
     slices: dict[str, Slice]
+    rules: dict[str, TaintRule]
     _own: dict[str, list[Slice]] | None = None
 
     @staticmethod
     def of(inventory: Inventory) -> "ChangingFleet":
         """Those of the inventory."""
-        return ChangingFleet({one.name: one for one in inventory.nodes}, {one.name: one for one in inventory.slices})
+        return ChangingFleet(
+            {one.name: one for one in inventory.nodes},
+            {one.name: one for one in inventory.slices},
+            {one.name: one for one in inventory.taint_rules},
+        )
 
     def change(self, text: str) -> list[FleetEvent]:
         """Make a change, and return the events that follow from it. Raises InvalidChange."""
         verb, _, rest = text.partition(":")
         if verb not in _VERBS:
-            raise InvalidChange(f"{text!r}: {verb!r} is not among {', '.join(_VERBS)}{did_you_mean(verb, _VERBS)}")
+            raise InvalidChange(
+                f"{text!r:.80}: {verb!r:.80} is not among {', '.join(_VERBS)}{did_you_mean(verb, _VERBS)}"
+            )
         events = list(_VERBS[verb](self, rest))
         self.see(events)
         return events
@@ -64,6 +82,10 @@ class ChangingFleet:
                     self.slices[found.name] = found
                 case SliceGoes(name):
                     del self.slices[name]
+                case RuleAppears(rule):
+                    self.rules[rule.name] = rule
+                case RuleGoes(name):
+                    del self.rules[name]
 
     def own_slices(self, node: str) -> Sequence[Slice]:
         """The slices that this node alone reaches, as a whole. Cost: O(slices), once between changes."""
@@ -81,6 +103,12 @@ class ChangingFleet:
         if not found:
             raise InvalidChange(f"node {pattern!r} is not there{did_you_mean(pattern, self.nodes)}")
         return found
+
+
+def unknown_change(text: str) -> str:
+    """What is said of a text that is neither a change nor a file."""
+    hint = did_you_mean(text.partition(":")[0], _VERBS)
+    return f"{text!r:.80} is neither a file nor a change ({', '.join(_VERBS)}){hint}"
 
 
 def is_change(text: str) -> bool:
@@ -184,8 +212,12 @@ def _remove(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
             if name not in fleet.slices:
                 raise InvalidChange(f"resourceslice {name!r} is not there{did_you_mean(name, fleet.slices)}")
             return iter([SliceGoes(name)])
+        case "devicetaintrule" | "devicetaintrules":
+            if name not in fleet.rules:
+                raise InvalidChange(f"devicetaintrule {name!r} is not there{did_you_mean(name, fleet.rules)}")
+            return iter([RuleGoes(name)])
         case _:
-            raise InvalidChange(f"{rest!r} is neither node/NAME nor resourceslice/NAME")
+            raise InvalidChange(f"{rest!r} is neither node/NAME nor resourceslice/NAME nor devicetaintrule/NAME")
 
 
 def removed(fleet: ChangingFleet, node: Node) -> Iterator[FleetEvent]:
@@ -208,7 +240,14 @@ _VERBS: Mapping[str, Callable[[ChangingFleet, str], Iterator[FleetEvent]]] = {
 
 
 def scaling(fleet: ChangingFleet, factor: float) -> list[FleetEvent]:
-    """The fleet with so many times its nodes: of those in their order each as often as it takes, spread evenly."""
+    """The fleet with so many times its nodes: of those in their order each as often as it takes, spread evenly.
+
+    Raises InvalidChange, for none or too many.
+    """
+    if len(fleet.nodes) * factor > _MOST_COPIES:
+        raise InvalidChange(f"{len(fleet.nodes)} nodes x {factor:g} are more than {_MOST_COPIES}")
+    if fleet.nodes and int(len(fleet.nodes) * factor + 1e-9) == 0:
+        raise InvalidChange(f"{len(fleet.nodes)} nodes x {factor:g} are none")
     events: list[FleetEvent] = []
     for number, node in enumerate(sorted(fleet.nodes.values(), key=lambda one: one.name)):
         wanted = int((number + 1) * factor + 1e-9) - int(number * factor + 1e-9)
@@ -234,7 +273,12 @@ def changed(inventory: Inventory, texts: Sequence[str], scale: float = 1.0) -> I
     kept = [unscheduled(pod) if id(pod) in evicted else pod for pod in inventory.pods if id(pod) not in dead]
     claims = claims_without(inventory, [pod for pod in pods if id(pod) in evicted | dead])
     return replace(
-        inventory, nodes=list(fleet.nodes.values()), slices=list(fleet.slices.values()), pods=kept, claims=claims
+        inventory,
+        nodes=list(fleet.nodes.values()),
+        slices=list(fleet.slices.values()),
+        taint_rules=list(fleet.rules.values()),
+        pods=kept,
+        claims=claims,
     )
 
 

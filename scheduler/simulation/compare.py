@@ -7,8 +7,10 @@ their beginning.
 """
 
 import csv
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isfinite, nan
 from pathlib import Path
 
 from scheduler.simulation.curves import ALLOCATION, FRAGMENTATION, FRAGMENTATION_RATIO, differing
@@ -33,6 +35,10 @@ METRICS: Mapping[str, str] = {
 
 FIGURE = "summary."
 """What the metric of a row begins with that is a figure of the summary, in the column `value`."""
+
+
+_MOST_DIGITS = 19
+"""Of seeds, and of the numbers of columns."""
 
 
 class InvalidRecord(ValueError):
@@ -89,7 +95,15 @@ class Record:
 
 def read_record(file: Path) -> Record:
     """Read a file of recorded curves. Raises InvalidRecord."""
-    return Record(file, list(_read(file)))
+    curves: dict[tuple[str | int, ...], _Recorded] = {}
+    for line, one in _read(file):
+        key = (one.metric, one.policy, one.seed, one.parameters, one.workload)
+        if key in curves:
+            raise InvalidRecord(f"{file}, line {line}: has the {one.metric} of {one.policy} {one.seed} again")
+        curves[key] = one
+    if not curves:
+        raise InvalidRecord(f"{file}: holds no curve")
+    return Record(file, list(curves.values()))
 
 
 def compare(record: Record, scenarios: Sequence[Scenario], workload: str) -> Comparison:
@@ -130,20 +144,26 @@ def _is_named(policy: str, recorded: str) -> bool:
     return ours == theirs or (len(theirs) > 3 and ours.startswith(theirs))
 
 
-def _read(file: Path) -> Iterator[_Recorded]:
+def _read(file: Path) -> Iterator[tuple[int, _Recorded]]:
+    """The rows of curves, each with its line."""
     try:
-        with file.open(newline="") as lines:
-            rows = list(csv.DictReader(lines))
+        with file.open(newline="", encoding="utf-8-sig") as lines:
+            reader = csv.DictReader(lines)
+            rows, columns = list(reader), reader.fieldnames or ()
     except OSError as error:
         raise InvalidRecord(f"{file}: cannot be read: {error.strerror}") from error
     except (UnicodeDecodeError, csv.Error) as error:
         raise InvalidRecord(f"{file}: is not CSV: {error}") from error
+    if twice := [column for column, number in Counter(columns).items() if number > 1]:
+        raise InvalidRecord(f"{file}, line 1: column {twice[0]!r} is there twice")
     for line, row in enumerate(rows, 2):
         if not (row.get("metric") or "").startswith(FIGURE):
-            yield _recorded(file, f"{file}, line {line}", row)
+            yield line, _recorded(file, f"{file}, line {line}", row)
 
 
 def _recorded(file: Path, place: str, row: Mapping[str, str | None]) -> _Recorded:
+    if None in row:
+        raise InvalidRecord(f"{place}: has more values than there are columns")
     metric = row.get("metric") or next((name for name in METRICS if name in file.stem), "")
     if metric not in METRICS:
         raise InvalidRecord(f"{place}: metric: {metric!r} is not one of {', '.join(sorted(METRICS))}")
@@ -151,9 +171,9 @@ def _recorded(file: Path, place: str, row: Mapping[str, str | None]) -> _Recorde
         if not row.get(column):
             raise InvalidRecord(f"{place}: {column}: is missing")
     seed = row["seed"] or ""
-    if not seed.isascii() or not seed.isdigit():
-        raise InvalidRecord(f"{place}: seed: {seed!r} is not a whole number")
-    curve = {int(name): _number(place, name, text) for name, text in row.items() if name and name.isdigit() and text}
+    if not _is_whole(seed):
+        raise InvalidRecord(f"{place}: seed: {seed!r:.80} is not a whole number")
+    curve = {int(name): _number(place, name, text) for name, text in row.items() if _is_whole(name) and text}
     if not curve:
         raise InvalidRecord(f"{place}: has no value for any arrived percent")
     return _Recorded(
@@ -161,8 +181,15 @@ def _recorded(file: Path, place: str, row: Mapping[str, str | None]) -> _Recorde
     )
 
 
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+
+
 def _number(place: str, column: str, text: str) -> float:
     try:
-        return float(text)
-    except ValueError as error:
-        raise InvalidRecord(f"{place}: {column}: {text!r} is not a number") from error
+        number = float(text)
+    except ValueError:
+        number = nan
+    if not isfinite(number):
+        raise InvalidRecord(f"{place}: {column}: {text!r:.80} is not a number")
+    return number

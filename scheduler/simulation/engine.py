@@ -5,13 +5,13 @@ Events of one moment happen in the order in which they were given, before the de
 give the same answers on every machine.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
-from allocator.features.device_taints import tolerates
+from allocator.gates import DEVICE_TAINTS
 from allocator.model import Claim, Node, Slice
 from allocator.outcome import PolicyFailed
 from scheduler.core_v1.pod import Pod
@@ -29,9 +29,11 @@ from scheduler.simulation.events import (
     PodArrives,
     PodGoes,
     RuleAppears,
+    RuleGoes,
     SliceAppears,
     SliceGoes,
 )
+from scheduler.simulation.evicting_taints import EvictingTaints, devices_of, first_of, has_evicting
 from scheduler.simulation.jobs import unscheduled
 from scheduler.state.cluster_changes import (
     ClaimChanged,
@@ -44,7 +46,11 @@ from scheduler.state.cluster_changes import (
 from scheduler.state.cluster_changes import Event as Change
 
 _HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
-_NO_EXECUTE = "NoExecute"
+_BEFORE = -1.0
+"""When the pods of the start were bound: before any taint."""
+
+EVICTED_AT_ONCE = "a NoExecute taint of its devices evicts it as soon as it is placed"
+"""Why a pod is given up: its toleration has no effect NoExecute, or ended; it would be recreated for ever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,16 @@ class _PodEnds:
     uid: str
 
 
+@dataclass(frozen=True, slots=True)
+class _TolerationEnds:
+    """The pod of that uid no longer tolerates a taint."""
+
+    uid: str
+
+
+_Happening = Event | _PodEnds | _TolerationEnds
+
+
 class Follower:
     """Follows a run; a subclass overrides the methods that it needs."""
 
@@ -79,6 +95,9 @@ class Follower:
 
     def arrived(self, pod: Pod) -> None:
         """A pod is created; not called for evicted pods."""
+
+    def bound(self, claims: Sequence[Claim]) -> None:
+        """A pod has its node, and these claims have their devices by it."""
 
     def left(self, pod: Pod) -> None:
         """A pod has ended, or was deleted."""
@@ -116,11 +135,21 @@ class Simulation:
         self._ends: dict[str, int] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._slices: dict[str, Slice] = {}
-        self._ending: list[tuple[float, int, _PodEnds]] = []
         self._given: Iterator[tuple[float, Event]] = iter(())
         self._next_given: tuple[float, Event] | None = None
+        self._following: list[tuple[float, int, _Happening]] = []
+        self._bound_s: dict[str, float] = {}
+        self._evictions: dict[str, int] = {}
+        self._taints = EvictingTaints()
+        self._has_device_taints = self._cluster.fleet.features.has(DEVICE_TAINTS)
         self._numbers = count(1)
         self._queue = Queue(0.0, gate=lambda _: "", on_move=lambda _place, _why: None, backoff=PodBackoff())
+        for name in self._cluster.names():
+            node = self._cluster.node(name)
+            assert node is not None
+            self._taints.see_node(node, self.now)
+        for name in self._cluster.slices:
+            self._see_devices(name)
 
     def waiting(self) -> int:
         """The number of pending pods."""
@@ -129,7 +158,8 @@ class Simulation:
     def adopt(self, pod: Pod) -> None:
         """The pod is bound at the start. It can be evicted or deleted."""
         look = self._placement.look(pod)
-        self._keep(PlacedPod(look.pod or pod, look.claims, pod.node_name))
+        self._keep(placed := PlacedPod(look.pod or pod, look.claims, pod.node_name), _BEFORE)
+        self._plan_eviction(placed)
 
     def run(self, events: Iterable[tuple[float, Event]]) -> None:
         """Process the events, in the order of their times in seconds, and everything that follows from them.
@@ -148,7 +178,7 @@ class Simulation:
                 self._attempt(entry)
 
     def _next_moment(self) -> float | None:
-        times = [one[0] for one in (self._next_given, *self._ending[:1]) if one]
+        times = [one[0] for one in (self._next_given, *self._following[:1]) if one]
         pending = self._queue.pending()
         if times or pending[PodPlace.ACTIVE] or pending[PodPlace.BACKOFF]:
             ready = self._queue.next_ready(self.now)
@@ -174,7 +204,7 @@ class Simulation:
                 self._report(entry, failure=reason)
                 self._queue.done(entry.pod.uid)
             case PlacedPod() as placed:
-                self._keep(placed)
+                self._keep(placed, self.now)
                 self._queue.done(entry.pod.uid)
                 self._report(entry, node=placed.node)
 
@@ -188,17 +218,25 @@ class Simulation:
     def _commit(self, entry: QueuedPod, look: Look, chosen: Placed) -> None:
         uid = entry.pod.uid
         placed = self._placement.commit(look, chosen)
-        self._keep(placed)
+        self._keep(placed, self.now)
         self._queue.done(uid)
+        end = self._plan_eviction(placed)
+        if end is not None and end <= self.now:
+            self._release(placed)
+            self._report(entry, failure=EVICTED_AT_ONCE)
+            return
+        before = {claim.uid for claim in look.claims if claim.allocation}
+        self._watcher.bound([claim for claim in placed.claims if claim.uid not in before])
         self._report(entry, node=chosen.node)
         self._note(PodChanged(entry.pod, replace(entry.pod, node_name=placed.node)))
         if (duration := self._durations.get(uid)) is not None:
             self._ends[uid] = number = next(self._numbers)
-            heappush(self._ending, (self.now + duration, number, _PodEnds(uid)))
+            heappush(self._following, (self.now + duration, number, _PodEnds(uid)))
 
-    def _keep(self, placed: PlacedPod) -> None:
+    def _keep(self, placed: PlacedPod, bound_s: float) -> None:
         assert placed.pod is not None
         self.placed[placed.pod.uid] = placed
+        self._bound_s[placed.pod.uid] = bound_s
         self._on_node.setdefault(placed.node, {})[placed.pod.uid] = None
 
     def _report(
@@ -221,18 +259,18 @@ class Simulation:
             if isinstance(event, _HARDWARE):
                 self._watcher.hardware_changed()
 
-    def _next_event(self) -> "tuple[int, Event | _PodEnds] | None":
+    def _next_event(self) -> tuple[int, _Happening] | None:
         """What happens next, now or before, with its number; of one moment first what was given."""
-        given, ending = self._next_given, self._ending[0] if self._ending else None
-        if given and given[0] <= self.now and (ending is None or given[0] <= ending[0]):
+        given, following = self._next_given, self._following[0] if self._following else None
+        if given and given[0] <= self.now and (following is None or given[0] <= following[0]):
             self._next_given = next(self._given, None)
             return 0, given[1]
-        if ending and ending[0] <= self.now:
-            heappop(self._ending)
-            return ending[1], ending[2]
+        if following and following[0] <= self.now:
+            heappop(self._following)
+            return following[1], following[2]
         return None
 
-    def _happen(self, number: int, event: "Event | _PodEnds") -> None:  # noqa: C901 - one case for each event
+    def _happen(self, number: int, event: _Happening) -> None:  # noqa: C901, PLR0912 - one case for each event
         match event:
             case PodArrives(pod, duration_s):
                 if duration_s is not None:
@@ -244,6 +282,9 @@ class Simulation:
             case _PodEnds(uid):
                 if self._ends.get(uid) == number:  # one that was evicted meanwhile starts anew
                     self._go(uid)
+            case _TolerationEnds(uid):
+                if self._evictions.get(uid) == number:
+                    self._evict(filter(None, [self.placed[uid].pod]))
             case NodeAppears(node):
                 self._node_appears(node)
             case NodeGoes(name):
@@ -254,35 +295,67 @@ class Simulation:
                 self._cluster.set_slice(new)
                 self._note(SliceChanged(self._slices.get(new.name), new))
                 self._slices[new.name] = new
+                self._see_devices(new.name)
             case SliceGoes(name):
                 self._cluster.remove_slice(name)
                 self._note(SliceChanged(self._slices.pop(name, None), None))
+                self._see_devices(name)
             case ClassAppears(new_class):
                 self._cluster.set_class(new_class)
                 self._note(ClassChanged(None, new_class))
             case RuleAppears(rule):
                 self._cluster.set_taint_rule(rule)
-                self._note(TaintRulesChanged())
+                self._rules_changed()
+            case RuleGoes(name):
+                self._cluster.remove_taint_rule(name)
+                self._rules_changed()
 
     def _node_appears(self, node: Node) -> None:
         old = self._cluster.node(node.name)
         self._cluster.set_node(node)
         self._note(NodeChanged(old, node))
-        if taints := [taint for taint in node.taints if taint.effect == _NO_EXECUTE]:
-            self._evict(
-                pod
-                for pod in self._pods_on(node.name)
-                if not all(tolerates(pod.tolerations, taint) for taint in taints)
-            )
+        if self._taints.see_node(node, self.now):
+            for pod in self._pods_on(node.name):
+                self._plan_eviction(self.placed[pod.uid])
 
     def _node_goes(self, name: str) -> None:
         pods = list(self._pods_on(name))
         old = self._cluster.node(name)
         self._cluster.remove_node(name)
+        self._taints.forget_node(name)
         self._note(NodeChanged(old, None))
         for pod in filter(belongs_to_node, pods):
             self._go(pod.uid)
         self._evict(pod for pod in pods if not belongs_to_node(pod))
+
+    def _rules_changed(self) -> None:
+        self._note(TaintRulesChanged())
+        for name in self._cluster.slices:
+            self._see_devices(name)
+
+    def _see_devices(self, name: str) -> None:
+        """The devices of the slice are there, have changed, or are gone. Cost: O(pods), if evicting taints have."""
+        found = self._cluster.slices.get(name) if self._has_device_taints else None
+        if not self._taints and not (found and has_evicting(found)):
+            return
+        if changed := self._taints.see_slice(name, found, self.now):
+            for placed in list(self.placed.values()):
+                if not changed.isdisjoint(devices_of(placed.claims)):
+                    self._plan_eviction(placed)
+
+    def _plan_eviction(self, placed: PlacedPod) -> float | None:
+        """At the time, which is the answer, at which it no longer tolerates a taint of its node or devices."""
+        assert placed.pod is not None
+        uid = placed.pod.uid
+        self._evictions.pop(uid, None)
+        if not self._taints:
+            return None
+        on_node = self._taints.end_on_node(placed.pod, placed.node, self._bound_s[uid])
+        end = first_of(on_node, self._taints.end_of_claims(placed.claims))
+        if end is not None:
+            self._evictions[uid] = number = next(self._numbers)
+            heappush(self._following, (max(end, self.now), number, _TolerationEnds(uid)))
+        return end
 
     def _pods_on(self, node: str) -> Iterator[Pod]:
         for uid in tuple(self._on_node.get(node, ())):
@@ -315,6 +388,8 @@ class Simulation:
     def _release(self, placed: PlacedPod) -> None:
         assert placed.pod is not None
         del self.placed[placed.pod.uid]
+        del self._bound_s[placed.pod.uid]
+        self._evictions.pop(placed.pod.uid, None)
         del self._on_node[placed.node][placed.pod.uid]
         freed = self._placement.release(placed)
         self._note(PodChanged(replace(placed.pod, node_name=placed.node), None))

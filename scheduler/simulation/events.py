@@ -26,7 +26,7 @@ class PodGoes:
 class NodeAppears:
     """A node joins, or changes: taints, cordon, allocatable resources.
 
-    Pods that do not tolerate its NoExecute taints are evicted at once.
+    Pods on it that do not tolerate its NoExecute taints are evicted, at once or after their tolerationSeconds.
     """
 
     node: Node
@@ -48,7 +48,7 @@ class NodeDrains:
 
 @dataclass(frozen=True, slots=True)
 class SliceAppears:
-    """A driver publishes or updates a slice."""
+    """A driver publishes or updates a slice. Pods that do not tolerate NoExecute taints of its devices are evicted."""
 
     slice: Slice
 
@@ -69,11 +69,27 @@ class ClassAppears:
 
 @dataclass(frozen=True, slots=True)
 class RuleAppears:
-    """A DeviceTaintRule is created or updated; pods keep their devices."""
+    """A DeviceTaintRule is created or updated. Pods that do not tolerate its effect NoExecute are evicted."""
 
     rule: TaintRule
 
 
+@dataclass(frozen=True, slots=True)
+class RuleGoes:
+    """The DeviceTaintRule with that name is deleted."""
+
+    name: str
+
+
 Event = (
-    PodArrives | PodGoes | NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes | ClassAppears | RuleAppears
+    PodArrives
+    | PodGoes
+    | NodeAppears
+    | NodeGoes
+    | NodeDrains
+    | SliceAppears
+    | SliceGoes
+    | ClassAppears
+    | RuleAppears
+    | RuleGoes
 )

@@ -14,6 +14,12 @@ from scheduler.input.identity import uid_of
 
 _DIGITS = 6
 
+LATEST_S = 1e10
+"""The end of time in seconds: a double has microseconds until then, and no cluster lives for 300 years."""
+
+MOST_JOBS = 10_000_000
+"""Pods that arrive in one run."""
+
 
 class InvalidWorkload(ValueError):
     """The requested workload cannot be made from the pods."""
@@ -106,6 +112,10 @@ def inflated(jobs: Sequence[Job], target: float, amount: Amount, seed: int) -> l
     amounts = [amount(job) for job in jobs]
     if not sum(amounts):
         raise InvalidWorkload("no pod of the workload asks for a device of the fleet: it cannot be inflated")
+    if target * len(jobs) / sum(amounts) > MOST_JOBS:
+        raise InvalidWorkload(
+            f"--inflate: this takes {target * len(jobs) / sum(amounts):.2g} pods, more than {MOST_JOBS:,}"
+        )
     rows: list[int] = []
     total = 0.0
     while total < target:

@@ -21,6 +21,7 @@ from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.simulation.orders import DrawnOrder, orders
 
 DRIVER = "gpu.openb.example"
 CLASS = "gpu"
@@ -70,15 +71,6 @@ class OpenbShape:
         return "-".join(["gpu", str(self.gpus), str(self.milli), *self.models]).lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The draws of one seed: rows of pods in the order of their arrival, rows of nodes in the order of equals."""
-
-    seed: int
-    pods: tuple[int, ...]
-    nodes: tuple[int, ...]
-
-
 class Openb:
     """One workload of the trace. folder: with nodes.csv, the workload's CSV and orders/."""
 
@@ -93,17 +85,9 @@ class Openb:
         """Of all GPUs, in thousandths."""
         return WHOLE * sum(node.gpus for node in self.nodes)
 
-    def orders(self) -> Iterator[Order]:
-        """The draws of each seed that there is. Raises InvalidTrace."""
-        for number, line in enumerate(self._orders.read_text().splitlines(), 1):
-            try:
-                found = json.loads(line)
-                order = Order(int(found["seed"]), tuple(found["pods"]), tuple(found["nodes"]))
-            except (ValueError, TypeError, KeyError) as error:
-                raise InvalidTrace(f"{self._orders}, line {number}: no order of pods and nodes: {error!r}") from error
-            _require_rows(self._orders, number, "pods", order.pods, len(self.shapes))
-            _require_rows(self._orders, number, "nodes", order.nodes, len(self.nodes))
-            yield order
+    def orders(self) -> Mapping[int, DrawnOrder]:
+        """The draws by seed. Raises InvalidLine."""
+        return orders(self._orders, len(self.shapes), len(self.nodes))
 
     def inventory(self, features: Features) -> Inventory:
         """The cluster: nodes, slices, the class, and the templates of all shapes. Raises InvalidTrace."""
@@ -112,7 +96,7 @@ class Openb:
             raise InvalidTrace(f"{found.errors[0]}")
         return found
 
-    def arrivals(self, order: Order) -> Iterator[tuple[Pod, OpenbShape]]:
+    def arrivals(self, order: DrawnOrder) -> Iterator[tuple[Pod, OpenbShape]]:
         """The pods in the order of their arrival, each with a name of its own: a row may arrive more than once."""
         for number, row in enumerate(order.pods):
             shape = self.shapes[row]
@@ -229,11 +213,13 @@ def _some_rows(file: Path) -> Sequence[_Row]:
 
 def _rows(file: Path) -> Iterator[_Row]:
     try:
-        with file.open(newline="") as lines:
+        with file.open(newline="", encoding="utf-8-sig") as lines:
             for number, cells in enumerate(csv.DictReader(lines), 2):
                 yield _Row(file, number, cells)
     except OSError as error:
         raise InvalidTrace(f"{file}: {error.strerror}") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidTrace(f"{file}: is not CSV: {error}") from error
 
 
 def _node(row: _Row) -> OpenbNode:
@@ -248,9 +234,3 @@ def _shape(row: _Row) -> OpenbShape:
         raise InvalidTrace(f"{row.file}, line {row.line}: gpu_milli: {milli} is not between 1 and {WHOLE}")
     models = tuple(filter(None, (row.cells.get("gpu_spec") or "").split("|"))) if gpus else ()
     return OpenbShape(row.number("cpu_milli"), row.number("memory_mib"), gpus, milli, models)
-
-
-def _require_rows(file: Path, line: int, key: str, rows: Sequence[int], number: int) -> None:
-    wrong = [row for row in rows if type(row) is not int or not 0 <= row < number]
-    if wrong:
-        raise InvalidTrace(f"{file}, line {line}: {key}: {wrong[0]!r} is not a row (there are {number})")

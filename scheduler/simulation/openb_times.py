@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from scheduler.simulation.jobs import Job, one_after_the_other
-from scheduler.simulation.openb import InvalidTrace, Openb, Order
+from scheduler.simulation.openb import InvalidTrace, Openb
+from scheduler.simulation.orders import DrawnOrder
 
 _CREATED, _SCHEDULED, _DELETED = "creation_time", "scheduled_time", "deletion_time"
 
@@ -15,7 +16,7 @@ def openb_jobs(trace: Openb, file: Path) -> list[Job]:
 
     A pod runs from the moment it was scheduled, or else created, to its deletion; without that it stays.
     """
-    pods = [pod for pod, _ in trace.arrivals(Order(0, tuple(range(len(trace.shapes))), ()))]
+    pods = [pod for pod, _ in trace.arrivals(DrawnOrder(0, tuple(range(len(trace.shapes))), ()))]
     try:
         with file.open(newline="") as lines:
             rows = list(csv.DictReader(lines))

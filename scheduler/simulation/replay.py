@@ -13,7 +13,8 @@ from scheduler.plugins.profile import ALL, PluginSet, PluginSets, Profile, plugi
 from scheduler.simulation.curves import Curves, Fragments
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, PodArrives
-from scheduler.simulation.openb import Openb, OpenbShape, Order
+from scheduler.simulation.openb import Openb, OpenbShape
+from scheduler.simulation.orders import DrawnOrder
 from scheduler.state.pod_requests import pod_requests
 
 FEATURES = Features.of(DEFAULT_RELEASE, {CONSUMABLE_CAPACITY: True})
@@ -35,7 +36,7 @@ class Replay:
 def replay(
     trace: Openb,
     inventory: Inventory,
-    order: Order,
+    order: DrawnOrder,
     policy: Policy,
     watch: Callable[[Attempted], None] = lambda _: None,
 ) -> Replay:
@@ -67,7 +68,7 @@ def _amount(shapes: dict[str, OpenbShape], decision: Attempted) -> int:
     return shapes[decision.pod.uid].amount
 
 
-def _placement(trace: Openb, inventory: Inventory, order: Order, policy: Policy) -> Placement:
+def _placement(trace: Openb, inventory: Inventory, order: DrawnOrder, policy: Policy) -> Placement:
     claims = Claims(inventory)
     places = {trace.nodes[row].name: place for place, row in enumerate(order.nodes)}
     profiles = (Profile(plugins=ONLY_FILTERS, policy=policy),)

@@ -76,6 +76,15 @@ class ShapeSummary:
 
 
 @dataclass(frozen=True, config=_CONFIG)
+class AlignmentSummary:
+    """Claims with several devices, which all have an attribute. aligned: those whose devices all have one value."""
+
+    claims: int
+    aligned: int
+    aligned_percent: float
+
+
+@dataclass(frozen=True, config=_CONFIG)
 class Summary:
     """A scenario as a whole; arrivals = ended + running + waiting + refused + failed + withdrawn.
 
@@ -83,7 +92,8 @@ class Summary:
     given up after one refusal, without retries. failed: never decided, such as for a template that is missing.
     withdrawn: deleted while they waited. mean_allocated_percent, mean_fragmentation_percent: over the time from the
     first event to the last. waiting_s: from arrival to the first node, of those that got one. decisions: attempts.
-    refusals: how many of these for each reason. end_s: the time of the last event.
+    refusals: how many of these for each reason. alignment: by topology attribute, such as
+    resource.kubernetes.io/numaNode. end_s: the time of the last event.
     """
 
     arrivals: int
@@ -110,6 +120,7 @@ class Summary:
     refusals: Mapping[str, int]
     waiting_s: Distribution
     shapes: tuple[ShapeSummary, ...]
+    alignment: Mapping[str, AlignmentSummary]
     end_s: float
 
 

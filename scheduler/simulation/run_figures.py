@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from math import ceil
 
+from allocator.model import Claim
 from allocator.policies.whole_nodes import UNIT
 from scheduler.core_v1.pod import Pod
+from scheduler.simulation.alignment import Alignments
 from scheduler.simulation.demand import Demand, shape_of
 from scheduler.simulation.engine import Attempted, Follower
 from scheduler.simulation.fleet_figures import FleetFigures
@@ -51,11 +53,17 @@ class _OfShape:
 
 
 class RunFigures(Follower):
-    """Follows a run. figures: of its fleet. retries: as of the run. step_s: first distance of points in time."""
+    """Follows a run. figures, alignments: of its fleet. retries: as of the run.
 
-    def __init__(self, demand: Demand, figures: FleetFigures, *, retries: bool, step_s: float) -> None:
+    step_s: the first distance of points in time.
+    """
+
+    def __init__(
+        self, demand: Demand, figures: FleetFigures, alignments: Alignments, *, retries: bool, step_s: float
+    ) -> None:
         self._demand = demand
         self._figures = figures
+        self._alignments = alignments
         self._retries = retries
         self._records: dict[str, _PodRecord] = {}
         self._states: Counter[PodState] = Counter()
@@ -109,6 +117,10 @@ class RunFigures(Follower):
             self._look()
             self._add_arrival()
 
+    def bound(self, claims: Sequence[Claim]) -> None:
+        """Count how their devices are to each other."""
+        self._alignments.count(claims)
+
     def left(self, pod: Pod) -> None:
         """Count a pod that has left; pods bound at the start are not counted."""
         if record := self._records.pop(pod.uid, None):
@@ -125,6 +137,7 @@ class RunFigures(Follower):
     def hardware_changed(self) -> None:
         """Nodes or slices were added, removed or changed."""
         self._demand.hardware_changed()
+        self._alignments.hardware_changed()
 
     def _state_after(self, found: Attempted) -> PodState:
         if found.node:
@@ -188,6 +201,7 @@ class RunFigures(Follower):
             refusals=dict(sorted(self._refusals.items(), key=lambda one: (-one[1], one[0]))),
             waiting_s=distribution(waits, _TIME_DIGITS),
             shapes=tuple(self._shape(name, one) for name, one in sorted(self._shapes.items())),
+            alignment=self._alignments.summary(),
             end_s=self._now,
         )
 

@@ -20,11 +20,13 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Look, Placement, order_of
 from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
+from scheduler.simulation.alignment import Alignments
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes
 from scheduler.simulation.fleet_figures import FleetFigures
 from scheduler.simulation.jobs import (
+    LATEST_S,
     Amount,
     Arrivals,
     Durations,
@@ -110,57 +112,92 @@ def run(
     """
     before_s = clocks.processor()
     population = start.jobs
-    if not population and not (start.trace and start.trace.events):
-        raise InvalidWorkload(NOTHING)
-    _require_known(settings.explained, start.pods, population)
+    _require_usable(start, population, settings)
     pods = [*start.pods, *_distinct(population)]
     inventory = with_templates(start.inventory, pods)
     placement = _placement(pods, inventory, profiles, settings, clocks.wall)
-    cluster, claims = placement.cluster, placement.claims
-    demand, figures = Demand(cluster, claims), FleetFigures(cluster.rooms)
-    cluster.rooms.workload.set(demand.of(job.spec) for job in population)
+    demand, figures = _known_demand(placement, population), FleetFigures(placement.cluster.rooms)
     figures.catch_up()
-    originals = {job.pod.uid for job in population if _names_claims(job)}
-    jobs = [
-        _with_own_claims(job, originals)
-        for job in _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.spec))
-    ]
+    units = figures.capacity // UNIT
+    jobs = _jobs(population, demand, figures, settings)
     del population
-    room = room_for(pods, cluster.extended_resources)
-    others = [(time_s, _roomy(event, room)) for time_s, event in _other_events(start.trace, settings)]
-    metrics = RunFigures(demand, figures, retries=settings.retries, step_s=_horizon(jobs, others) / _STEPS)
-    explained: list[ExplainedAttempt] = []
-    fleet = FleetSize(len(inventory.nodes), figures.capacity // UNIT, 0)
-    arrived = 0
-
-    def on_decision(found: Attempted) -> None:
-        nonlocal arrived
-        metrics.decided(found)
-        if str(found.pod) in settings.explained:
-            explained.append(_explained(found))
-        if found.attempt == 1:
-            arrived += 1
-            progress(arrived, len(jobs))
-
-    simulation = Simulation(placement, on_decision, metrics, retries=settings.retries)
+    others = _other_events(start.trace, room_for(pods, placement.cluster.extended_resources), settings)
+    metrics = RunFigures(
+        demand,
+        figures,
+        Alignments(placement.cluster.slices),
+        retries=settings.retries,
+        step_s=_horizon(jobs, others) / _STEPS,
+    )
+    record = _RunRecord(metrics, settings.explained, lambda done: progress(done, len(jobs)), len(jobs))
+    simulation = Simulation(placement, record.decided, metrics, retries=settings.retries)
     bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
     for pod in bound:
         simulation.adopt(pod)
     simulation.run(_events(jobs, others))
-    measured = Measured(
-        round(clocks.processor() - before_s, 3), distribution(sorted(placement.decisions_ms), _MILLI_DIGITS)
-    )
     return Scenario(
         policy=profiles[0].policy.name,
         seed=settings.seed,
         parameters=settings.parameters,
-        fleet=replace(fleet, pods=len(bound)),
+        fleet=FleetSize(len(inventory.nodes), units, len(bound)),
         summary=metrics.summary(),
         by_arrivals=metrics.by_arrivals,
         by_time=metrics.by_time,
-        measured=measured,
-        explained=tuple(explained),
+        measured=Measured(
+            round(clocks.processor() - before_s, 3), distribution(sorted(placement.decisions_ms), _MILLI_DIGITS)
+        ),
+        explained=tuple(record.explained),
     )
+
+
+def _require_usable(start: Start, population: Sequence[Job], settings: Settings) -> None:
+    if not population and not (start.trace and start.trace.events):
+        raise InvalidWorkload(NOTHING)
+    _require_known(settings.explained, start.pods, population)
+
+
+def _known_demand(placement: Placement, population: Iterable[Job]) -> Demand:
+    """What pods request; policies know the shapes of all of them."""
+    demand = Demand(placement.cluster, placement.claims)
+    placement.cluster.rooms.workload.set(demand.of(job.spec) for job in population)
+    return demand
+
+
+def _jobs(population: Sequence[Job], demand: Demand, figures: FleetFigures, settings: Settings) -> list[Job]:
+    """What arrives, with its times."""
+    originals = {job.pod.uid for job in population if _names_claims(job)}
+    timed = _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.spec))
+    return [_with_own_claims(job, originals) for job in timed]
+
+
+def _distinct(jobs: Iterable[Job]) -> Iterator[Pod]:
+    """The pods that arrive; of those with one spec only the first, unless their volumes are their own."""
+    seen: set[int] = set()
+    for job in jobs:
+        if id(job.spec) not in seen or job.spec.volumes != NO_VOLUMES:
+            seen.add(id(job.spec))
+            yield job.pod
+
+
+@dataclass(slots=True)
+class _RunRecord:
+    """What comes of decisions. named: pods whose attempts are kept. progress: called with the pods decided so far."""
+
+    metrics: RunFigures
+    named: Collection[str]
+    progress: Callable[[int], None]
+    arrivals: int
+    explained: list[ExplainedAttempt] = field(default_factory=list)
+    decided_once: int = 0
+
+    def decided(self, found: Attempted) -> None:
+        """An attempt."""
+        self.metrics.decided(found)
+        if str(found.pod) in self.named:
+            self.explained.append(_explained(found))
+        if found.attempt == 1 and self.decided_once < self.arrivals:  # evicted pods of the start are no arrivals
+            self.decided_once += 1
+            self.progress(self.decided_once)
 
 
 class _Timed(Placement):
@@ -177,15 +214,6 @@ class _Timed(Placement):
         found = super().decide(look)
         self.decisions_ms.append((self._clock() - before) * _MILLI)
         return found
-
-
-def _distinct(jobs: Iterable[Job]) -> Iterator[Pod]:
-    """The pods that arrive; of those with one spec only the first, unless their volumes are their own."""
-    seen: set[int] = set()
-    for job in jobs:
-        if id(job.spec) not in seen or job.spec.volumes != NO_VOLUMES:
-            seen.add(id(job.spec))
-            yield job.pod
 
 
 def _placement(
@@ -223,14 +251,16 @@ def _in_time(events: Iterable[tuple[float, Event]]) -> list[tuple[float, Event]]
     return sorted(events, key=itemgetter(0))
 
 
-def _other_events(trace: Trace | None, settings: Settings) -> Sequence[tuple[float, Event]]:
+def _other_events(
+    trace: Trace | None, room: Mapping[str, Quantity], settings: Settings
+) -> Sequence[tuple[float, Event]]:
     """What happens beside arrivals. Raises InvalidWorkload."""
-    given = [(time_s * settings.time_scale, event) for time_s, event in (trace.events if trace else ())]
+    given = trace.events if trace else ()
     if any(isinstance(event, PodGoes) for _, event in given) and (settings.arrivals or settings.inflate):
         raise InvalidWorkload(
             "the trace deletes pods at times of their own: this needs its own arrivals, and no other number of pods"
         )
-    return given
+    return [(time_s * settings.time_scale, _roomy(event, room)) for time_s, event in given]
 
 
 def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
@@ -239,9 +269,12 @@ def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
 
 
 def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> float:
-    """The end of the last job if no pod waits."""
+    """The end of the last job if no pod waits. Raises InvalidWorkload, if it is beyond the end of time."""
     ends = [job.time_s + (job.duration_s or 0.0) for job in jobs]
-    return max([*ends, *(time_s for time_s, _ in events)], default=0.0)
+    last_s = max([*ends, *(time_s for time_s, _ in events)], default=0.0)
+    if last_s > LATEST_S:
+        raise InvalidWorkload(f"the last event is at {last_s:.15g} s, and time ends at {LATEST_S:g} s")
+    return last_s
 
 
 def _explained(found: Attempted) -> ExplainedAttempt:

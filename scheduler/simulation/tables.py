@@ -53,7 +53,7 @@ def table(result: SimulationResult) -> str:
         ]
         for group in groups
     ]
-    text = [*_aligned([header, *rows]), *_shapes(groups), *_explained(result.scenarios)]
+    text = [*_columns([header, *rows]), *_shapes(groups), *_alignments(groups), *_explained(result.scenarios)]
     return "\n".join(text)
 
 
@@ -88,10 +88,9 @@ def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
     shown = sorted(arrivals, key=lambda name: (-arrivals[name], name))[:MOST_SHAPES]
     if not shown:
         return
-    titles = [" ".join(filter(None, (group[0].policy, parameters_text(group[0].parameters)))) for group in groups]
     rows = [[name, str(arrivals[name]), *(_accepted(group, name) for group in groups)] for name in shown]
     yield ""
-    yield from _aligned([["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *titles], *rows])
+    yield from _columns([["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], *rows])
     if len(arrivals) > len(shown):
         yield f"and {len(arrivals) - len(shown)} more"
 
@@ -102,6 +101,25 @@ def _accepted(group: Sequence[Scenario], name: str) -> str:
     return f"{100 * sum(shape.placed for shape in found) / arrived:.2f}" if arrived else "-"
 
 
+def _titles(groups: Sequence[Sequence[Scenario]]) -> list[str]:
+    return [" ".join(filter(None, (group[0].policy, parameters_text(group[0].parameters)))) for group in groups]
+
+
+def _alignments(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
+    """For each topology attribute, the share of claims with several devices that have them at one place."""
+    names = sorted({name for group in groups for one in group for name in one.summary.alignment})
+    if names:
+        rows = [[name, *(_aligned(group, name) for group in groups)] for name in names]
+        yield ""
+        yield from _columns([["CLAIMS WITH ALL DEVICES AT ONE PLACE, %", *_titles(groups)], *rows])
+
+
+def _aligned(group: Sequence[Scenario], name: str) -> str:
+    found = [one.summary.alignment[name] for one in group if name in one.summary.alignment]
+    claims = sum(one.claims for one in found)
+    return f"{100 * sum(one.aligned for one in found) / claims:.2f}" if claims else "-"
+
+
 def _explained(scenarios: Sequence[Scenario]) -> Iterator[str]:
     for scenario in scenarios:
         for one in scenario.explained:
@@ -110,7 +128,7 @@ def _explained(scenarios: Sequence[Scenario]) -> Iterator[str]:
             yield f"\n{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {what}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
     return (_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
 

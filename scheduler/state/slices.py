@@ -5,7 +5,7 @@ device are withheld from the fleet.
 Source: KEP-5055, feature gate DRADeviceTaintRules.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from allocator.api import TaintRule
 from allocator.fleet.fleet import Fleet
@@ -23,6 +23,11 @@ class TaintedSlices:
         self._published: dict[str, Slice] = {}
         self._given: dict[str, Slice] = {}
         self._left_alone: dict[str, tuple[PoolID, ...]] = {}
+
+    @property
+    def given(self) -> Mapping[str, Slice]:
+        """The slices by name, as the fleet has them."""
+        return self._given
 
     def set(self, slice_: Slice) -> None:
         """The slice is published, or has changed."""

@@ -41,6 +41,11 @@ class Program(Process):
         """Whether it says that it is ready."""
         return says_ok(self._port, "/readyz")
 
+    @property
+    def url(self) -> str:
+        """Where it serves probes and metrics."""
+        return f"http://127.0.0.1:{self._port}"
+
     def reported(self, path: str) -> str:
         """What it answers to a GET, such as of /metrics or /debug/queue, with whatever status."""
         with closing(http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)) as connection:

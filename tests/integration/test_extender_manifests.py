@@ -1,5 +1,6 @@
 """The manifests of the extender are what the API server takes, fit each other, and grant what is needed."""
 
+import os
 import shutil
 import ssl
 import subprocess
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from cryptography import x509
 
 from scheduler.cli.main import dra
 from scheduler.extender.configuration import ExtenderConfiguration
@@ -197,6 +199,14 @@ def test_certificates_are_renewed_under_the_same_authority(keys: Path) -> None:
     assert (keys / "ca.crt").read_bytes() == before["ca.crt"]
     assert (keys / "extender.crt").read_bytes() != before["extender.crt"]
     assert {file.name for file in keys.glob("*.key")} == {"ca.key", "extender.key", "kube-scheduler.key"}
+
+
+def test_certificate_is_for_the_namespace_that_is_named(keys: Path) -> None:
+    environment = {**os.environ, "NAMESPACE": "gpu-system"}
+    subprocess.run(["/bin/sh", keys / "certificates.sh"], check=True, capture_output=True, env=environment)
+    certificate = x509.load_pem_x509_certificate((keys / "extender.crt").read_bytes())
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["dra-extender.gpu-system.svc"]
 
 
 def test_certificates_of_cert_manager_have_the_names_that_are_asked_for() -> None:

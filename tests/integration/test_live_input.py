@@ -14,10 +14,11 @@ from scheduler.client.cluster_dump import ListedResource, dump
 from scheduler.client.connection import connect
 from scheduler.client.discovery import discover
 from tests.controlplane.contents import manifests, restore
-from tests.controlplane.identities import TENANT
+from tests.controlplane.identities import TENANT, Identity
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import RestClient
 from tests.integration.conftest import FLEET
+from tests.unit.scheduler.manifests import a_claim, a_request
 
 DRA = Path(sys.executable).with_name("dra")
 
@@ -28,7 +29,11 @@ COMMANDS = (
     ("claims", "-o", "json"),
     ("audit", "--fail-on", "never"),
     ("lint", "--fail-on", "never"),
+    ("fit", "claim/research/notebook-gpu", "-o", "json"),
+    ("whatif", "--overlay", "cordon:gpu-a", "-o", "json"),
 )
+
+READ_ONLY = ("get", "list", "watch")
 
 
 def dra(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -37,9 +42,10 @@ def dra(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def fleet(api: RestClient) -> RestClient:
-    """Devices, and what is in use of them; no controller creates anything for it."""
+    """Devices, what is in use of them, and a claim that waits; no controller creates anything for it."""
     files = ("nodes.yaml", "slices.yaml", "classes.yaml", "in-use.yaml")
-    restore(api, [one for name in files for one in manifests(FLEET / name)])
+    waiting = a_claim("waiting", a_request(device_class="gpu.example.com"), namespace="research")
+    restore(api, [*(one for name in files for one in manifests(FLEET / name)), waiting])
     return api
 
 
@@ -71,6 +77,35 @@ def test_a_live_cluster_gives_the_answers_of_its_dump(plane: ControlPlane, tmp_p
         first, *rest = live.stderr.splitlines()
         assert first.startswith(f"reading context admin: {plane.server}, Kubernetes v1.")
         assert rest == of_dump.stderr.splitlines(), command
+
+
+def allow_reading(api: RestClient, identity: Identity) -> None:
+    """Give the identity the rights to read everything, and no other."""
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
+    about = {"apiVersion": f"{role['apiGroup']}/v1", "metadata": {"name": "reader"}}
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": list(READ_ONLY)}]
+    user = {"apiGroup": role["apiGroup"], "kind": "User", "name": identity.user}
+    restore(api, [{**about, "kind": "ClusterRole", "rules": rules}])
+    restore(api, [{**about, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [user]}])
+
+
+def test_every_command_needs_the_rights_to_read_and_no_other(plane: ControlPlane, fleet: RestClient) -> None:
+    allow_reading(fleet, TENANT)
+    for command in COMMANDS:
+        run = dra(*command, "--kubeconfig", plane.kubeconfig(TENANT))
+        assert run.returncode in (0, 1), (command, run.stderr)
+        assert "cannot be read" not in run.stderr, command
+        assert run.stdout or "11 rules: 0 errors" in run.stderr, command
+
+
+@pytest.mark.usefixtures("fleet")
+def test_the_release_is_that_of_the_server_unless_another_is_chosen(plane: ControlPlane) -> None:
+    access = ("--kubeconfig", plane.kubeconfig())
+    ours = dra("status", *access, "-v").stderr.splitlines()
+    assert ours[0].startswith(f"reading context admin: {plane.server}, Kubernetes v1.36")
+    assert ours[1].startswith("features in force: Kubernetes 1.36: ")
+    chosen = dra("status", *access, "-v", "--kubernetes", "1.34").stderr
+    assert "features in force: Kubernetes 1.34: " in chosen
 
 
 @pytest.mark.usefixtures("fleet")

@@ -23,7 +23,7 @@ from tests.controlplane.rights import BASE, grant
 
 READER, STRANGER = DRIVER, SECOND
 PROBES = ("/healthz", "/livez", "/readyz")
-GUARDED = ("/metrics", "/debug/queue")
+GUARDED = ("/metrics", "/debug/queue", "/ui", "/ui/events")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +87,9 @@ def served(
 
 def test_metrics_are_for_those_who_may_read_them_and_probes_for_everybody(served: ServingServed) -> None:
     assert [served.status(path) for path in PROBES] == [200] * 3
-    assert [served.status(path) for path in GUARDED] == [401] * 2
-    assert [served.status(path, "nobody's") for path in GUARDED] == [401] * 2
-    assert [served.status_for(path, STRANGER) for path in GUARDED] == [403] * 2
+    assert [served.status(path) for path in GUARDED] == [401] * 4
+    assert [served.status(path, "nobody's") for path in GUARDED] == [401] * 4
+    assert [served.status_for(path, STRANGER) for path in GUARDED] == [403] * 4
     # The API server hears of rights some time after they were given, and what it said before counts for a while.
     for path in GUARDED:
         poll_until(lambda status: status == 200, partial(served.status_for, path, READER), f"{path} is read")

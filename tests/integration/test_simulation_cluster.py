@@ -114,7 +114,7 @@ def test_a_scenario_whose_workers_always_die_is_named_and_processes_go_on_with_t
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", f"{cluster.modules}:{os.environ.get('PYTHONPATH', '')}")
     folder = tmp_path / "results"
-    given = ("-", *OPTIONS[:4], "--output", folder, "-o", "json")
+    given = ("-", *OPTIONS[:4], "--results", folder, "-o", "json")
     stdin = text_of(*a_cluster("n1"), *(a_pod(name, template="one") for name in "abc"))
     cluster.deaths(99)
     run = simulate(*given, "--scheduler", cluster.address, stdin=stdin)
@@ -137,7 +137,7 @@ def test_a_scenario_whose_policy_fails_is_named_and_the_others_are_kept(
     monkeypatch.setenv("PYTHONPATH", f"{cluster.modules}:{os.environ.get('PYTHONPATH', '')}")
     path, folder = saved(tmp_path, *a_cluster("n1"), a_pod("a", template="one")), tmp_path / "results"
     policies = ("--policy", "deadly_policy:Failing", "--policy", "pack")
-    run = simulate(path, *policies, "--output", folder, "--scheduler", cluster.address)
+    run = simulate(path, *policies, "--results", folder, "--scheduler", cluster.address)
     assert (run.code, run.out) == (2, "")
     finished, error = run.err.splitlines()[-2:]
     assert finished == f"1 finished scenario is in {folder}; --resume goes on"

@@ -1,6 +1,8 @@
 """What an installation builds: compiled, or pure Python."""
 
 import runpy
+import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,12 @@ def test_every_module_that_is_compiled_exists(monkeypatch: pytest.MonkeyPatch) -
     runpy.run_path(str(SETUP))
     assert "allocator/allocate.py" in named
     assert [one for one in named if not Path(one).is_file()] == []
+
+
+def test_installation_has_what_is_no_module_as_well() -> None:
+    """The style sheet and the script of pages are read from the package."""
+    patterns = tomllib.loads((SETUP.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    files = [path for room in ("cel", "allocator", "scheduler") for path in (SETUP.parent / room).rglob("*.*")]
+    others = {path.name for path in files if path.suffix not in (".py", ".pyc", ".so") and path.is_file()}
+    assert others >= {"py.typed", "page.css", "page.js"}
+    assert [name for name in others if not any(fnmatch(name, pattern) for pattern in patterns)] == []

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Creates the files for kustomization.yaml, next to it: a CA for these two programs only, a certificate for the extender, and
 # one for the kube-scheduler that calls it. If run again, it renews the certificates with the same CA. Keep ca.key out of
-# the cluster: it permits having pods bound.
+# the cluster: it permits having pods bound. NAMESPACE is where both are installed (kube-system).
 set -eu
 cd "$(dirname "$0")"
 umask 077
@@ -18,6 +18,6 @@ issue() { # name, subject, extensions
   rm "$1.csr" "$1.ext"
 }
 
-issue extender dra-extender "subjectAltName=DNS:dra-extender.kube-system.svc
+issue extender dra-extender "subjectAltName=DNS:dra-extender.${NAMESPACE:-kube-system}.svc
 extendedKeyUsage=serverAuth"
 issue kube-scheduler dra-kube-scheduler "extendedKeyUsage=clientAuth"

@@ -12,7 +12,7 @@ def _check(state: ClusterState) -> Iterator[Observation]:
             if amount.left.sign < 0:
                 shares = f"shares of claims {', '.join(device.holders)}"
                 message = f"capacity {name} is {amount.total}, but {shares} take {-amount.left} more"
-                yield Observation(ObjectName("device", str(device.device.id)), message)
+                yield Observation(ObjectName("device", str(device.device.id)), message, claims=device.holders)
 
 
 CAPACITY_EXCEEDED = Check(

@@ -13,7 +13,8 @@ def _check(state: ClusterState) -> Iterator[Observation]:
         unpublished = [(f"{pool.id.driver}/{pool.id.pool}/{name}", names) for name, names in pool.unpublished.items()]
         for device, holders in (*held, *unpublished):
             if len(holders) > 1:
-                yield Observation(ObjectName("device", device), f"is allocated to claims {', '.join(holders)}")
+                message = f"is allocated to claims {', '.join(holders)}"
+                yield Observation(ObjectName("device", device), message, claims=holders)
 
 
 DEVICE_ALLOCATED_TWICE = Check(

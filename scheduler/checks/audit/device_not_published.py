@@ -10,7 +10,8 @@ def _check(state: ClusterState) -> Iterator[Observation]:
     for pool in state.pools:
         for device, holders in pool.unpublished.items():
             subject = ObjectName("device", f"{pool.id.driver}/{pool.id.pool}/{device}")
-            yield Observation(subject, f"is no longer published, but allocated to {', '.join(holders)}")
+            message = f"is no longer published, but allocated to {', '.join(holders)}"
+            yield Observation(subject, message, claims=holders)
 
 
 DEVICE_NOT_PUBLISHED = Check(

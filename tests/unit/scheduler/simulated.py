@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from scheduler.simulation.result import (
+    AlignmentSummary,
     Distribution,
     ExplainedAttempt,
     FleetSize,
@@ -40,6 +41,7 @@ SUMMARY = Summary(
     refusals={"node(s) cannot provide devices": 40},
     waiting_s=Distribution(80, 1.5, 1.0, 3.0, 7.0, 9.0),
     shapes=(ShapeSummary("2 gpu", 100, 80, 80.0, Distribution()),),
+    alignment={"resource.kubernetes.io/numaNode": AlignmentSummary(40, 30, 75.0)},
     end_s=7200.0,
 )
 

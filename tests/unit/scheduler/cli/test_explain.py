@@ -13,7 +13,8 @@ from click import unstyle
 from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
-from scheduler.cli.inputs import Input, Source, inventory_of
+from scheduler.cli.inputs import Input, inventory_of
+from scheduler.input.documents import read
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
 from scheduler.offline.pod_explanation import Explanation, explain
@@ -766,8 +767,8 @@ def explained() -> dict[str, tuple[Explanation, Result]]:
     """Each pod of the recorded fleet with what is said of it when its turn comes, and what becomes of it."""
     if not INVENTORIES.is_dir():
         pytest.skip(f"the fleet is not at hand: {INVENTORIES} is absent")
-    source = Source(tuple(str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")))
-    world = Input.of(inventory_of(source, (), FEATURES, keep_going=False), FEATURES)
+    paths = [str(INVENTORIES / name) for name in ("cluster.yaml", "pending.yaml")]
+    world = Input.of(inventory_of(read(paths), (), FEATURES, keep_going=False), FEATURES)
     placement = world.placement(FEATURES)
     found = {}
     for pod in sorted(world.pending, key=order_of):

@@ -49,6 +49,20 @@ def test_flags_are_reported_beside_the_file_and_in_it() -> None:
     assert advisory.out.startswith("apiVersion: ")
 
 
+def test_namespace_is_that_of_the_url_and_of_the_lease() -> None:
+    text = written("--namespace", "gpu-system")
+    assert "https://dra-extender.gpu-system.svc:9443/v1" in text
+    assert "resourceNamespace: gpu-system" in text
+    assert "kube-system" not in text
+
+
+def test_name_that_is_no_namespace_is_refused() -> None:
+    run = dra("extender", "config", "--namespace", "A.b")
+    assert (run.code, run.out) == (2, "")
+    assert "--namespace" in run.err
+    assert "'A.b'" in run.err
+
+
 def test_every_flag_of_config_is_written() -> None:
     files = ("--ca-file", "/a", "--cert-file", "/b", "--key-file", "/c")
     text = written(

@@ -112,7 +112,7 @@ def test_other_scenarios_are_kept_and_a_corrected_policy_goes_on_with_them(
     options: list[str | Path] = [
         saved(tmp_path, *pods()),
         *policies,
-        "--output",
+        "--results",
         tmp_path / "runs",
         "--jobs",
         "2",

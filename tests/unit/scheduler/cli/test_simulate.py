@@ -1,6 +1,7 @@
 """`dra simulate`: what a person sees of it, and what is said of input that cannot be used."""
 
 import csv
+import gzip
 import json
 import re
 from collections.abc import Sequence
@@ -322,13 +323,19 @@ def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_p
     ("line", "problem"),
     [
         ("{", "is not JSON: "),
+        ('{"time": NaN, "delete": "a"}', "is not JSON: "),
+        ({"time": None, "delete": "a"}, "time: null is not a number of seconds, from 0 to 1e+10"),
+        ({"time": 1e300, "delete": "a"}, "time: 1e+300 is not a number of seconds, from 0 to 1e+10"),
+        ({"time": "2026-01-01T00:00:00Z", "delete": "a"}, 'time: "2026-01-01T00:00:00Z" is not a number of seconds'),
+        (an_arrival(1, "b", duration=10**30), "duration: 1e+30 is not a number of seconds, from 0 to 1e+10"),
+        ({"time": 1, "like": "a", "name": "x/y"}, 'name: "x/y" must be a DNS subdomain: '),
         ([1], "a list of 1 entries is not an object"),
         ({"time": 1}, "has none of the fields pod, like, delete, change, apply"),
         ({"time": 1, "delete": "a", "change": "x"}, "has delete and change of the fields pod, "),
         ({"delete": "a"}, "time: is required"),
-        ({"time": -1, "delete": "a"}, "time: -1 is not a number of seconds, 0 or more"),
-        ({"time": True, "delete": "a"}, "time: true is not a number of seconds, 0 or more"),
-        (an_arrival(1, "b", duration="x"), 'duration: "x" is not a number of seconds, 0 or more'),
+        ({"time": -1, "delete": "a"}, "time: -1 is not a number of seconds, from 0 to 1e+10"),
+        ({"time": True, "delete": "a"}, "time: true is not a number of seconds, from 0 to 1e+10"),
+        (an_arrival(1, "b", duration="x"), 'duration: "x" is not a number of seconds, from 0 to 1e+10'),
         (an_arrival(5, "b", end=4), "end: 4 is before the time 5"),
         (an_arrival(5, "b", end=7, duration=2), "end: stands beside duration: one of them says when the pod ends"),
         (an_arrival(5, "b", durations=2), "durations: is no field of a line with pod; did you mean duration?"),
@@ -358,8 +365,113 @@ def test_an_error_of_a_trace_names_file_line_field_and_value(tmp_path: Path, lin
 
 
 @pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        (b"", ": holds no event"),
+        (b" \n\n", ": holds no event"),
+        (b'\n{"time": 1, "delete": "\xe9"}', ", line 2: is not UTF-8: byte 24 is 0xe9"),
+        ('{"time": 1}'.encode("utf-16"), ", line 1: is not UTF-8: byte 1 is 0xff"),
+        (gzip.compress(b'{"time": 1, "delete": "a"}', mtime=0), ": is compressed: decompress it with gunzip"),
+        (b'{"time": 1, "delete": "a"}\x00', ", line 1: is not JSON: "),
+        (b'{"time": 1, "delete": "a"}\n' * 2, ', line 2: delete: pod "default/a" is deleted twice'),
+    ],
+)
+def test_a_trace_that_is_no_text_of_json_lines_is_reported(tmp_path: Path, written: bytes, problem: str) -> None:
+    trace = tmp_path / "trace.jsonl"
+    trace.write_bytes(written)
+    run = simulate(tmp_path, [*a_cluster("n1"), a_pod("a", template="one")], "--trace", trace)
+    assert run.code == 2
+    assert run.err.startswith(f"dra: {trace}{problem}")
+
+
+def test_a_trace_may_begin_with_a_mark_of_its_encoding_and_have_lines_of_windows(tmp_path: Path) -> None:
+    lines = [json.dumps(an_arrival(time, name)) for time, name in ((0, "a"), (1, "b"))]
+    trace = tmp_path / "trace.jsonl"
+    trace.write_bytes("\ufeff{}\r\n\r\n{}\r\n".format(*lines).encode())
+    assert only(simulate(tmp_path, a_cluster("n1"), "--trace", trace)).summary.placed == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("", ": holds no order"),
+        ("{", ", line 1: is not JSON: "),
+        ([1], ", line 1: a list of 1 entries is not an object"),
+        ({"pods": [0]}, ", line 1: seed: is required"),
+        ({"seed": "42", "pods": [0]}, ', line 1: seed: "42" is not a whole number'),
+        ({"seed": 42}, ", line 1: pods: is required"),
+        ({"seed": 42, "pods": []}, ", line 1: pods: is empty"),
+        ({"seed": 42, "pods": 3}, ", line 1: pods: 3 is not a list"),
+        ({"seed": 42, "pods": [0, -1]}, ", line 1: pods[1]: -1 is not a row"),
+        ({"seed": 42, "pods": ["a"]}, ', line 1: pods[0]: "a" is not a row'),
+        ({"seed": 42, "pods": [0], "nodes": [0, 0]}, ", line 1: nodes[1]: 0 is there twice"),
+        ({"seed": 42, "pods": [0], "node": [0]}, ", line 1: node: is no field of an order; did you mean nodes?"),
+        ({"seed": 7, "pods": [0]}, ": has no line with seed 42, only 7"),
+        ('{"seed": 42, "pods": [0]}\n{"seed": 42, "pods": [1]}', ", line 2: seed: 42 is the seed of another line, too"),
+    ],
+)
+def test_an_order_of_arrivals_that_cannot_be_used_is_reported(tmp_path: Path, line: Any, problem: str) -> None:
+    order = a_trace(tmp_path, line, name="order.jsonl")
+    objects = [*a_cluster("n1"), *(a_pod(name, template="one") for name in "ab")]
+    run = simulate(tmp_path, objects, "--arrivals", f"order:{order}", "--arrivals", "trace")
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith(f"dra: {order}{problem}")
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", ": holds no curve"),
+        ("{}", ": holds no curve"),
+        ("metric,policy,seed,0\nfoo,first-fit,42,0\n", ", line 2: metric: 'foo' is not one of allocation, "),
+        ("metric,policy,seed,0\nallocation,first-fit,4.2,0\n", ", line 2: seed: '4.2' is not a whole number"),
+        (f"metric,policy,seed,0\nallocation,first-fit,{'9' * 5000},0\n", ", line 2: seed: '9999999"),
+        ("metric,policy,seed,0\nallocation,first-fit,42,nan\n", ", line 2: 0: 'nan' is not a number"),
+        ("metric,policy,seed,0\nallocation,first-fit,42,1,2\n", ", line 2: has more values than there are columns"),
+        ("metric,policy,seed,0,0\nallocation,first-fit,42,1,2\n", ", line 1: column '0' is there twice"),
+        (
+            "metric,policy,seed,0\n" + "allocation,first-fit,42,1\n" * 2,
+            ", line 3: has the allocation of ",
+        ),
+        ("metric,policy,seed,\u00b2\nallocation,first-fit,42,1\n", ", line 2: has no value for any arrived percent"),
+    ],
+)
+def test_a_record_that_cannot_be_used_is_reported_before_the_run(tmp_path: Path, text: str, problem: str) -> None:
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text(text)
+    run = simulate(tmp_path, [*a_cluster("n1"), a_pod("a", template="one")], "--compare", recorded)
+    assert (run.code, run.out) == (2, "")
+    assert run.err.startswith(f"dra: {recorded}{problem}")
+
+
+@pytest.mark.parametrize(
+    "second", [("--set", "drain:n2"), ("--nodes-scale", "0.1", "--nodes-scale", "1"), ("--set", "broken.yaml")]
+)
+def test_a_fleet_that_cannot_be_made_ends_the_run_before_it_begins(
+    second: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: Any) -> Scenario:
+        raise AssertionError("it has begun")
+
+    monkeypatch.setattr(scenario_runs, "run_case", never)
+    monkeypatch.chdir(tmp_path)
+    Path("broken.yaml").write_text("a: [b")
+    run = simulate(tmp_path, [*a_cluster("n1"), a_pod("a", template="one")], *second)
+    assert (run.code, run.out) == (2, "")
+
+
+@pytest.mark.parametrize(
     ("options", "problem"),
     [
+        (("--seeds", "9" * 30), "is neither a whole number nor a range such as 42-51"),
+        (("--inflate", "1e9"), "dra: --inflate: this takes 2e+07 pods, more than 10,000,000"),
+        (("--nodes-scale", "1e9"), "dra: --nodes-scale 1 nodes x 1e+09 are more than 1000000"),
+        (("--nodes-scale", "0.1"), "dra: --nodes-scale 1 nodes x 0.1 are none"),
+        (("--durations", "exp:1e300"), "dra: the last event is at "),
+        (("--results", ""), "'.' is no folder of its own"),
+        (("--set", ""), "'' is neither a file nor a change (drain, cordon, "),
+        (("--set", "drain:n1,"), "'' is neither a file nor a change (drain, cordon, "),
+        (("--set", "drian:n1"), "'drian:n1' is neither a file nor a change (drain, cordon, uncordon, taint, untaint, "),
         (("--seeds", "x"), "'x' is neither a whole number nor a range such as 42-51"),
         (("--seeds", "5-2"), "'5-2' is empty, or more than 10000 seeds"),
         (("--arrivals", "poisson:0"), "'poisson:0': the load '0' is not a number above 0"),
@@ -367,7 +479,7 @@ def test_an_error_of_a_trace_names_file_line_field_and_value(tmp_path: Path, lin
         (("--durations", "3"), "'3' is not one of trace, exp:SECONDS, none"),
         (("--inflate", "nan"), "'nan' is not a number above 0"),
         (("--policy", "firstfit"), "'firstfit' is not among the policies: "),
-        (("--resume",), "dra: --resume needs --output DIR"),
+        (("--resume",), "dra: --resume needs --results DIR"),
         (("--arrivals", "poisson:1"), "dra: pod default/a has no duration, which Poisson arrivals need"),
         (("--explain", "aa"), "dra: pod default/aa is neither in the input nor in the trace; did you mean default/a?"),
         (("--set", "drain:n2"), "dra: --set node 'n2' is not there"),

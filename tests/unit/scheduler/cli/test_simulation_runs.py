@@ -128,7 +128,7 @@ def test_a_scenario_whose_process_always_dies_is_named_and_the_others_are_kept(
     deadly(99)
     folder = tmp_path / "results"
     policies = ("--policy", "deadly_policy:Deadly", "--policy", "pack", "--policy", "spread")
-    run = simulate(tmp_path, three_pods(), *policies, "--jobs", "2", "--output", folder)
+    run = simulate(tmp_path, three_pods(), *policies, "--jobs", "2", "--results", folder)
     why = "dra: policy deadly_policy:Deadly, seed 42: whenever it ran, its process died, at least 3 times: "
     assert (run.code, run.out) == (2, "")
     assert run.err.splitlines() == [
@@ -136,7 +136,7 @@ def test_a_scenario_whose_process_always_dies_is_named_and_the_others_are_kept(
         f"{why}it may lack memory",
     ]
     deadly(0)
-    found = result(simulate(tmp_path, three_pods(), *policies, "--output", folder, "--resume"))
+    found = result(simulate(tmp_path, three_pods(), *policies, "--results", folder, "--resume"))
     assert [one.policy for one in found.scenarios] == ["deadly_policy:Deadly", "pack", "spread"]
 
 
@@ -145,14 +145,14 @@ def test_control_c_leaves_finished_scenarios_on_disk(tmp_path: Path) -> None:
     path, folder = saved(tmp_path, *three_pods()), tmp_path / "results"
     policies = ("--policy", "pack", "--policy", "deadly_policy:Interrupting")
     for options, what in (
-        (("--output", folder), f"1 finished scenario is in {folder}; --resume goes on"),
-        ((), "1 finished scenario is lost; --output DIR keeps them"),
+        (("--results", folder), f"1 finished scenario is in {folder}; --resume goes on"),
+        ((), "1 finished scenario is lost; --results DIR keeps them"),
     ):
         command = [PROGRAM, "simulate", path, *policies, "--jobs", "1", *options]
         found = subprocess.run(command, capture_output=True, text=True, check=False)
         assert (found.returncode, found.stdout) == (130, "")
         assert found.stderr.splitlines()[-1] == f"interrupted: {what}"
-    again = result(dra("simulate", path, "--policy", "pack", "--output", folder, "--resume", "-o", "json"))
+    again = result(dra("simulate", path, "--policy", "pack", "--results", folder, "--resume", "-o", "json"))
     assert [one.policy for one in again.scenarios] == ["pack"]
 
 
@@ -183,7 +183,7 @@ def test_workers_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
 
 def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, ran: list[Case]) -> None:
     folder = tmp_path / "results"
-    options = ("--output", folder, "--policy", "pack")
+    options = ("--results", folder, "--policy", "pack")
     first = result(simulate(tmp_path, three_pods(), *options, "--seeds", "1"))
     run = simulate(tmp_path, three_pods(), *options, "--seeds", "1-2")
     assert (run.code, run.err) == (2, f"dra: {folder}: holds a run already: --resume goes on with it\n")
@@ -206,7 +206,7 @@ def test_scenarios_that_have_finished_are_not_run_again(tmp_path: Path, ran: lis
 )
 def test_a_scenario_is_not_taken_for_one_of_other_options(tmp_path: Path, options: Sequence[str]) -> None:
     trace = a_trace(tmp_path, *(an_arrival(n, f"p{n}", duration=9) for n in range(6)))
-    given, kept = ("--trace", trace, "--durations", "exp:5"), ("--output", tmp_path / "results")
+    given, kept = ("--trace", trace, "--durations", "exp:5"), ("--results", tmp_path / "results")
     simulate(tmp_path, three_pods(), *given, *kept)
     fresh = result(simulate(tmp_path, three_pods(), *given, *options))
     resumed = result(simulate(tmp_path, three_pods(), *given, *kept, *options, "--resume"))
@@ -214,7 +214,7 @@ def test_a_scenario_is_not_taken_for_one_of_other_options(tmp_path: Path, option
 
 
 def test_a_parameter_that_gets_more_values_is_named_in_what_was_kept(tmp_path: Path, ran: list[Case]) -> None:
-    kept = ("--output", tmp_path / "results", "--inflate", "100")
+    kept = ("--results", tmp_path / "results", "--inflate", "100")
     simulate(tmp_path, three_pods(), *kept)
     found = result(simulate(tmp_path, three_pods(), *kept, "--inflate", "200", "--resume"))
     assert [one.parameters for one in found.scenarios] == [{"inflate": "100"}, {"inflate": "200"}]
@@ -226,12 +226,12 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.
     path, other = saved(tmp_path, *three_pods()), saved(tmp_path, *three_pods()[:-1], name="other.yaml")
 
     def differing(*arguments: str | Path, stdin: str) -> str:
-        run = dra("simulate", *arguments, "--output", folder, "--resume", stdin=stdin)
+        run = dra("simulate", *arguments, "--results", folder, "--resume", stdin=stdin)
         assert (run.code, run.out) == (2, "")
         return run.err.removeprefix(f"dra: {folder}: holds another run: ").removesuffix(" differ\n")
 
     options = (path, "-", "--trace", trace)
-    assert dra("simulate", *options, "--output", folder, stdin=text_of(a_slice(node="n9"))).code == 0
+    assert dra("simulate", *options, "--results", folder, stdin=text_of(a_slice(node="n9"))).code == 0
     stdin = text_of(a_slice(node="n9"))
     assert differing(path, other, "-", "--trace", trace, stdin=stdin) == "paths"
     assert differing(*options, stdin=text_of(a_slice(node="n8"))) == "stdin"
@@ -252,7 +252,7 @@ def test_a_what_if_an_order_and_a_policy_are_known_by_their_contents(tmp_path: P
     other = saved(tmp_path, a_slice(node="n1", count=1), name="other.yaml")
     order = a_trace(tmp_path, {"seed": 42, "pods": [0, 1]}, name="order.jsonl")
     options = ("--set", other, "--arrivals", f"order:{order}", "--policy", "deadly_policy:Deadly", "--jobs", "1")
-    given = (*options, "--output", tmp_path / "results")
+    given = (*options, "--results", tmp_path / "results")
 
     def placed() -> list[int]:
         found = result(simulate(tmp_path, three_pods(), *given, "--resume"))
@@ -298,21 +298,21 @@ def test_input_that_can_be_read_once_is_refused(tmp_path: Path) -> None:
 
 def test_a_result_that_is_not_whole_is_run_again(tmp_path: Path, ran: list[Case]) -> None:
     folder = tmp_path / "results"
-    first = result(simulate(tmp_path, three_pods(), "--output", folder))
+    first = result(simulate(tmp_path, three_pods(), "--results", folder))
     (file,) = folder.glob("first-fit-*.json")
     file.write_bytes(file.read_bytes()[:100])
-    run = simulate(tmp_path, three_pods(), "--output", folder, "--resume")
+    run = simulate(tmp_path, three_pods(), "--results", folder, "--resume")
     assert run.err.startswith(f"warning: {file}: is not a whole result, its scenario runs again: ")
     assert measured_apart(result(run)) == measured_apart(first)
     assert len(ran) == 2
-    assert only(simulate(tmp_path, three_pods(), "--output", folder, "--resume")) == only(run)
+    assert only(simulate(tmp_path, three_pods(), "--results", folder, "--resume")) == only(run)
     assert len(ran) == 2
 
 
 def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
     folder = tmp_path / "results"
     with opened(folder, Plan(()), resumes=False):
-        run = simulate(tmp_path, three_pods(), "--output", folder, "--resume")
+        run = simulate(tmp_path, three_pods(), "--results", folder, "--resume")
     assert (run.code, run.out) == (2, "")
     assert run.err == f"dra: {folder}: is in use by another run, process {os.getpid()}\n"
 
@@ -320,7 +320,7 @@ def test_a_folder_belongs_to_one_run_at_a_time(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "results"
-    run = simulate(tmp_path, three_pods(), "--output", folder)
+    run = simulate(tmp_path, three_pods(), "--results", folder)
     assert (run.code, run.out) == (2, "")
     assert run.err == f"dra: {folder}: cannot be written: Not a directory\n"
 
@@ -329,7 +329,7 @@ def test_a_disk_that_is_full_ends_the_run_and_keeps_what_has_finished(tmp_path: 
     """The second scenario is larger than the first one, and than the system lets a file be."""
     path, folder, sizes = saved(tmp_path, *three_pods()), tmp_path / "results", tmp_path / "sizes"
     options = ("--inflate", "100", "--inflate", "3000")
-    simulate(tmp_path, three_pods(), *options, "--output", sizes)
+    simulate(tmp_path, three_pods(), *options, "--results", sizes)
     lock, plan, small, large = sorted(file.stat().st_size for file in sizes.iterdir())
     assert lock < plan < small < large
 
@@ -337,7 +337,7 @@ def test_a_disk_that_is_full_ends_the_run_and_keeps_what_has_finished(tmp_path: 
         resource.setrlimit(resource.RLIMIT_FSIZE, (small + 50, small + 50))
 
     found = subprocess.run(
-        [PROGRAM, "simulate", path, *options, "--output", folder],
+        [PROGRAM, "simulate", path, *options, "--results", folder],
         capture_output=True,
         text=True,
         check=False,
@@ -355,10 +355,10 @@ def test_results_are_not_put_below_the_input(tmp_path: Path) -> None:
     folder = tmp_path / "dump"
     folder.mkdir()
     saved(folder, *three_pods())
-    run = dra("simulate", folder, "--output", folder / "results")
+    run = dra("simulate", folder, "--results", folder / "results")
     assert (run.code, run.err) == (
         2,
-        f"dra: --output {folder / 'results'} is below {folder}, and would be read as input\n",
+        f"dra: --results {folder / 'results'} is below {folder}, and would be read as input\n",
     )
 
 

@@ -256,3 +256,10 @@ def test_page_answers_in_words_first_and_names_problems() -> None:
 def test_page_is_whole_whatever_by_says() -> None:
     objects = [*a_cluster(), an_allocated_claim("held", "gpu-0")]
     assert status(objects, "-o", "html", "--by", "claim").out == status(objects, "-o", "html").out
+
+
+def test_page_of_a_namespace_shows_what_its_claims_hold() -> None:
+    objects = [*a_cluster(count=3), an_allocated_claim("held", "gpu-0")]
+    page = status(objects, "-o", "html", "-n", "default").out
+    assert answer_of(page)[0] == "1 claim in namespace default holds 1 device."
+    assert [row[0] for row in tables_of(page)["devices"]] == [f"{DRIVER}/node-1/gpu-0"]

@@ -111,7 +111,7 @@ def test_json_has_devices_and_reasons() -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (("--overlay", "cordon:node-1"), "nothing is compared: the input contains no pod with claims"),
+        (("--overlay", "cordon:node-1"), "nothing is compared: there is no pod with claims in the input"),
         ((), "Nothing is changed: use --overlay, --release or --policy."),
         (("--release", "default/absent"), "--release: claim default/absent is not in the input"),
         (("--overlay", "drain:absent"), "node 'absent' is not there"),

@@ -47,6 +47,16 @@ def test_release_is_the_nearest_known(minor: str, release: str) -> None:
     assert nearest_release({"major": "1", "minor": minor}) == release
 
 
+def test_a_server_that_emulates_a_release_is_treated_as_that_one() -> None:
+    version = {**VERSION_1_36, "emulationMajor": "1", "emulationMinor": "35"}  # as kube-apiserver 1.36.3 answers
+    found = served(version, {"v1": a_document(*NEEDED)})
+    assert (found.release, found.release_text) == ("1.35", "Kubernetes v1.36.3, emulating 1.35")
+    itself = served({**VERSION_1_36, "emulationMajor": "1", "emulationMinor": "36"}, {"v1": a_document(*NEEDED)})
+    assert (itself.release, itself.release_text) == ("1.36", "Kubernetes v1.36.3")
+    older = served({**VERSION_1_36, "emulationMajor": "1", "emulationMinor": "33"}, {"v1": a_document(*NEEDED)})
+    assert older.release_text == ("Kubernetes v1.36.3, emulating 1.33, treated as 1.34, the nearest release known here")
+
+
 def test_line_about_the_server_names_the_nearest_release_only_where_it_is_another() -> None:
     rules = served(VERSION_1_36, {"v1": a_document(*NEEDED, "devicetaintrules")})
     assert str(rules) == "Kubernetes v1.36.3; resource.k8s.io/v1; DeviceTaintRules: resource.k8s.io/v1"

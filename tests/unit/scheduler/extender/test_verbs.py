@@ -18,6 +18,7 @@ from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.runtime.server import Malformed
+from scheduler.ui.decision_log import DecisionLog
 from tests.builders import (
     a_claim,
     a_request,
@@ -81,9 +82,13 @@ class World:
             self.cluster.set_claim(watched(claim), 1)
         self.unready = ""
         self.written, self.heard = Written(), VerbsHeard()
-        self.verbs = Verbs(
-            self.cluster, [OURS], lambda: self.unready, cast("Binds", self.written), cast("Poke", self.heard)
-        )
+        self.decisions = DecisionLog()
+        binds, poke = cast("Binds", self.written), cast("Poke", self.heard)
+        self.verbs = Verbs(self.cluster, [OURS], lambda: self.unready, binds, poke, decisions=self.decisions)
+
+    def decided(self) -> list[list[str]]:
+        """Pod, result, node and reason of the last answers, the newest first."""
+        return [one.cells()[1:] for _, one in self.decisions.kept()]
 
     def filter(self, pod: Any = None, *names: str) -> Any:
         return json.loads(self.verbs.filter(asked(pod, *names)))
@@ -282,6 +287,11 @@ def test_bind_passes_on_what_is_asked_and_what_came_of_it(world: World) -> None:
     assert [args.model_dump() for args in world.written.bound] == [BINDING]
     world.written.problem = "the node is gone"
     assert world.bind() == {"Error": "the node is gone"}
+    pod = f"{BINDING['PodNamespace']}/{BINDING['PodName']}"
+    assert world.decided() == [
+        [pod, "not bound", BINDING["Node"], "the node is gone"],
+        [pod, "bound", BINDING["Node"], "-"],
+    ]
 
 
 def test_bind_is_not_begun_before_it_is_ready(world: World) -> None:
@@ -300,7 +310,7 @@ def test_bind_says_what_is_wrong_with_a_call(world: World) -> None:
 
 def test_adviser_wakes_pods_and_takes_no_claim_back() -> None:
     world = World(elsewhere())
-    verbs = Verbs(world.cluster, [OURS], lambda: "", None, cast("Poke", world.heard))
+    verbs = Verbs(world.cluster, [OURS], lambda: "", None, cast("Poke", world.heard), decisions=DecisionLog())
     answer = json.loads(verbs.filter(asked(None)))
     assert answer["FailedAndUnresolvableNodes"].keys() == {"node-0", "node-1"}
     assert world.heard.refusals == [("uid-pod", True)]

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.extender.configuration import ExtenderConfiguration
+from scheduler.guard.configuration import GuardConfiguration
 from scheduler.input.documents import Finding, read
 from scheduler.output.yaml_dump import dump
 from scheduler.runtime.configuration import (
+    Common,
     Configuration,
     InvalidConfiguration,
     LogFormat,
@@ -142,3 +145,28 @@ def test_document_is_one_object_of_its_kind(tmp_path: Path) -> None:
 def test_address_of_ipv6_loses_its_brackets() -> None:
     assert host_and_port("[::1]:10260") == ("::1", 10260)
     assert host_and_port("127.0.0.1:0") == ("127.0.0.1", 0)
+
+
+def test_what_a_file_lacks_may_come_from_a_flag(tmp_path: Path) -> None:
+    """As the manifests of the guard have it: only the pod knows its address."""
+    path = tmp_path / "guard.yaml"
+    path.write_text(
+        "{apiVersion: dra-scheduler.dev/v1alpha1, kind: DraGuardConfiguration, publish: {endpointSlice: dra-guard}}"
+    )
+    assert load(GuardConfiguration, path, {"publish": {"podIp": "10.1.2.3"}}).publish.pod_ip == "10.1.2.3"
+    with pytest.raises(InvalidConfiguration) as refused:
+        load(GuardConfiguration, path, {"tls": {"certFile": "a"}})
+    assert refused.value.problems == (
+        "flags: tls.keyFile: is required, since tls.certFile is set",
+        f"{path}: publish.podIp: is required, since publish.endpointSlice is set",
+    )
+
+
+@pytest.mark.parametrize(
+    ("type_", "folder"),
+    [(Configuration, "base"), (GuardConfiguration, "guard/webhook"), (ExtenderConfiguration, "extender/base")],
+)
+def test_configuration_of_the_manifests_is_valid_with_the_flags_of_the_pod(type_: type[Common], folder: str) -> None:
+    flags = {"publish": {"podIp": "10.1.2.3"}} if type_ is GuardConfiguration else {}
+    path = ROOT / "manifests" / folder / "config.yaml"
+    assert load(type_, path, flags).health_address == "0.0.0.0:10260"

@@ -19,7 +19,7 @@ def a_replay(folder: Path, *rows: int, policy: str = "fgd") -> Replay:
     (folder / "w.csv").write_text(PODS)
     (folder / "orders" / "w.jsonl").write_text(f'{{"seed": 1, "pods": {list(rows)}, "nodes": [0]}}')
     trace = Openb(folder, "w")
-    return replay(trace, trace.inventory(FEATURES), next(trace.orders()), policy_of(policy))
+    return replay(trace, trace.inventory(FEATURES), next(iter(trace.orders().values())), policy_of(policy))
 
 
 def test_a_refused_pod_has_arrived_and_counts_by_its_cause(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from scheduler.simulation.events import (
     SliceAppears,
     SliceGoes,
 )
-from scheduler.simulation.openb import Openb, Order
+from scheduler.simulation.openb import Openb
+from scheduler.simulation.orders import DrawnOrder
 from scheduler.simulation.replay import FEATURES
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nnode-0,8000,1024,1,A\nnode-1,8000,1024,2,B\n"
@@ -52,7 +53,7 @@ def placement(trace: Openb) -> Placement:
 
 
 def pods(trace: Openb, *rows: int) -> list[Pod]:
-    return [pod for pod, _ in trace.arrivals(Order(0, rows, ()))]
+    return [pod for pod, _ in trace.arrivals(DrawnOrder(0, rows, ()))]
 
 
 def run(placement: Placement, *events: tuple[float, Event], retries: bool = True) -> tuple[list[str], Simulation]:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.simulation.openb import InvalidTrace, Openb, Order
+from scheduler.simulation.openb import InvalidTrace, Openb
+from scheduler.simulation.orders import DrawnOrder
 from scheduler.simulation.replay import FEATURES
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nnode-0,8000,1024,2,V100M16\nnode-1,8000,1024,0,\n"
@@ -36,8 +37,10 @@ def test_nodes_and_gpus_become_objects(tmp_path: Path) -> None:
 
 def test_arrivals_come_in_the_order_of_the_seed_each_with_a_name(tmp_path: Path) -> None:
     trace = a_trace(tmp_path)
-    assert list(trace.orders()) == [Order(7, (1, 0, 0), (1, 0))]
-    found = [(pod.name, shape.amount, len(pod.claims)) for pod, shape in trace.arrivals(next(trace.orders()))]
+    assert list(trace.orders().values()) == [DrawnOrder(7, (1, 0, 0), (1, 0))]
+    found = [
+        (pod.name, shape.amount, len(pod.claims)) for pod, shape in trace.arrivals(next(iter(trace.orders().values())))
+    ]
     assert found == [("openb-00000", 0, 0), ("openb-00001", 460, 1), ("openb-00002", 460, 1)]
 
 
@@ -50,16 +53,16 @@ def test_arrivals_come_in_the_order_of_the_seed_each_with_a_name(tmp_path: Path)
         ({"pods": PODS.replace("1,460", "1,1460")}, "w.csv, line 2: gpu_milli: 1460 is not between 1 and 1000"),
         ({"pods": PODS.replace("1,460", "1,0")}, "w.csv, line 2: gpu_milli: 0 is not between 1 and 1000"),
         ({"pods": PODS.replace("500,5", "-5,5")}, "w.csv, line 3: cpu_milli: '-5' is not a whole number"),
-        ({"order": ORDER.replace("[1, 0, 0]", "[1, 2]")}, "w.jsonl, line 1: pods: 2 is not a row (there are 2)"),
-        ({"order": ORDER.replace("[1, 0]}", '["x"]}')}, "w.jsonl, line 1: nodes: 'x' is not a row (there are 2)"),
-        ({"order": "{"}, "w.jsonl, line 1: no order of pods and nodes"),
+        ({"order": ORDER.replace("[1, 0, 0]", "[1, 2]")}, "w.jsonl, line 1: pods[1]: 2 is not a row, of 2 from 0"),
+        ({"order": ORDER.replace("[1, 0]}", '["x"]}')}, 'w.jsonl, line 1: nodes[0]: "x" is not a row, of 2'),
+        ({"order": "{"}, "w.jsonl, line 1: is not JSON: "),
     ],
 )
 def test_what_cannot_be_used_is_told_with_file_line_and_value(
     tmp_path: Path, files: dict[str, str], problem: str
 ) -> None:
-    with pytest.raises(InvalidTrace) as told:
-        list(a_trace(tmp_path, **files).orders())
+    with pytest.raises(ValueError, match=r"\.(csv|jsonl)") as told:
+        a_trace(tmp_path, **files).orders()
     assert problem in str(told.value)
 
 

@@ -1,0 +1,172 @@
+{{- /* Metadata of an object: dict "name" NAME "root" $ */ -}}
+{{- define "dra.labels" -}}
+app.kubernetes.io/name: {{ .name }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
+{{- end }}
+
+{{- define "dra.clusterMetadata" -}}
+name: {{ .name }}
+labels:
+  {{- include "dra.labels" . | nindent 2 }}
+{{- end }}
+
+{{- define "dra.metadata" -}}
+namespace: {{ .root.Release.Namespace }}
+{{ include "dra.clusterMetadata" . }}
+{{- end }}
+
+{{- define "dra.account" -}}
+subjects:
+- {kind: ServiceAccount, name: {{ .name }}, namespace: {{ .root.Release.Namespace }}}
+{{- end }}
+
+{{- /* The image of all programs, and the port, by its name, of an address HOST:PORT. */ -}}
+{{- define "dra.image" -}}
+image: {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- with .Values.image.pullPolicy }}
+imagePullPolicy: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "dra.port" -}}
+{{ regexFind "[0-9]+$" . }}
+{{- end }}
+
+{{- /* What all containers have. */ -}}
+{{- define "dra.containerSecurity" -}}
+securityContext:
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "dra.probes" -}}
+startupProbe:
+  httpGet: {path: /livez, port: https-metrics, scheme: HTTPS}
+  periodSeconds: 1
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /livez, port: https-metrics, scheme: HTTPS}
+  periodSeconds: 10
+  timeoutSeconds: 5
+  failureThreshold: 6
+readinessProbe:
+  httpGet: {path: /readyz, port: https-metrics, scheme: HTTPS}
+  periodSeconds: 5
+  timeoutSeconds: 5
+{{- end }}
+
+{{- /* What all pods have: dict "name" NAME "root" $ "values" VALUES */ -}}
+{{- define "dra.podSecurity" -}}
+securityContext:
+  runAsNonRoot: true
+  runAsUser: 65532
+  runAsGroup: 65532
+  seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "dra.placement" -}}
+serviceAccountName: {{ .name }}
+{{- with .values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets: {{ toYaml . | nindent 0 }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector: {{ toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations: {{ toYaml . | nindent 0 }}
+{{- end }}
+{{- end }}
+
+{{- /* Replicas apart, so that a failing node stops only one, unless there is an affinity of one's own. */ -}}
+{{- define "dra.affinityApart" -}}
+{{- if .values.affinity -}}
+{{ toYaml .values.affinity }}
+{{- else -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+  - weight: 100
+    podAffinityTerm:
+      topologyKey: kubernetes.io/hostname
+      labelSelector: {matchLabels: {app.kubernetes.io/name: {{ .name }}}}
+{{- end }}
+{{- end }}
+
+{{- /* A changed configuration changes the pods, so that they are replaced. */ -}}
+{{- define "dra.podAnnotations" -}}
+{{- with .values.podAnnotations -}}
+{{ toYaml . }}
+{{ end -}}
+checksum/config: {{ tpl (toYaml .values.config) .root | sha256sum }}
+{{- end }}
+
+{{- define "dra.configMap" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  {{- include "dra.metadata" . | nindent 2 }}
+data:
+  {{ .file }}: |
+    {{- tpl (toYaml .values.config) .root | nindent 4 }}
+{{- end }}
+
+{{- define "dra.disruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "dra.metadata" . | nindent 2 }}
+spec:
+  minAvailable: {{ .values.podDisruptionBudget.minAvailable }}
+  selector: {matchLabels: {app.kubernetes.io/name: {{ .name }}}}
+{{- end }}
+
+{{- /* What all accounts of ours have: may ask who reads the metrics, and what their readers need. */ -}}
+{{- define "dra.metricsAccess" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  {{- include "dra.clusterMetadata" (dict "name" (printf "%s-auth-delegator" .name) "root" .root) | nindent 2 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: "system:auth-delegator"}
+{{ include "dra.account" . }}
+---
+# Permission to read the metrics: bind it to the accounts of your monitoring.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  {{- include "dra.clusterMetadata" (dict "name" (printf "%s-metrics-reader" .name) "root" .root) | nindent 2 }}
+rules:
+- nonResourceURLs: [/metrics, /debug/queue]
+  verbs: [get]
+{{- end }}
+
+{{- define "dra.serviceAccount" -}}
+apiVersion: v1
+kind: ServiceAccount
+metadata:
+  {{- include "dra.metadata" . | nindent 2 }}
+{{- end }}
+
+{{- /* Binds the ClusterRole or Role of the name to the account of the name. */ -}}
+{{- define "dra.clusterRoleBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  {{- include "dra.clusterMetadata" . | nindent 2 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: {{ .name }}}
+{{ include "dra.account" . }}
+{{- end }}
+
+{{- define "dra.roleBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  {{- include "dra.metadata" . | nindent 2 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name }}}
+{{ include "dra.account" . }}
+{{- end }}

@@ -1,0 +1,105 @@
+"""`dra dump`: one file with everything that the other subcommands need, which can be attached to an issue."""
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from scheduler.cli.cluster_source import ClusterSource, source_options
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.progress import after_delay
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE
+from scheduler.input.documents import STDIN, Finding, RawObject
+from scheduler.offline.redaction import Redaction
+from scheduler.offline.shareable import shareable
+
+Json = dict[str, Any]
+"""An object of the API."""
+
+_IN_NO_NAMESPACE = frozenset(
+    {
+        *("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
+        *("VolumeAttachment", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
+    }
+)
+
+_EPILOG = """
+\b
+Exit codes: 0 if everything was read and written, 2 if not.
+
+\b
+Examples:
+  dra dump -o cluster.json                        the cluster of the kubeconfig
+  dra dump --redact -o issue.json                 with other names, to be attached to an issue
+  dra dump --redact must-gather/ > issue.json     of files
+  dra status issue.json
+"""
+
+
+@click.command(name="dump", epilog=_EPILOG)
+@source_options
+@click.option("--redact", "is_redacted", is_flag=True, help="Replace names, labels, uids and serial numbers.")
+@click.option("-o", "--output", type=click.Path(allow_dash=True), default=STDIN, metavar="FILE", help="File to write.")
+def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
+    """Write one JSON file with all that is read of a cluster.
+
+    PATH is as in `dra allocate`. Secrets, ConfigMaps and other kinds that no decision depends on are left out, and so
+    are the environment, commands and volumes of containers, addresses, managed fields and annotations.
+
+    With --redact, names of objects, namespaces, nodes, pools and devices, labels, images, uids and serial numbers are
+    replaced: the same text by the same text everywhere, also in CEL selectors. What devices are stays: drivers,
+    attributes, capacities and counters. The other subcommands give the same answers on the file, with other names.
+    """
+    if not source.shown.is_everything:
+        raise click.UsageError("A dump holds all namespaces, since all of them hold devices: -n and -l cannot be used.")
+    with after_delay("reading the input ..."):
+        kept = list(_kept(source.objects()))
+    if not kept:
+        stop("the input contains no objects that count")
+    if is_redacted:
+        kept = [_with_namespace(one) for one in kept]
+        redaction = Redaction(kept)
+        kept = [redaction.object(one) for one in kept]
+    _write({"apiVersion": "v1", "kind": "List", "items": kept}, output)
+    print_to_stderr([f"{len(kept)} objects written{'' if output == STDIN else f' to {output}'}"])
+
+
+def _kept(objects: Iterable[RawObject | Finding]) -> Iterator[Json]:
+    """What is kept of the objects; what is not is counted, and the command ends at what cannot be read."""
+    errors, left_out = list[Finding](), Counter[str]()
+    for found in objects:
+        if isinstance(found, Finding):
+            errors += [] if found.is_warning else [found]
+        elif (kept := shareable(found.raw)) is not None:
+            yield kept
+        else:
+            left_out[str(found.raw.get("kind"))] += 1
+    if errors:
+        stop(*map(str, errors))
+    if left_out:
+        listed = ", ".join(f"{number} {kind}" for kind, number in sorted(left_out.items()))
+        print_to_stderr([f"left out, as nothing depends on them: {listed}"])
+
+
+def _with_namespace(raw: Mapping[str, Any]) -> Json:
+    """The object with the namespace that it is in, which no field has to say."""
+    metadata = raw.get("metadata")
+    if raw.get("kind") in _IN_NO_NAMESPACE or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return dict(raw)
+    return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
+
+
+def _write(found: Json, output: str) -> None:
+    text = orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n"
+    if output == STDIN:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(output).write_text(text)
+    except OSError as error:
+        print_to_stderr([f"dra: {output}: {error.strerror or error}"])
+        sys.exit(BAD_INPUT)

@@ -1,0 +1,68 @@
+"""What an expression selects, as text and as JSON (docs/cel.md describes each field)."""
+
+from collections import Counter
+
+import cel
+from allocator.model import DeviceID
+from scheduler.output.columns import aligned
+from scheduler.output.status_report import API_VERSION
+from scheduler.output.table import printable
+from scheduler.status.selection import ExpressionSelection
+
+KIND = "Selection"
+MOST_LISTED = 10
+"""Devices that a table names; of more, only the number is given."""
+
+Json = dict[str, object]
+
+
+def selection_text(found: ExpressionSelection, most: int | None = MOST_LISTED) -> str:
+    """How many devices match, what it costs, counts by driver, the devices, and the errors. most: None names all."""
+    number, whole = len(found.matching), len(found.devices)
+    cost = f"cost: at most {found.estimated_cost:,} of {cel.COST_LIMIT:,}, on these devices {found.highest_cost:,}"
+    lines = [f"{number} of {whole} device{'' if whole == 1 else 's'} match{'es' if number == 1 else ''}; {cost}"]
+    if whole:
+        lines += ["", _by_driver(found)]
+    lines += [f"\n{one}" for one in (*_failures(found), *found.unknown)]
+    if number:
+        names = [str(device.id) for device in found.matching[:most]]
+        lines += ["", *map(printable, names), *([f"and {number - len(names)} more"] if number > len(names) else [])]
+    return "\n".join(lines)
+
+
+def _by_driver(found: ExpressionSelection) -> str:
+    every = Counter(device.driver for device in found.devices)
+    matching = Counter(device.driver for device in found.matching)
+    failing = Counter(device.driver for device in found.failures)
+    rows = [[name, str(every[name]), str(matching[name]), str(failing[name])] for name in sorted(every)]
+    return aligned(["DRIVER", "DEVICES", "MATCH", "FAIL"], rows, frozenset({"DEVICES", "MATCH", "FAIL"}))
+
+
+def _failures(found: ExpressionSelection) -> list[str]:
+    """A line for each error: on how many devices, and the first of them."""
+    numbers = Counter(found.failures.values())
+    first = {message: device for device, message in reversed(list(found.failures.items()))}
+    return [
+        f"fails on {number} device{'' if number == 1 else 's'}, first on {first[message]}: {message}"
+        for message, number in numbers.most_common()
+    ]
+
+
+def selection_object(found: ExpressionSelection) -> Json:
+    """All of it. Fields are only added."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "expression": found.expression,
+        "devices": len(found.devices),
+        "estimatedCost": found.estimated_cost,
+        "highestCost": found.highest_cost,
+        "costLimit": cel.COST_LIMIT,
+        "matching": [_device(device.id) for device in found.matching],
+        "failing": [{**_device(device), "error": message} for device, message in found.failures.items()],
+        "unknown": list(found.unknown),
+    }
+
+
+def _device(device: DeviceID) -> Json:
+    return {"driver": device.driver, "pool": device.pool, "name": device.device}

@@ -1,0 +1,108 @@
+"""NoExecute taints of nodes and devices: which there are, since when, and when a pod has to go for them.
+
+A pod goes at once where its tolerations do not match a taint, and later where one that matches ends
+(`tolerationSeconds`, counted from the taint). What tolerates a taint of a device are the tolerations of the allocated
+request, of which only those of effect NoExecute count, as in the device taint eviction controller of Kubernetes.
+Source: KEP-5055; pkg/controller/devicetainteviction of kube-controller-manager.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
+
+from allocator.features.device_taints import tolerates
+from allocator.model import Claim, DeviceID, DeviceResult, Node, Slice, Taint, Toleration
+from scheduler.core_v1.pod import Pod
+
+NO_EXECUTE = "NoExecute"
+
+Tainted = str | DeviceID
+"""A node by its name, or a device."""
+
+
+class EvictingTaints:
+    """The taints by what has them. Each is from a source: a node, or a slice, by name."""
+
+    def __init__(self) -> None:
+        self._since: dict[Tainted, dict[tuple[str, Taint], float]] = {}
+        self._of_source: dict[str, set[Tainted]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def see_node(self, node: Node, now: float) -> bool:
+        """The node is there, or has changed. True where its taints have."""
+        return bool(self._see(f"node/{node.name}", {node.name: _evicting(node.taints)}, now))
+
+    def forget_node(self, name: str) -> None:
+        """The node is gone."""
+        self._see(f"node/{name}", {}, 0.0)
+
+    def see_slice(self, name: str, found: Slice | None, now: float) -> set[Tainted]:
+        """The slice with that name, or that it is gone. The answer is the devices whose taints have changed."""
+        listed = found.devices if found else ()
+        devices: dict[Tainted, Sequence[Taint]] = {one.id: _evicting(one.taints) for one in listed}
+        return self._see(f"slice/{name}", devices, now)
+
+    def _see(self, source: str, taints: Mapping[Tainted, Sequence[Taint]], now: float) -> set[Tainted]:
+        now_tainted = {key for key, found in taints.items() if found}
+        changed = set[Tainted]()
+        for key in self._of_source.get(source, set()) | now_tainted:
+            known = self._since.get(key, {})
+            after = {one: since for one, since in known.items() if one[0] != source}
+            after |= {(source, taint): known.get((source, taint), now) for taint in taints.get(key, ())}
+            if after != known:
+                changed.add(key)
+            self._since[key] = after
+            if not after:
+                del self._since[key]
+        self._of_source[source] = now_tainted
+        return changed
+
+    def end_on_node(self, pod: Pod, node: str, bound_s: float) -> float | None:
+        """When the pod has to leave the node for the taints that have come since it was bound; None: never."""
+        return min(self._ends(node, pod.tolerations, bound_s), default=None)
+
+    def end_of_claims(self, claims: Iterable[Claim]) -> float | None:
+        """When pods with these claims have to go for the taints of their devices; None: never."""
+        return min((end for one in _results(claims) for end in self._ends(one.id, _lasting(one))), default=None)
+
+    def _ends(self, key: Tainted, tolerations: Sequence[Toleration], after_s: float = -inf) -> Iterator[float]:
+        for (_, taint), since in self._since.get(key, {}).items():
+            if since > after_s and (seconds := _tolerated_s(tolerations, taint)) is not None:
+                yield since + seconds
+
+
+def devices_of(claims: Iterable[Claim]) -> Iterator[DeviceID]:
+    """The devices that the claims have."""
+    return (one.id for one in _results(claims))
+
+
+def _results(claims: Iterable[Claim]) -> Iterator[DeviceResult]:
+    return (one for claim in claims if claim.allocation for one in claim.allocation.results)
+
+
+def _lasting(result: DeviceResult) -> Sequence[Toleration]:
+    return [one for one in result.tolerations if one.effect == NO_EXECUTE]
+
+
+def first_of(*times: float | None) -> float | None:
+    """The earliest of the times that there are."""
+    return min((one for one in times if one is not None), default=None)
+
+
+def has_evicting(found: Slice) -> bool:
+    """Whether a device of the slice has such a taint. Cost: O(devices)."""
+    return any(_evicting(device.taints) for device in found.devices)
+
+
+def _evicting(taints: Sequence[Taint]) -> Sequence[Taint]:
+    return [taint for taint in taints if taint.effect == NO_EXECUTE]
+
+
+def _tolerated_s(tolerations: Sequence[Toleration], taint: Taint) -> float | None:
+    """For how long the taint is tolerated: 0 if it is not, None for ever."""
+    matching = [one.raw.get("tolerationSeconds") for one in tolerations if tolerates([one], taint)]
+    if not matching:
+        return 0.0
+    limits = [max(0.0, float(one)) for one in matching if isinstance(one, int)]
+    return min(limits) if len(limits) == len(matching) else None

@@ -1,0 +1,61 @@
+"""What a CEL expression selects of a fleet, what it costs, and on which devices it fails."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import cel
+from allocator.did_you_mean import did_you_mean
+from allocator.model import Device, DeviceID
+from allocator.status.matching import ExpressionAnswers
+
+TABLES = ("attributes", "capacity")
+"""What of a device has names of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpressionSelection:
+    """The answers of an expression. failures: the message of each device on which it fails, in order.
+
+    estimated_cost: the worst case, which the API server limits; highest_cost: on these devices. unknown: attributes and
+    capacities that it reads and no device has, with what may be meant.
+    """
+
+    expression: str
+    devices: Sequence[Device]
+    matching: Sequence[Device]
+    failures: Mapping[DeviceID, str]
+    estimated_cost: int
+    highest_cost: int
+    unknown: Sequence[str] = ()
+
+
+def select(expression: str, devices: Sequence[Device], environment: cel.Environment) -> ExpressionSelection:
+    """The answers on all devices. Raises cel.CompileError. Cost: O(devices)."""
+    answers, highest = ExpressionAnswers(expression, environment), 0
+    matching, failures = list[Device](), dict[DeviceID, str]()
+    for device in devices:
+        outcome = answers.outcome(device)
+        highest = max(highest, outcome.cost)
+        if outcome.error is not None:
+            failures[device.id] = outcome.error.message
+        elif outcome.value:
+            matching.append(device)
+    program = cel.compile(expression, environment)
+    unknown = _unknown(program.reads.paths, devices) if devices else []
+    return ExpressionSelection(expression, devices, matching, failures, program.estimated_cost, highest, unknown)
+
+
+def _unknown(paths: Iterable[Sequence[str]], devices: Sequence[Device]) -> list[str]:
+    """Names that are read and not there; an expression that reads a whole map names none."""
+    names = {table: fully_named(devices, table) for table in TABLES}
+    read = {(path[0], f"{path[1]}/{path[2]}") for path in paths if len(path) == 3 and path[0] in names}
+    missing = sorted((table, name) for table, name in read if name not in names[table])
+    return [f"no device has {name} in its {table}{did_you_mean(name, names[table])}" for table, name in missing]
+
+
+def fully_named(devices: Iterable[Device], table: str) -> Counter[str]:
+    """The names with their domain of all `attributes`, or of all `capacity`, and how many devices have each."""
+    return Counter(
+        name if "/" in name else f"{device.driver}/{name}" for device in devices for name in getattr(device, table)
+    )

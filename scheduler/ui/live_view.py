@@ -1,0 +1,236 @@
+"""What the page at `/ui` shows, brought up to date for as long as somebody looks.
+
+It is worked out a little at a time beside the program's work: pool by pool, and only where something has changed.
+Readers are not known here: each asks for what has changed since the version that it has seen.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import orjson
+
+from allocator.cluster.snapshot import Snapshot
+from allocator.model import PoolID
+from allocator.status.pool_status import DeviceState, PoolStatus, pool_status
+from scheduler.output.device_map import DEVICES
+from scheduler.output.live_page import ANSWER, DECISIONS, PROBLEMS, QUEUE
+from scheduler.output.status_page import states_text
+from scheduler.output.status_report import device_columns, pool_problems
+from scheduler.output.table import printable
+from scheduler.state.claim_index import ClaimObject
+from scheduler.status.claim_status import claim_statuses
+from scheduler.ui.ui_source import UiSource
+
+REFRESH_S = 1.0
+"""Pause between two looks at everything."""
+
+WORK_S = 0.002
+REST_S = 0.008
+RESTS_PER_WORK = 4
+"""After so long at work, it rests, longer after longer work: scheduling goes on between, and has most of the time."""
+
+POOLS_AT_ONCE = 500
+"""So many pools are published together while the page is filled."""
+
+MOST_WAITING = 1000
+"""Pods that wait that are shown, those that came first."""
+
+FAILED_S = 5.0
+"""Pause after an error."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _PoolView:
+    """A pool as it was last looked at. seen: of what it was made; claims: those that hold its devices, by name."""
+
+    seen: Sequence[object]
+    claims: Mapping[str, ClaimObject | None]
+    states: Counter[DeviceState]
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownRows:
+    """Rows of a table that change together, as JSON. version: of their last change."""
+
+    version: int
+    json: bytes
+
+
+@dataclass(slots=True)
+class _Breath:
+    """Lets others work. clock: seconds."""
+
+    clock: Callable[[], float]
+    since: float = field(default=0.0)
+
+    async def take(self) -> None:
+        worked_s = self.clock() - self.since
+        if worked_s > WORK_S:
+            await asyncio.sleep(min(max(REST_S, RESTS_PER_WORK * worked_s), REFRESH_S))
+            self.since = self.clock()
+
+
+class LiveView:
+    """The rows of the page. version: of the last change that readers may see. clock: seconds that only go forward."""
+
+    def __init__(self, source: UiSource, clock: Callable[[], float]) -> None:
+        self.version = 0
+        self._source = source
+        self._breath = _Breath(clock)
+        self._groups: dict[tuple[str, str], _ShownRows] = {}
+        self._pools: dict[PoolID, _PoolView] = {}
+        self._states: Counter[DeviceState] = Counter()
+        self._rows_of: dict[str, set[str]] = {}
+        self._is_whole = False
+        self._is_changed = False
+        self._published = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        while True:
+            try:
+                await self.refresh()
+                await asyncio.sleep(REFRESH_S)
+            except Exception:  # noqa: BLE001 - whatever it is, the program goes on
+                _LOG.exception("the page cannot be brought up to date")
+                await asyncio.sleep(FAILED_S)
+
+    async def refresh(self) -> None:
+        """Look at everything once."""
+        self._tables()
+        snapshot = self._snapshot
+        pools = {*snapshot.by_pool, *snapshot.usage.holders, *snapshot.usage.shares}
+        for number, pool_id in enumerate(pools):
+            self._look_at(pool_id)
+            if number % POOLS_AT_ONCE == 0:
+                self._publish()
+            await self._breath.take()
+        for pool_id in self._pools.keys() - pools:
+            self._forget(pool_id)
+        self._is_whole = True
+        self._tables()
+        self._publish()
+
+    def since(self, version: int) -> list[bytes]:
+        """The groups that have changed after that version: `[table, group, rows]`, or null for rows that are gone."""
+        return [one.json for one in reversed(self._newer(version))]
+
+    async def changed(self, version: int) -> None:
+        """Return once there is something newer."""
+        while self.version <= version:
+            await self._published.wait()
+
+    def _newer(self, version: int) -> list[_ShownRows]:
+        found = []
+        for group in reversed(self._groups.values()):
+            if group.version <= version:
+                break
+            if group.version <= self.version:
+                found.append(group)
+        return found
+
+    @property
+    def _snapshot(self) -> Snapshot:
+        """As of now: to be read before others work again."""
+        return self._source.cluster.fleet.current
+
+    # -- pools
+
+    def _look_at(self, pool_id: PoolID) -> None:
+        """The pool as it is now; nothing happens if nothing that it shows has changed."""
+        snapshot = self._snapshot
+        usage = snapshot.usage
+        seen = (snapshot.by_pool.get(pool_id), usage.holders.get(pool_id), usage.shares.get(pool_id))
+        known = self._pools.get(pool_id)
+        if known and _are_same(known.seen, seen) and self._are_current(known.claims):
+            return
+        status = pool_status(snapshot, pool_id)
+        claims = {name: self._claim(name) for one in status.devices for name in one.holders}
+        self._states.subtract(known.states if known else {})
+        view = _PoolView(seen, claims, Counter(one.state for one in status.devices))
+        self._pools[pool_id] = view
+        self._states.update(view.states)
+        self._show(pool_id, status, claims)
+
+    def _show(self, pool_id: PoolID, status: PoolStatus, claims: Mapping[str, ClaimObject | None]) -> None:
+        name = f"{pool_id.driver}/{pool_id.pool}"
+        holding = claim_statuses([one for one in claims.values() if one is not None], ())
+        self._set(DEVICES, name, device_columns([status], holding).rows)
+        self._set(PROBLEMS, name, [[name, problem] for problem in pool_problems(status)])
+
+    def _forget(self, pool_id: PoolID) -> None:
+        self._states.subtract(self._pools.pop(pool_id).states)
+        name = f"{pool_id.driver}/{pool_id.pool}"
+        self._set(DEVICES, name, None)
+        self._set(PROBLEMS, name, None)
+
+    def _claim(self, name: str) -> ClaimObject | None:
+        namespace, _, claim = name.partition("/")
+        return self._source.cluster.claims.get(namespace, claim)
+
+    def _are_current(self, claims: Mapping[str, ClaimObject | None]) -> bool:
+        return all(self._claim(name) is claim for name, claim in claims.items())
+
+    # -- what is small
+
+    def _tables(self) -> None:
+        source = self._source
+        self._set(ANSWER, "", [[one] for one in self._answer()])
+        waiting = islice(source.queue(), MOST_WAITING)
+        self._set_all(QUEUE, {f"{one.get('pod')} {one.get('uid')}": _waiting(one) for one in waiting})
+        self._set_all(DECISIONS, {_newest_first(number): one.cells() for number, one in source.decisions.kept()})
+
+    def _answer(self) -> Iterator[str]:
+        yield states_text(self._states) if self._is_whole else "The devices are being read."
+        waiting = self._source.waiting()
+        pods = "1 pod waits" if waiting == 1 else f"{waiting:,} pods wait"
+        yield f"{pods}; {self._source.decisions.number:,} decisions since the program started."
+        yield from self._source.troubles()
+
+    # -- versions
+
+    def _set_all(self, table: str, rows: Mapping[str, Sequence[str]]) -> None:
+        """One row for each group, and no other groups."""
+        for group in self._rows_of.get(table, set()) - rows.keys():
+            self._set(table, group, None)
+        for group, row in rows.items():
+            self._set(table, group, [row])
+        self._rows_of[table] = set(rows)
+
+    def _set(self, table: str, group: str, rows: Sequence[Sequence[str]] | None) -> None:
+        """rows: None for a group that is gone."""
+        shown = None if rows is None else [[printable(cell) for cell in row] for row in rows]
+        found = orjson.dumps([table, group, shown])
+        known = self._groups.get((table, group))
+        if (known and known.json == found) or (known is None and not rows):
+            return
+        self._groups.pop((table, group), None)  # the order of the groups is that of their versions
+        self._groups[table, group] = _ShownRows(self.version + 1, found)
+        self._is_changed = True
+
+    def _publish(self) -> None:
+        if self._is_changed:
+            self._is_changed = False
+            self.version += 1
+            self._published.set()
+            self._published = asyncio.Event()
+
+
+def _are_same(old: Sequence[object], new: Sequence[object]) -> bool:
+    return all(one is other for one, other in zip(old, new, strict=True))
+
+
+def _newest_first(number: int) -> str:
+    """A name for the group of the decision: the page shows groups in the order of their names."""
+    return f"{10**12 - number:012}"
+
+
+def _waiting(pod: Mapping[str, object]) -> list[str]:
+    reason = pod.get("gate") or pod.get("message") or "-"
+    return [str(pod.get(field, "-")) for field in ("pod", "queue", "priority", "attempts")] + [str(reason)]

@@ -1,0 +1,239 @@
+"""The chart renders what kustomize builds, each value changes something, and wrong values are refused by name."""
+
+import copy
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.version import VERSION
+from tests.integration.chart.helm import Helm, HelmError, Objects, Values, document, documents
+from tests.integration.chart.schema import CHART
+from tests.integration.conftest import ROOT
+
+MANIFESTS = ROOT / "manifests"
+NOTHING: Values = {"scheduler": {"enabled": False}}
+COMPONENTS: Mapping[str, tuple[Values, str]] = {
+    "scheduler": ({}, "base"),
+    "guard": ({**NOTHING, "guard": {"enabled": True}}, "guard/webhook"),
+    "policy": ({**NOTHING, "policy": {"enabled": True}}, "guard"),
+    "extender": ({**NOTHING, "extender": {"enabled": True, "certManager": False}}, "extender/base"),
+    "extender with cert-manager": ({**NOTHING, "extender": {"enabled": True}}, "extender/cert-manager"),
+    "monitoring": (
+        {**NOTHING, "monitoring": {"prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}}},
+        "monitoring",
+    ),
+}
+"""Values that enable one component, and the folder that kustomize builds for it."""
+
+ALL: Values = {
+    "guard": {"enabled": True},
+    "policy": {"enabled": True},
+    "extender": {"enabled": True},
+    "monitoring": {"prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}},
+}
+DEFAULTS = document((CHART / "values.yaml").read_text())
+HASH = re.compile(r"(?<=-config)-[a-z0-9]{10}(?=\")")
+
+
+def built(kubectl: Path, folder: str) -> Objects:
+    text = subprocess.run([kubectl, "kustomize", MANIFESTS / folder], check=True, capture_output=True, text=True).stdout
+    return list(documents(text))
+
+
+def compared(objects: Objects) -> dict[tuple[str, str, str], Any]:
+    """By kind, namespace and name, without what is allowed to differ."""
+    found = {}
+    for obj in map(alike, objects):
+        metadata = obj["metadata"]
+        key = (obj["kind"], metadata.get("namespace", ""), metadata["name"])
+        assert key not in found
+        found[key] = obj
+    return found
+
+
+def alike(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Without labels for people, without hashes in the name and on the pods, and with the fields of configurations."""
+    obj: dict[str, Any] = json.loads(HASH.sub("", json.dumps(raw)))
+    labels = obj["metadata"].pop("labels", {})
+    obj["metadata"]["labels"] = {key: value for key, value in labels.items() if not is_for_people(key)}
+    if obj["kind"] == "ConfigMap":
+        obj["data"] = {name: fields(text) for name, text in obj["data"].items()}
+    if obj["kind"] == "Deployment":
+        metadata = obj["spec"]["template"]["metadata"]
+        metadata.setdefault("annotations", {}).pop("checksum/config", None)
+    return obj
+
+
+def is_for_people(label: str) -> bool:
+    return label.startswith("app.kubernetes.io/") or label == "helm.sh/chart"
+
+
+def fields(text: str) -> Any:
+    """Of the file; kube-scheduler's own default for the namespace of its lease filled in."""
+    found = document(text)
+    if found.get("kind") == "KubeSchedulerConfiguration":
+        found["leaderElection"].setdefault("resourceNamespace", "kube-system")
+    return found
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+def test_each_component_is_what_kustomize_builds(helm: Helm, kubectl: Path, component: str) -> None:
+    values, folder = COMPONENTS[component]
+    assert compared(helm.rendered(values)) == compared(built(kubectl, folder))
+
+
+def test_all_components_together_are_what_kustomize_builds(helm: Helm, kubectl: Path) -> None:
+    folders = ("base", "guard", "guard/webhook", "extender/cert-manager", "monitoring")
+    assert compared(helm.rendered(ALL)) == compared([obj for folder in folders for obj in built(kubectl, folder)])
+
+
+def test_another_namespace_is_what_kustomize_builds_for_it(helm: Helm, kubectl: Path) -> None:
+    values = {"guard": {"enabled": True}, "extender": {"enabled": True}}
+    assert compared(helm.rendered(values, "gpu-system")) == compared(built(kubectl, "examples/namespace"))
+
+
+def test_nothing_enabled_is_nothing_installed(helm: Helm) -> None:
+    assert helm.rendered(NOTHING) == []
+
+
+@pytest.mark.parametrize("values", [{}, ALL], ids=["default", "all"])
+def test_lint_has_nothing_to_say(helm: Helm, values: Values) -> None:
+    said = helm.run("lint", CHART, "--strict", values=values)
+    assert "1 chart(s) linted, 0 chart(s) failed" in said
+    assert not re.search(r"\[(INFO|WARNING|ERROR)\]", said), said
+
+
+def test_package_contains_what_is_linked(helm: Helm, tmp_path: Path) -> None:
+    helm.run("package", CHART, f"--destination={tmp_path}")
+    (package,) = tmp_path.glob("*.tgz")
+    assert package.name == f"dra-scheduler-{VERSION}.tgz"
+    packaged = helm.run("template", "dra", package, "--namespace=kube-system", values=ALL)
+    assert [obj for obj in documents(packaged) if obj] == helm.rendered(ALL)
+
+
+def test_namespace_is_nowhere_but_where_it_is_installed(helm: Helm) -> None:
+    objects = helm.rendered(ALL, "gpu-system")
+    told = [obj for obj in objects if "kube-system" in json.dumps({**obj, "data": alike(obj).get("data")})]
+    left = {obj["metadata"]["name"] for obj in told}
+    assert left == {"dra-kube-scheduler-authentication"}  # its Role is in kube-system
+    (binding,) = told
+    assert [one["namespace"] for one in binding["subjects"]] == ["gpu-system"]
+
+
+def test_names_in_addresses_and_certificates_are_those_of_the_namespace(helm: Helm) -> None:
+    objects = {key[::2]: obj for key, obj in compared(helm.rendered(ALL, "gpu-system")).items()}
+    (webhook,) = objects["ValidatingWebhookConfiguration", "dra-guard"]["webhooks"]
+    assert webhook["clientConfig"]["service"]["namespace"] == "gpu-system"
+    configured = objects["ConfigMap", "dra-kube-scheduler-config"]["data"]["kube-scheduler-config.yaml"]
+    assert configured["extenders"][0]["urlPrefix"] == "https://dra-extender.gpu-system.svc:9443/v1"
+    assert configured["leaderElection"]["resourceNamespace"] == "gpu-system"
+    assert objects["Certificate", "dra-extender"]["spec"]["dnsNames"] == ["dra-extender.gpu-system.svc"]
+
+
+def test_list_of_allocators_replaces_the_example(helm: Helm) -> None:
+    allocators = {"a.example.com": "system:kube-scheduler", "b.example.com": "system:serviceaccount:x:y"}
+    (policy, _) = helm.rendered({**NOTHING, "policy": {"enabled": True, "allocators": allocators}})
+    (variable,) = (one for one in policy["spec"]["variables"] if one["name"] == "allocators")
+    assert document(variable["expression"]) == allocators
+
+
+def leaves(values: Values, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value that is no object, and each object without fields; of a configuration nothing."""
+    for key, value in values.items():
+        if key == "config":
+            continue
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+OTHERS: Mapping[str, Any] = {
+    "imagePullSecrets": [{"name": "secret"}],
+    "pullPolicy": "Always",
+    "addressType": "IPv6",
+    "allocators": {"a.example.com": "b"},
+    "tolerations": [{"key": "a", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "nodeSelector": {"a": "b"},
+    "podAnnotations": {"a": "b"},
+    "labels": {"a": "b"},
+}
+"""Another value than the default of those that cannot be of just any content."""
+
+
+def another(name: str, value: Any) -> Any:
+    """A value of the same type."""
+    if name in OTHERS:
+        return OTHERS[name]
+    if isinstance(value, bool):
+        return not value
+    return value + 1 if isinstance(value, int) else f"{value}0"
+
+
+def with_value(path: tuple[str, ...], value: Any) -> Values:
+    values: Any = copy.deepcopy(ALL)
+    place = values
+    for key in path[:-1]:
+        place = place.setdefault(key, {})
+    place[path[-1]] = value
+    return values  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def everything(helm: Helm) -> Objects:
+    """What all components are."""
+    return helm.rendered(ALL)
+
+
+@pytest.mark.parametrize("path", [path for path, _ in leaves(DEFAULTS)], ids=".".join)
+def test_each_value_changes_what_is_installed(helm: Helm, everything: Objects, path: tuple[str, ...]) -> None:
+    default = dict(leaves(DEFAULTS))[path]
+    value = another(path[-1], dict(leaves(ALL)).get(path, default))
+    after = helm.rendered(with_value(path, value))
+    changed = [obj for obj in after if obj not in everything] + [obj for obj in everything if obj not in after]
+    assert changed
+    component = path[0] if path[0] in ALL or path[0] == "scheduler" else ""
+    if component in ("scheduler", "guard"):
+        assert all(obj["metadata"]["name"].startswith(f"dra-{component}") for obj in changed)
+
+
+def test_changed_configuration_replaces_the_pods(helm: Helm) -> None:
+    def annotations(values: Values) -> Mapping[str, str]:
+        (deployment,) = (obj for obj in helm.rendered(values) if obj["kind"] == "Deployment")
+        found: Mapping[str, str] = deployment["spec"]["template"]["metadata"]["annotations"]
+        return found
+
+    assert annotations({}) != annotations({"scheduler": {"config": {"policy": "least-allocated"}}})
+    assert annotations({}) == annotations({"scheduler": {"replicas": 3}})
+
+
+@pytest.mark.parametrize(
+    ("values", "place", "problem"),
+    [
+        ({"replica": 3}, "", "additional properties 'replica' not allowed"),
+        ({"scheduler": {"replicas": "3"}}, "/scheduler/replicas", "got string, want integer"),
+        ({"scheduler": {"replicas": -1}}, "/scheduler/replicas", "minimum: got -1, want 0"),
+        ({"scheduler": {"config": {"polcy": "x"}}}, "/scheduler/config", "additional properties 'polcy' not allowed"),
+        (
+            {"guard": {"config": {"leaderElection": {"leaderElect": False}}}},
+            "/guard/config/leaderElection/leaderElect",
+            "value must be true",
+        ),
+        ({"guard": {"config": {"kind": "DraSchedulerConfiguration"}}}, "/guard/config/kind", "'DraGuardConfiguration'"),
+        ({"extender": {"config": {"mode": "both"}}}, "/extender/config/mode", "'authoritative', 'advisory'"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy", "'IfNotPresent'"),
+        ({"policy": {"allocators": {"a.example.com": "it's"}}}, "/policy/allocators/a.example.com", "pattern"),
+        ({"guard": {"podDisruptionBudget": {"minAvailable": "half"}}}, "/minAvailable", "pattern"),
+    ],
+)
+def test_wrong_value_is_refused_by_name(helm: Helm, values: Values, place: str, problem: str) -> None:
+    with pytest.raises(HelmError) as refused:
+        helm.rendered(values)
+    assert place in str(refused.value)
+    assert problem in str(refused.value)

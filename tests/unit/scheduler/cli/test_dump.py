@@ -1,0 +1,286 @@
+"""A dump with other names gives the same answers, and holds nothing that it must not."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pytest
+
+from scheduler.input.documents import RawObject, read
+from scheduler.offline.redaction import Redaction
+from scheduler.offline.shareable import shareable
+from tests.generators import worlds
+from tests.unit.scheduler.cli.command import dra, saved
+from tests.unit.scheduler.manifests import (
+    Json,
+    a_claim,
+    a_class,
+    a_cluster,
+    a_pod,
+    a_request,
+    a_slice,
+    a_workload,
+    an_allocated_claim,
+    an_object,
+)
+
+PRESETS = ("gpu", "mig", "nic", "shared", "mixed")
+KINDS = {
+    "pods": ("v1", "Pod"),
+    "nodes": ("v1", "Node"),
+    "namespaces": ("v1", "Namespace"),
+    "services": ("v1", "Service"),
+    "claims": ("resource.k8s.io/v1", "ResourceClaim"),
+    "slices": ("resource.k8s.io/v1", "ResourceSlice"),
+    "classes": ("resource.k8s.io/v1", "DeviceClass"),
+}
+
+
+def list_of(path: Path) -> list[Json]:
+    found: list[Json] = json.loads(path.read_text())["items"]
+    return found
+
+
+def dumped(folder: Path, *paths: Path, redact: bool = True) -> Path:
+    output = folder / ("redacted.json" if redact else "dump.json")
+    run = dra("dump", *paths, "-o", output, *(["--redact"] if redact else []))
+    assert run.code == 0, run.err
+    return output
+
+
+def renamed(value: Any, word: Callable[[str], str]) -> Any:  # Any: JSON
+    """The answer with the names of the other dump; `namespace/name` and the like part by part."""
+    if isinstance(value, dict):
+        return {key: one if key == "counters" else renamed(one, word) for key, one in value.items()}
+    if isinstance(value, list):
+        return [renamed(one, word) for one in value]
+    return in_words(value, word) if isinstance(value, str) else value
+
+
+def in_words(text: str, word: Callable[[str], str]) -> str:
+    """The text with each name in it replaced, whatever stands between them."""
+    return "".join(word(one) for one in re.split(r"([\s,/:;()'\"]+)", text))
+
+
+def answers(path: Path) -> dict[str, Any]:
+    """What the subcommands say of it, by subcommand."""
+    status, audit = dra("status", path, "-o", "json"), dra("audit", path, "-o", "json", "--fail-on", "never")
+    placed = dra("allocate", path, "-o", "json")
+    found = {"status": status, "audit": audit, "allocate": placed}
+    assert [run.err for run in found.values() if run.code == 2] == []
+    return {name: orjson.loads(run.out or b"null") for name, run in found.items()}
+
+
+def forget_places(found: Any) -> Any:  # Any: JSON
+    """The findings, wherever their objects stand."""
+    items = [{**one, "file": None, "document": None} for one in found["items"]]
+    return {**found, "items": sorted(items, key=lambda one: (one["rule"], one["object"]["name"]))}
+
+
+def by_name(status: Any) -> Any:  # Any: JSON
+    """Classes that are called like drivers keep their names, and stand elsewhere among the others."""
+    return {**status, "classes": sorted(status["classes"], key=lambda one: str(one["name"]))}
+
+
+def nodes_of(placed: Any) -> list[tuple[str, str]]:  # Any: JSON
+    """Namespaced names of pods with their nodes."""
+    pods = [one for one in placed["items"] if one["kind"] == "Pod"]
+    return sorted((one["metadata"]["name"], one["spec"].get("nodeName", "")) for one in pods)
+
+
+def same_but_for_names(folder: Path, *paths: Path) -> None:
+    plain, redacted = dumped(folder, *paths, redact=False), dumped(folder, *paths)
+    word = Redaction(list_of(plain)).word
+    before, after = answers(plain), answers(redacted)
+    assert by_name(renamed(before["status"], word)) == by_name(after["status"])
+    assert forget_places(renamed(before["audit"], word)) == forget_places(after["audit"])
+    assert sorted((word(pod), word(node)) for pod, node in nodes_of(before["allocate"])) == nodes_of(after["allocate"])
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_fleet_with_other_names_gives_the_same_answers(tmp_path: Path, preset: str) -> None:
+    options = ("--preset", preset, "--nodes", "5", "--devices", "4", "--pods", "16", "--seed", "7", "--claims")
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text(dra("generate", *options).out)
+    placed = tmp_path / "placed.yaml"
+    placed.write_text(dra("allocate", fleet, "-o", "yaml").out)
+    half = [one for one in documents(placed) if hash_of(one) % 2]
+    overlay = saved(tmp_path, *half, name="half.yaml")
+    both = tmp_path / "both.json"
+    both.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*merged(fleet, overlay)]}))
+    same_but_for_names(tmp_path, both)
+    pod = next(one for one in list_of(both) if one["kind"] == "Pod" and not one["spec"].get("nodeName"))
+    name = pod["metadata"]["name"]
+    word = Redaction(list_of(dumped(tmp_path, both, redact=False))).word
+    fits = [
+        dra("fit", f"pod/{namespace}/{own}", tmp_path / file, "-o", "json")
+        for namespace, own, file in (("default", name, "dump.json"), (word("default"), word(name), "redacted.json"))
+    ]
+    first, second = (orjson.loads(run.out) for run in fits)
+    assert renamed(first["nodes"], word) == second["nodes"]
+    assert first["copies"] == second["copies"]
+
+
+def documents(path: Path) -> list[Json]:
+    return [dict(one.raw) for one in read([str(path)]) if isinstance(one, RawObject)]
+
+
+def merged(*paths: Path) -> list[Json]:
+    found = {(one["kind"], one["metadata"]["name"]): one for path in paths for one in documents(path)}
+    return list(found.values())
+
+
+def hash_of(raw: Json) -> int:
+    return sum(map(ord, raw["metadata"]["name"]))
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_random_clusters_with_other_names_give_the_same_answers(tmp_path: Path, seed: int) -> None:
+    case = worlds.case(Random(seed))  # noqa: S311 - a case of a test
+    found = [
+        {"apiVersion": version, "kind": kind, **one}
+        for name, (version, kind) in KINDS.items()
+        for one in case.get(name, [])
+    ]
+    new = {"apiVersion": "v1", "kind": "Pod", **case["pod"]}
+    same_but_for_names(tmp_path, saved(tmp_path, *found, new, a_slice(node="n0"), a_claim("waiting"), a_class()))
+
+
+def uuid(number: int) -> str:
+    return f"1234abcd-0000-4000-8000-{number:012}"
+
+
+def secret_objects() -> list[Json]:
+    """A cluster in which everything that must not be in a redacted dump contains the word `acme`."""
+    attributes = {
+        "model": {"string": "A100"},
+        "uuid": {"string": f"GPU-{uuid(1)}"},
+        "serialNumber": {"string": "acme-17"},
+        "host": {"string": "acme-node"},
+        "index": {"int": 3},
+    }
+    devices = [{"name": "acme-gpu", "attributes": attributes}]
+    pool = {"name": "acme-node", "generation": 1, "resourceSliceCount": 1}
+    expression = f"""device.attributes["gpu.example"].host == 'acme-node' // acme's own
+        && device.attributes["gpu.example"].uuid != "GPU-{uuid(1)}"
+        && device.attributes["gpu.example"].model == 'A100'"""
+    container = {
+        "name": "acme-main",
+        "image": "registry.acme.example/train:v1",
+        "env": [{"name": "TOKEN", "value": "acme"}],
+        "envFrom": [{"secretRef": {"name": "acme"}}],
+        "command": ["acme"],
+        "args": ["--password=acme"],
+        "resources": {"claims": [{"name": "acme-entry"}], "limits": {"cpu": "2"}},
+    }
+    metadata = {
+        "labels": {"acme.example/team": "acme", "app": "acme"},
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "acme"},
+        "managedFields": [{"manager": "acme"}],
+        "uid": uuid(2),
+    }
+    pod = an_object("v1", "Pod", "acme-pod", "acme-ns", metadata)
+    pod["spec"] = {
+        "containers": [container],
+        "volumes": [{"name": "acme", "secret": {"secretName": "acme"}}],
+        "resourceClaims": [{"name": "acme-entry", "resourceClaimName": "acme-claim"}],
+        "nodeSelector": {"acme.example/rack": "acme-7", "kubernetes.io/hostname": "acme-node"},
+        "serviceAccountName": "acme",
+        "imagePullSecrets": [{"name": "acme"}],
+        "tolerations": [
+            {"key": "acme.example/dedicated", "operator": "Equal", "value": "acme", "effect": "NoSchedule"}
+        ],
+    }
+    pod["status"] = {"podIP": "10.1.2.3", "conditions": [{"type": "Ready", "status": "False", "message": "acme"}]}
+    node = an_object("v1", "Node", "acme-node", metadata={"labels": {"kubernetes.io/hostname": "acme-node"}})
+    node["spec"] = {"providerID": "acme://1", "podCIDR": "10.0.0.0/24"}
+    node["status"] = {
+        "addresses": [{"type": "Hostname", "address": "acme-node"}],
+        "images": [{"names": ["registry.acme.example/train:v1"], "sizeBytes": 1000}],
+    }
+    claim = a_claim("acme-claim", a_request(device_class="acme-class"), namespace="acme-ns")
+    claim["spec"]["devices"]["config"] = [{"opaque": {"driver": "gpu.example", "parameters": {"key": "acme"}}}]
+    secret = {**an_object("v1", "Secret", "acme", "acme-ns"), "data": {"key": "YWNtZQ=="}}
+    slice_ = a_slice("acme-slice", node="acme-node", devices=devices, pool=pool)
+    return [node, slice_, a_class("acme-class", expressions=[expression]), claim, pod, secret]
+
+
+def test_a_redacted_dump_names_nothing_and_keeps_what_devices_are(tmp_path: Path) -> None:
+    text = dumped(tmp_path, saved(tmp_path, *secret_objects())).read_text()
+    assert "acme" not in text
+    assert uuid(1) not in text
+    assert uuid(2) not in text
+    assert "10.1.2.3" not in text
+    assert [one for one in ("A100", "gpu.example", '"int": 3', '"cpu": "2"') if one not in text] == []
+
+
+def test_a_plain_dump_has_names_and_no_secret(tmp_path: Path) -> None:
+    run = dra("dump", saved(tmp_path, *secret_objects()))
+    assert "left out, as nothing depends on them: 1 Secret" in run.err
+    text = run.out
+    assert "acme-node" in text
+    gone = ("env", "envFrom", "command", "managedFields", "secretName", "podIP", "password", "YWNtZQ", "annotations")
+    assert [word for word in gone if f'"{word}"' in text and word != "annotations"] == []
+    assert "last-applied-configuration" not in text
+
+
+def test_a_selector_says_the_same_of_renamed_devices(tmp_path: Path) -> None:
+    items = list_of(dumped(tmp_path, saved(tmp_path, *secret_objects())))
+    by_kind: Mapping[str, Json] = {one["kind"]: one for one in items}
+    attributes = by_kind["ResourceSlice"]["spec"]["devices"][0]["attributes"]
+    expression = by_kind["DeviceClass"]["spec"]["selectors"][0]["cel"]["expression"]
+    node = by_kind["Node"]["metadata"]["name"]
+    assert attributes["host"] == {"string": node}
+    assert f'.host == "{node}"' in expression
+    assert f'.uuid != "{attributes["uuid"]["string"]}"' in expression
+    assert by_kind["ResourceSlice"]["spec"]["pool"]["name"] == node
+    assert by_kind["Pod"]["spec"]["nodeSelector"]["kubernetes.io/hostname"] == node
+
+
+def test_pods_of_a_stateful_set_keep_their_numbers(tmp_path: Path) -> None:
+    workload = a_workload("StatefulSet", "web", replicas=3)
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": uuid(5), "controller": True}
+    workload["metadata"]["uid"] = uuid(5)
+    pod = a_pod("web-1", metadata={"ownerReferences": [owner]})
+    items = list_of(dumped(tmp_path, saved(tmp_path, *a_cluster(), workload, pod)))
+    names = {one["kind"]: one["metadata"]["name"] for one in items}
+    assert names["Pod"] == f"{names['StatefulSet']}-1"
+
+
+def test_names_keep_their_order() -> None:
+    nodes = [an_object("v1", "Node", name) for name in ("b", "a-2", "a", "z.example", "a-10")]
+    redaction = Redaction(nodes)
+    names = [one["metadata"]["name"] for one in nodes]
+    assert sorted(names, key=redaction.word) == sorted(names)
+    assert len(set(map(redaction.word, names))) == len(names)
+
+
+def test_what_a_kind_is_not_read_for_is_not_kept() -> None:
+    assert shareable(an_object("v1", "Secret", "s")) is None
+    assert shareable(an_object("v1", "ConfigMap", "s")) is None
+    job = {**an_object("kubeflow.org/v1", "MPIJob", "j"), "spec": {"template": {"spec": {"containers": [{"env": []}]}}}}
+    kept = shareable(job)
+    assert kept is not None
+    assert "env" not in json.dumps(kept)
+
+
+def test_a_dump_is_of_all_namespaces(tmp_path: Path) -> None:
+    run = dra("dump", saved(tmp_path, *a_cluster()), "-n", "ml")
+    assert (run.code, "-n and -l cannot be used" in run.err) == (2, True)
+
+
+def test_what_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
+    assert dra("dump", tmp_path / "absent").code == 2
+    run = dra("dump", saved(tmp_path, *a_cluster()), "-o", tmp_path / "no" / "file")
+    assert (run.code, "No such file or directory" in run.err) == (2, True)
+    nothing = dra("dump", saved(tmp_path, an_object("v1", "Secret", "s")))
+    assert (nothing.code, "contains no objects that count" in nothing.err) == (2, True)
+
+
+def test_devices_of_a_dump_are_held_by_the_same_claims(tmp_path: Path) -> None:
+    held = an_allocated_claim("holder", "gpu-0")
+    same_but_for_names(tmp_path, saved(tmp_path, *a_cluster(), held))

@@ -1,0 +1,208 @@
+"""The page's data: what has changed, and no more, for readers who come at any time."""
+
+import asyncio
+from itertools import count
+from random import Random
+from typing import Any
+
+import pytest
+
+from allocator.status import pool_status as statuses
+from scheduler.ui import live_view
+from scheduler.ui.decision_log import MOST, DecisionLog
+from scheduler.ui.live_view import LiveView
+from tests.builders import DRIVER, a_pod, a_slice, on_node, watched
+from tests.unit.scheduler.extender.clusters import add_node
+from tests.unit.scheduler.ui.shown import Program, State, a_holder, answer_of, applied, devices_of, rows_of
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pools whose status was worked out."""
+    found: list[str] = []
+
+    def status(snapshot: Any, pool_id: Any) -> Any:
+        found.append(pool_id.pool)
+        return statuses.pool_status(snapshot, pool_id)
+
+    monkeypatch.setattr(live_view, "pool_status", status)
+    monkeypatch.setattr(live_view, "REST_S", 0)
+    return found
+
+
+def refreshed(view: LiveView, state: State | None = None, version: int = 0) -> State:
+    asyncio.run(view.refresh())
+    return applied({} if state is None else state, view.since(version))
+
+
+def test_devices_are_shown_with_who_holds_them() -> None:
+    program = Program(1, 2)
+    program.cluster.set_claim(watched(a_holder("a", "gpu-1", pool="node-1"), users=[a_pod(name="p")]), 1)
+    state = refreshed(program.view())
+    assert devices_of(state) == {
+        f"{DRIVER}/node-0/gpu-0": ["free", "-"],
+        f"{DRIVER}/node-1/gpu-0": ["free", "-"],
+        f"{DRIVER}/node-1/gpu-1": ["allocated", "default/a"],
+    }
+    assert state["devices", f"{DRIVER}/node-1"][1][4] == "pod/p"
+    assert answer_of(state)[0] == "2 of 3 devices are free; 1 allocated."
+
+
+def test_what_has_not_changed_is_neither_worked_out_nor_sent_again(asked: list[str]) -> None:
+    program = Program(1, 1, 1)
+    view = program.view()
+    state = refreshed(view)
+    assert sorted(asked) == ["node-0", "node-1", "node-2"]
+    version = view.version
+    assert refreshed(view, {}, version) == {}
+    assert (view.version, len(asked)) == (version, 3)
+    program.cluster.set_claim(watched(a_holder("a", "gpu-0", pool="node-1")), 1)
+    changed = refreshed(view, {}, version)
+    assert changed.keys() == {("devices", f"{DRIVER}/node-1"), ("answer", "")}
+    assert asked[3:] == ["node-1"]
+    assert devices_of({**state, **changed})[f"{DRIVER}/node-1/gpu-0"] == ["allocated", "default/a"]
+
+
+def test_a_new_user_of_a_claim_is_a_change(asked: list[str]) -> None:
+    program = Program(1)
+    claim = a_holder("a", "gpu-0")
+    program.cluster.set_claim(watched(claim), 1)
+    view = program.view()
+    assert refreshed(view)["devices", f"{DRIVER}/node-0"][0][4] == "-"
+    program.cluster.set_claim(watched(claim, users=[a_pod(name="p")]), 2)
+    assert refreshed(view)["devices", f"{DRIVER}/node-0"][0][4] == "pod/p"
+    assert len(asked) == 2
+
+
+def test_a_pool_that_is_gone_is_taken_out() -> None:
+    program = Program(1, 1)
+    view = program.view()
+    state = refreshed(view)
+    program.cluster.remove_slice("node-1")
+    assert devices_of(refreshed(view, state, view.version)).keys() == {f"{DRIVER}/node-0/gpu-0"}
+    assert answer_of(state)[0] == "1 of 1 device is free."
+
+
+def test_pools_with_problems_are_listed_while_they_have_them() -> None:
+    program = Program(1)
+    view = program.view()
+    program.cluster.set_slice(a_slice("gpu-0", name="other", pool="pool-a", reach=on_node("node-0"), slice_count=2))
+    state = refreshed(view)
+    assert state["problems", f"{DRIVER}/pool-a"] == [
+        [f"{DRIVER}/pool-a", "incomplete: 1 of 2 slices of generation 1 exist"]
+    ]
+    program.cluster.set_slice(a_slice("gpu-0", name="other", pool="pool-a", reach=on_node("node-0"), slice_count=1))
+    assert refreshed(view)["problems", f"{DRIVER}/pool-a"] == []
+
+
+def test_queue_and_decisions_have_their_reasons() -> None:
+    program = Program(1)
+    program.waiting = [
+        {"pod": "ml/a", "queue": "unschedulable", "priority": 5, "attempts": 2, "gate": "", "message": "0/1 nodes"},
+        {"pod": "ml/b", "queue": "gated", "gate": "waits for its claim", "message": ""},
+        {"pod": "ml/c", "queue": "refused"},
+    ]
+    allocation = a_holder("a", "gpu-0", pool="pool-a").allocation
+    assert allocation
+    program.decisions.placed(0.5, a_pod(name="p"), "node-0", [allocation])
+    program.decisions.answered(1.0, "ml/a", "Unschedulable", "0/1 nodes are available")
+    program.troubles = ["caches: not filled"]
+    state = refreshed(program.view())
+    assert rows_of(state, "queue") == [
+        ["ml/a", "unschedulable", "5", "2", "0/1 nodes"],
+        ["ml/b", "gated", "-", "-", "waits for its claim"],
+        ["ml/c", "refused", "-", "-", "-"],
+    ]
+    assert rows_of(state, "decisions") == [
+        ["1970-01-01T00:00:01.000Z", "ml/a", "Unschedulable", "-", "0/1 nodes are available"],
+        ["1970-01-01T00:00:00.500Z", "default/p", "placed", "node-0", f"{DRIVER}/pool-a/gpu-0"],
+    ]
+    assert answer_of(state)[1:] == ["3 pods wait; 2 decisions since the program started.", "caches: not filled"]
+
+
+def test_the_log_and_the_queue_that_is_shown_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_view, "MOST_WAITING", 3)
+    log = DecisionLog()
+    for number in range(MOST + 5):
+        log.answered(0.0, f"ml/{number}", "placed", "")
+    assert (log.number, len(list(log.kept()))) == (MOST + 5, MOST)
+    assert next(log.kept())[1].pod == f"ml/{MOST + 4}"
+    program = Program(1)
+    program.waiting = [{"pod": f"ml/{number}"} for number in range(9)]
+    state = refreshed(program.view())
+    assert [row[0] for row in rows_of(state, "queue")] == ["ml/0", "ml/1", "ml/2"]
+    assert answer_of(state)[1].startswith("9 pods wait")
+
+
+def test_what_steers_a_reader_is_written_out() -> None:
+    program = Program(1)
+    program.waiting = [{"pod": "ml/\u202e\x00", "message": "</script>"}]
+    state = refreshed(program.view())
+    assert rows_of(state, "queue") == [["ml/\\u202e\\x00", "-", "-", "-", "</script>"]]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_readers_who_come_at_any_time_see_what_a_new_reader_sees(seed: int) -> None:
+    random = Random(seed)  # noqa: S311 - no secret
+    program = Program(2, 2, 2)
+    view = program.view()
+    readers: list[tuple[State, int]] = [({}, 0)]
+    for step in range(30):
+        number = random.randrange(4)
+        match random.randrange(4):
+            case 0:
+                claim = a_holder(f"c-{number}", "gpu-0", pool=f"node-{random.randrange(4)}")
+                program.cluster.set_claim(watched(claim), step + 1)
+            case 1:
+                if found := program.cluster.claims.get("default", f"c-{number}"):
+                    program.cluster.remove_claim(found.claim.uid)
+            case 2:
+                add_node(program.cluster, f"node-{number}", *(f"gpu-{one}" for one in range(1 + random.randrange(2))))
+            case _:
+                program.waiting = [{"pod": f"ml/{one}"} for one in range(random.randrange(3))]
+        asyncio.run(view.refresh())
+        at = random.randrange(len(readers))
+        state, seen = readers[at]
+        readers[at] = applied(state, view.since(seen)), view.version
+        if random.random() < 0.2:
+            readers.append((applied({}, view.since(0)), view.version))
+    fresh = {key: rows for key, rows in refreshed(program.view()).items() if rows}
+    for state, seen in readers:
+        shown = {key: rows for key, rows in applied(state, view.since(seen)).items() if rows}
+        assert shown == fresh
+
+
+def test_devices_are_not_counted_before_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_view, "POOLS_AT_ONCE", 1)
+    monkeypatch.setattr(live_view, "REFRESH_S", 0)
+    seconds = count()
+    view = LiveView(Program(1, 1).source, lambda: float(next(seconds)))  # it rests after each pool
+
+    async def first() -> State:
+        reading = asyncio.create_task(view.refresh())
+        await view.changed(0)
+        state = applied({}, view.since(0))
+        await reading
+        return state
+
+    assert answer_of(asyncio.run(first()))[0] == "The devices are being read."
+    assert answer_of(applied({}, view.since(0)))[0] == "2 of 2 devices are free."
+
+
+def test_a_change_in_the_middle_of_a_look_reaches_a_reader_who_came_before_it() -> None:
+    """What is being worked out is not shown half: a reader gets it with the next version."""
+    program = Program(1)
+
+    async def look() -> State:
+        view = program.view()
+        await view.refresh()
+        state, seen = applied({}, view.since(0)), view.version
+        program.cluster.set_claim(watched(a_holder("a", "gpu-0")), 1)
+        waiting = asyncio.create_task(view.changed(seen))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await view.refresh()
+        await waiting
+        return applied(state, view.since(seen))
+
+    assert devices_of(asyncio.run(look()))[f"{DRIVER}/node-0/gpu-0"] == ["allocated", "default/a"]
