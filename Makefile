@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-offline bench-simulate bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -67,6 +67,9 @@ bench-extender: $(VENV)/.bench $(BUILT) ## call the extender about 5,000 nodes o
 
 bench-failover: $(VENV)/.bench $(BUILT) ## stop the leader while 1,500 pods wait on a real control plane (needs Go once): table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.failover.run $(ARGS)
+
+bench-guard: $(VENV)/.bench $(BUILT) ## allocate claims on a real control plane with and without the guard (needs Go once): table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.guard.run $(ARGS)
 
 bench-offline: $(VENV)/.run $(BUILT) ## measure `dra allocate` on 5,000 nodes with none, a tenth and all of 10,000 pods refused: table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.offline.run $(ARGS)

@@ -7,6 +7,7 @@ from allocator.policies.best_fit import BestFit
 from allocator.policies.contract import FIRST_FIT, Policy
 from allocator.policies.dot_product import DotProduct
 from allocator.policies.fgd import FGD
+from allocator.policies.fill_value import FillValue
 from allocator.policies.gpu_clustering import GpuClustering
 from allocator.policies.gpu_packing import GpuPacking
 from allocator.policies.guarded import guarded
@@ -65,7 +66,7 @@ def _topology(attributes: Sequence[str]) -> Policy:
     return TopologyPolicy(attributes)
 
 
-_WHOLE_NODES: Sequence[Policy] = (FGD(), BestFit(), DotProduct(), GpuPacking(), GpuClustering(), Random())
+_WHOLE_NODES: Sequence[Policy] = (FGD(), BestFit(), DotProduct(), GpuPacking(), GpuClustering(), Random(), FillValue())
 _PLAIN: Mapping[str, Policy] = {
     FIRST_FIT.name: FIRST_FIT,
     Pack.name: Pack(),

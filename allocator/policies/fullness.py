@@ -169,7 +169,7 @@ def _hardware_of(view: NodeView) -> Hardware:
             numbers.setdefault(key, len(numbers))
             groups.setdefault(key, {}).update(dict.fromkeys(own))
         parents.append(tuple(numbers[key] for key in keys))
-    local = dict.fromkeys(unit for position in _local(view) for unit in units[position])
+    local = dict.fromkeys(unit for position in local_devices(view) for unit in units[position])
     return Hardware(_sets(view.pools), units, [list(own) for own in groups.values()], parents, list(local))
 
 
@@ -188,7 +188,7 @@ def _sets(pools: Iterable[Pool]) -> dict[Unit, Mapping[str, int]]:
     }
 
 
-def _local(view: NodeView) -> Iterator[int]:
+def local_devices(view: NodeView) -> Iterator[int]:
     """The devices that not every node reaches."""
     for segment in view.segments:
         for position, device in enumerate(segment.slice.devices, segment.offset):

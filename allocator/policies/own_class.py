@@ -44,14 +44,14 @@ def _module(name: str) -> object:
         raise UnusableClass(
             f"module {name} was not found: install it, or add the folder that holds it to PYTHONPATH"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UnusableClass(f"module {name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
 def _made(text: str, found: type) -> object:
     try:
         return found()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UnusableClass(f"{text}() failed: {type(error).__name__}: {error}") from error
 
 

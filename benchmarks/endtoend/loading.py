@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from benchmarks.endtoend import workload
 from benchmarks.endtoend.watch import first_seen, newest_version
@@ -16,6 +17,8 @@ _VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume")
 _VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")
 _AT_ONCE = 32
 _CALL_S = 60.0
+
+T = TypeVar("T")
 
 
 async def load(connection: Connection, size: Size, schedulers: Sequence[str], asks: Asks = PLAIN) -> None:
@@ -54,7 +57,7 @@ async def _create_all(connection: Connection, path: str, objects: Iterable[Json]
     await for_each(objects, lambda obj: create(connection, path, obj))
 
 
-async def for_each(objects: Iterable[Json], act: Callable[[Json], Awaitable[None]]) -> None:
+async def for_each(objects: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
     """Do it with all of them, with many at a time."""
     rest = iter(objects)
 

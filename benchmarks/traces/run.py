@@ -29,7 +29,7 @@ from scheduler.simulation.curves import ALLOCATION, KINDS, differing
 from scheduler.simulation.openb import InvalidTrace, Openb
 from scheduler.simulation.replay import FEATURES, replay
 
-OURS = ("first-fit",)
+OURS = ("first-fit", "fill-value")
 """Policies that are replayed beside those of the record."""
 
 tell = partial(print, file=sys.stderr, flush=True)

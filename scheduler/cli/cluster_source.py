@@ -15,6 +15,7 @@ from scheduler.core_v1.label_query import InvalidLabelQuery, requirements
 from scheduler.core_v1.label_selector import selects
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import Finding, RawObject, read
+from scheduler.output.table import printable
 
 if TYPE_CHECKING:
     from scheduler.cli.live_cluster import LiveCluster
@@ -71,7 +72,7 @@ class ShownObjects:
     def __str__(self) -> str:
         namespace = f" in namespace {self.namespace}" if self.namespace else ""
         labels = f" with labels {self.query}" if self.query else ""
-        return f"{namespace}{labels}".strip() or "in the input"
+        return printable(f"{namespace}{labels}".strip()) or "in the input"
 
 
 EVERYTHING = ShownObjects()
@@ -100,6 +101,10 @@ class ClusterSource:
     def at(self, paths: tuple[str, ...]) -> "ClusterSource":
         """The same of these paths."""
         return ClusterSource(paths, self._cluster, self._choice, self.shown)
+
+    def latest(self) -> "ClusterSource":
+        """The same, to be read anew."""
+        return self.at(self.paths)
 
     def objects(self) -> Iterable[RawObject | Finding]:
         """All objects; the command ends where a cluster cannot be read."""

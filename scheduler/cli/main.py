@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
 
 
 _READING = tuple(
-    [name] for name in ("allocate", "audit", "claims", "dump", "explain", "fit", "lint", "status", "whatif")
+    [name] for name in ("allocate", "audit", "cel", "claims", "dump", "explain", "fit", "lint", "status", "whatif")
 )
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 

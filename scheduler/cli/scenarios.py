@@ -326,9 +326,11 @@ def require_usable(plan: Plan, cases: Sequence[Case]) -> None:
         if not plan.is_openb:
             for what_if, nodes_scale in sorted(fleets):
                 _inventory(plan, what_if, nodes_scale)
-        for file, seed in sorted({(one.variant.arrivals, one.seed) for one in cases}):
-            if file.startswith(ORDER):
-                order_of(Path(file.removeprefix(ORDER)), seed)
+        first = cases[0].variant  # whose start is read already; other fleets may have other numbers of nodes
+        start = start_of(plan, first.what_if, first.nodes_scale)
+        for arrivals, seed in sorted({(one.variant.arrivals, one.seed) for one in cases}):
+            if arrivals.startswith(ORDER):
+                _order(Path(arrivals.removeprefix(ORDER)), seed, start)
 
 
 def _dump_start(inventory: Inventory, given: Input) -> Start:

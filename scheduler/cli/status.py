@@ -18,6 +18,7 @@ from scheduler.cli.inputs import (
     overlay_option,
 )
 from scheduler.cli.progress import after_delay
+from scheduler.cli.watching import follow
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
@@ -38,6 +39,7 @@ Examples:
   dra status cluster.yaml                   drivers, classes, the largest claims that fit, pools with problems
   dra status cluster.yaml --by node         a line for each node
   dra status cluster.yaml --by device       a line for each device, with the claims that hold it and their pods
+  dra status --watch                        follow the live cluster
   dra status -n ml -l team=vision           what claims of a namespace with a label hold of the live cluster
   dra status must-gather/ -o json           everything, as JSON
   dra status cluster.yaml -o html > a.html  a page with a map of nodes and devices
@@ -52,15 +54,30 @@ Examples:
     help="Print one table with a line for each of these. JSON and YAML contain all of them but claims, HTML all.",
 )
 @output_or_page_option
+@click.option(
+    "-w", "--watch", "is_watched", is_flag=True, help="Follow a live cluster until Ctrl-C: print what changes."
+)
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=1),
+    default=5,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long --watch waits before it reads the cluster again.",
+)
 @overlay_option
 @keep_going_option
-def command(
+@click.pass_context
+def command(  # noqa: PLR0913 - one for each option
+    context: click.Context,
     *,
     source: ClusterSource,
     overlays: tuple[str, ...],
     by: str | None,
     output: str,
     keep_going: bool,
+    is_watched: bool,
+    interval: float,
 ) -> None:
     """Print how many devices there are, how many are free, and who holds the others.
 
@@ -72,12 +89,31 @@ def command(
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
     With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
     """
+    if is_watched:
+        if source.paths or output != "table":
+            raise click.UsageError("--watch follows a live cluster as a table: it cannot be combined with PATH and -o.")
+        latest = source.latest
+
+        def show() -> None:
+            if code := _print(latest(), overlays, by, output, keep_going=keep_going):
+                sys.exit(code)
+
+        follow(show, interval, has_colour=_has_colour(context))
+    sys.exit(_print(source, overlays, by, output, keep_going=keep_going))
+
+
+def _has_colour(context: click.Context) -> bool:
+    return context.find_root().color is not False
+
+
+def _print(source: ClusterSource, overlays: tuple[str, ...], by: str | None, output: str, *, keep_going: bool) -> int:
+    """Print it once; the exit code."""
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     if by == CLAIM and output != PAGE:
         print_claims(claims_of(inventory, source.shown), output, str(source.shown))
     else:
         _print_status(inventory, source, by, output)
-    sys.exit(BAD_INPUT if inventory.errors else 0)
+    return BAD_INPUT if inventory.errors else 0
 
 
 def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, output: str) -> None:

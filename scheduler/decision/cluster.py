@@ -17,11 +17,14 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
+from allocator.policies.contract import Policy
+from allocator.policies.fill_value import FillValue
 from allocator.policies.whole_nodes import NodePolicy
 from allocator.search.rules import Mask
 from scheduler.core_v1.namespace import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.decision_time_limit import DecisionTimeLimit
+from scheduler.decision.fill_scores import FillScores
 from scheduler.decision.node_order import NodeOrder
 from scheduler.decision.node_scores import NodeScores
 from scheduler.decision.rooms import Rooms
@@ -59,14 +62,22 @@ class _InForce:
 
     templates: Templates
     fleet: Fleet
-    scores: NodeScores | None
+    scores: NodeScores | FillScores | None
 
     @staticmethod
     def of(profile: Profile, fleet: Fleet, rooms: Rooms, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
         own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
-        scores = NodeScores(profile.policy, rooms) if isinstance(profile.policy, NodePolicy) else None
-        return _InForce(Templates(time_limit.is_over, profile.plugins), own, scores)
+        return _InForce(Templates(time_limit.is_over, profile.plugins), own, _scores_of(profile.policy, rooms))
+
+
+def _scores_of(policy: Policy, rooms: Rooms) -> NodeScores | FillScores | None:
+    match policy:
+        case NodePolicy():
+            return NodeScores(policy, rooms)
+        case FillValue():
+            return FillScores(policy, rooms)
+    return None
 
 
 class Cluster:
@@ -272,7 +283,7 @@ class Cluster:
         """Nodes and devices by the policy of the pod's profile; of the first one for a claim that no pod uses."""
         return self._profiles.get(pod.scheduler_name, self._default).fleet if pod else self.fleet
 
-    def node_scores_of(self, pod: Pod | None) -> NodeScores | None:
+    def node_scores_of(self, pod: Pod | None) -> NodeScores | FillScores | None:
         """The scores of the pod's policy where that looks at whole nodes; of the first profile without a pod."""
         return (self._profiles.get(pod.scheduler_name, self._default) if pod else self._default).scores
 

@@ -12,6 +12,7 @@ from allocator.fleet.fleet import Fleet
 from allocator.fleet.hardware_kinds import HardwareKinds
 from allocator.model import Claim, Request
 from allocator.outcome import AllocationError, InvalidClaim
+from allocator.policies.cells import Cells, Take, UnitCells, cells_left, cells_of, takes_of
 from allocator.policies.fullness import FULL, taken_of_local
 from allocator.policies.whole_nodes import UNIT, NodeRoom, Shape, Shapes, UnitRequest, held_by_claims, units_left
 from allocator.requests.candidates import devices_looked_at
@@ -81,6 +82,31 @@ class Rooms:
     def kinds(self, claims: Sequence[Claim]) -> HardwareKinds:
         """The kinds of nodes of which these claims ask the same."""
         return self._fleet.kinds(claims)
+
+    def are_current(self, kinds: HardwareKinds) -> bool:
+        """Whether `kinds` would return the same again. Cost: O(requests)."""
+        return self._fleet.are_current(kinds)
+
+    def unit_cells(self, number: int) -> Sequence[UnitCells]:
+        """What the devices of the node are cut from; nothing where its pools contradict themselves."""
+        try:
+            return cells_of(self._attempt(number).view).units
+        except AllocationError:
+            return ()
+
+    def cells(self, number: int) -> Sequence[Cells]:
+        """What is left of each of these. Cost: O(devices of the pools with anything in use)."""
+        try:
+            return cells_left(self._attempt(number))
+        except AllocationError:
+            return ()
+
+    def takes(self, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
+        """What devices for the first alternative of the request take of each of these. Raises AllocationError."""
+        attempt = self._attempt(number)
+        first = replace(request, alternatives=request.alternatives[:1])
+        devices = devices_looked_at(self._fleet.current, attempt, [replace(claim, requests=(first,))])
+        return takes_of(attempt, first.alternatives[0], devices)
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""

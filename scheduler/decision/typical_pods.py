@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from allocator.fleet.questions import fingerprint_of
 from allocator.model import Alternative, Claim
 from cel.lru import LruCache
-from scheduler.state.pod_requests import CPU, PodRequests
+from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 
 COVERED = 0.95
 """The share of the pods that the typical shapes cover; rarer shapes are left out."""
@@ -20,11 +20,20 @@ MOST_SEEN = 1 << 16
 
 @dataclass(slots=True, eq=False)
 class WorkloadShape:
-    """Pods that ask for the same. cpu: in thousandths. claims: of one of them. count: how many there are."""
+    """Pods that ask for the same. cpu: in thousandths. claims: of one of them. count: how many there are.
+
+    memories: of all of them, in bytes.
+    """
 
     cpu: int
     claims: tuple[Claim, ...]
     count: int = 0
+    memories: int = 0
+
+    @property
+    def memory(self) -> int:
+        """On average, in bytes."""
+        return self.memories // self.count
 
     @property
     def order(self) -> tuple[object, ...]:
@@ -72,7 +81,13 @@ class PodShapes:
         cpu = requests.amounts.get(CPU, 0)
         shape = self._shapes.setdefault((cpu, fingerprint_of(claims)), WorkloadShape(cpu, tuple(claims)))
         shape.count += 1
+        shape.memories += requests.amounts.get(MEMORY, 0)
         self._total += 1
+
+    def every(self) -> Sequence[tuple[float, WorkloadShape]]:
+        """All shapes, the most frequent first, with their shares. Cost: O(shapes)."""
+        shapes = sorted(self._shapes.values(), key=lambda shape: shape.order, reverse=True)
+        return [(shape.count / self._total, shape) for shape in shapes]
 
     def typical(self) -> Sequence[tuple[float, WorkloadShape]]:
         """The most frequent shapes, until they cover `COVERED` of the pods, with their shares of all that are covered.

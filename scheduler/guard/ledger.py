@@ -128,11 +128,11 @@ class Ledger:
     def _overlaps(self, update: Update) -> Sequence[Overlap]:
         """What it cannot have, as if it were the only update of its claim."""
         uid = update.claim.uid
-        known = self._open.get(uid, ())
         self._count(uid, (update,))
-        found = list(self._cluster.rival_claims.overlaps(uid, update.claim, is_last=True))
-        self._count(uid, [one.update for one in known])
-        return found
+        try:
+            return list(self._cluster.rival_claims.overlaps(uid, update.claim, is_last=True))
+        finally:  # whatever went wrong, what was allowed before counts on
+            self._count(uid, [one.update for one in self._open.get(uid, ())])
 
     def _keep(self, uid: str, allowed: tuple[Allowed, ...]) -> None:
         if allowed:

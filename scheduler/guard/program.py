@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from http import HTTPStatus
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any, Never
@@ -32,10 +31,11 @@ from scheduler.client.errors import CallFailed
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
 from scheduler.guard.configuration import GuardConfiguration
+from scheduler.guard.holders import holder_of
 from scheduler.guard.ledger import Ledger
-from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics, GuardReading
+from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.guard.publication import Publication
-from scheduler.guard.review import Review
+from scheduler.guard.reviewer import Reviewer
 from scheduler.runtime import health, running, server, watches
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import host_and_port
@@ -58,9 +58,6 @@ SLACK_S = 15.0
 
 etcd gives up what it could not commit within 5 s and two elections, of one second each by default.
 """
-
-WAIT_S = 1.0
-"""How long to wait for a device that is not published yet: its allocator may have seen a newer slice."""
 
 CLOSE_S = 3.0
 """How long a leader that stops waits for the outcome of open updates, so that it can release the lease."""
@@ -123,13 +120,15 @@ class Guard:
         self._election = LeaderElection(
             site.connection.apart(calls=1), configuration.leader_election, new_identity(), self._time
         )
-        claims = Watcher(site.connection, served.claims, kinds.claim_of, random.random, held=held_by_claim)
+        self._reviewer = Reviewer(
+            self._ledger, self._metrics, self._election.is_leading, self._time.monotonic, self._lasts_s
+        )
+        claims = Watcher(site.connection, served.claims, holder_of, random.random, held=held_by_claim)
         slices = Watcher(site.connection, served.slices, kinds.slice_of, random.random)
         self._claims, self._slices = Reflector(claims, time.monotonic), Reflector(slices, time.monotonic)
         self._reflectors: tuple[Reflector[Any], ...] = (self._claims, self._slices)  # Any: of whatever kind
         self._claims.store.on_change(lambda old, new: self._on_change(served.claims, old, new))
         self._slices.store.on_change(lambda old, new: self._on_change(served.slices, old, new))
-        self._waits_for = "the caches are not filled yet"
         self._publication: Publication | None = None
 
     async def run(self, stop: asyncio.Event, certificate: bytes, port: int) -> None:
@@ -139,8 +138,8 @@ class Guard:
             tasks = [group.create_task(reflector.run()) for reflector in self._reflectors]
             leading = group.create_task(self._lead(group, certificate, port))
             await stop.wait()
-            is_clean = not self._waits_for and await self._closed()
-            self._waits_for = "this guard is being stopped"
+            is_clean = not self._reviewer.waits_for and await self._closed()
+            self._reviewer.waits_for = "this guard is being stopped"
             leading.cancel()
             for task in (*tasks, *self._beside):
                 task.cancel()
@@ -157,7 +156,7 @@ class Guard:
     async def _lead(self, group: asyncio.TaskGroup, certificate: bytes, port: int) -> None:
         """Answer as soon as it may, and forget in time what was allowed."""
         await self._filled()
-        self._waits_for = "this guard is a standby"
+        self._reviewer.waits_for = "this guard is a standby"
         self._beside = (group.create_task(self._election.run()),)
         await self._election.elected()
         self._has_led = True
@@ -166,7 +165,7 @@ class Guard:
         self._beside = (*self._beside, group.create_task(publication.run()))
         await self._outwait(elected_at)
         await self._catch_up(self._reflectors)
-        self._waits_for = ""
+        self._reviewer.waits_for = ""
         _LOG.info("answering")
         await self._keep()
 
@@ -200,7 +199,9 @@ class Guard:
         left_s = until - self._time.monotonic()
         _LOG.warning("the previous leader did not release its lease: refusing all updates for %.0f s", left_s)
         while (left_s := until - self._time.monotonic()) > 0:
-            self._waits_for = f"updates that the previous leader allowed may be stored for another {left_s:.0f} s"
+            self._reviewer.waits_for = (
+                f"updates that the previous leader allowed may be stored for another {left_s:.0f} s"
+            )
             await asyncio.sleep(min(left_s, _TICK_S))
 
     async def _catch_up(self, reflectors: Sequence[Reflector[Any]]) -> None:
@@ -238,7 +239,7 @@ class Guard:
 
     async def _closed(self) -> bool:
         """Whether nothing is open any more, soon after no more is allowed."""
-        self._waits_for = "this guard is being stopped"
+        self._reviewer.waits_for = "this guard is being stopped"
         until = self._time.monotonic() + CLOSE_S
         while self._ledger.open and self._time.monotonic() < until:  # noqa: ASYNC110 - the watch, or the clock
             await asyncio.sleep(_LOOK_S)
@@ -266,47 +267,8 @@ class Guard:
         clients = frozenset(self._configuration.tls.client_names)
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
         most_calls, called = self._configuration.most_calls, self._metrics.called
-        verbs = {VERB: self._answer}
+        verbs = {VERB: self._reviewer.answer}
         return ServedVerbs(PREFIX, verbs, review.error_result, clients, most_calls, called, limits)
-
-    async def _answer(self, body: bytes) -> bytes:
-        question = review.read(body)
-        await self._published_devices(question)
-        # No await from here on: the check and what it allows are one step.
-        if not self._is_answering():
-            return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, self._unready())
-        if question.error:
-            return self._refused(question, UNREADABLE, HTTPStatus.UNPROCESSABLE_ENTITY, question.error)
-        update = question.update
-        if update is None:
-            self._metrics.answered(NOTHING_ADDED)
-            return review.allowed(question.uid)
-        if refusal := self._ledger.refusal(update):
-            _LOG.info("claim %s: refused: %s", update.claim, refusal.message, extra={"holders": list(refusal.names)})
-            return self._refused(question, refusal.cause, HTTPStatus.CONFLICT, refusal.message)
-        if not question.is_dry:
-            self._ledger.allow(update, self._time.monotonic() + self._lasts_s)
-        self._metrics.answered(ALLOWED)
-        return review.allowed(question.uid)
-
-    async def _published_devices(self, question: Review) -> None:
-        """Wait for devices that are not published, for a short time."""
-        until = self._time.monotonic() + WAIT_S
-        while self._is_answering() and question.update and self._ledger.unknown(question.update):
-            if self._time.monotonic() >= until:
-                return
-            await asyncio.sleep(_LOOK_S)
-
-    def _refused(self, question: Review, cause: str, status: HTTPStatus, message: str) -> bytes:
-        self._metrics.answered(cause)
-        reason = _REASONS[status]
-        return review.refused(question.uid, status, reason, message)
-
-    def _is_answering(self) -> bool:
-        return not self._waits_for and self._election.is_leading()
-
-    def _unready(self) -> str:
-        return self._waits_for or "this guard is no longer the leader"
 
     # -- probes and metrics
 
@@ -321,7 +283,7 @@ class Guard:
                 "lease": self._election.unanswered,
             },
             warnings={
-                "leaderElection": lambda: self._election.standby() or self._waits_for,
+                "leaderElection": lambda: self._election.standby() or self._reviewer.waits_for,
                 "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations),
                 "credentials": lambda: self._connection.trouble,
                 "certificates": certificates,
@@ -345,11 +307,3 @@ class Guard:
     def _reading(self) -> GuardReading:
         seen = watches.watches(self._reflectors, time.monotonic())
         return GuardReading(seen, self._ledger.open, {self._election.name: self._election.is_leading()})
-
-
-_REASONS = {
-    HTTPStatus.CONFLICT: "Conflict",
-    HTTPStatus.UNPROCESSABLE_ENTITY: "Invalid",
-    HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailable",
-}
-"""metav1.StatusReason by status."""

@@ -18,9 +18,9 @@ from pydantic.alias_generators import to_camel
 from allocator.api.findings import FieldError, shown
 from allocator.cluster.usage import occupying
 from allocator.model import Claim, DeviceResult
-from scheduler.cache.kinds import claim_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
+from scheduler.guard.holders import holder_of
 from scheduler.guard.ledger import Update
 from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed
@@ -84,7 +84,7 @@ def read(body: bytes) -> Review:
             raise Malformed(str(FieldError(f"request.{field}", value, f"must be {wanted}: nothing else is checked")))
     version = _version(request.old_object)
     try:
-        new = claim_of(_with_metadata(request.object)).claim
+        new = holder_of(_with_metadata(request.object)).claim
     except Undecodable as error:
         return Review(request.uid, None, f"the claim cannot be checked: {error}", request.dry_run)
     added = set(_held(new)) - set(_held(_old(request.old_object)))
@@ -161,7 +161,7 @@ def _old(raw: Object) -> Claim | None:
     if not isinstance(status, dict) or not status.get("allocation"):
         return None  # as most claims are that get devices: nothing of them has to be read
     try:
-        return claim_of(raw).claim
+        return holder_of(raw).claim
     except Undecodable:
         return None
 

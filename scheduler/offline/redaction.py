@@ -5,7 +5,7 @@ say what is asked of devices stay: drivers, models, versions, names of attribute
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from uuid import UUID
@@ -188,7 +188,7 @@ class _Texts:
 
     def take(self, raw: Mapping[str, Json]) -> None:
         """Add those of an object."""
-        name = str((raw.get("metadata") or {}).get("name") or "")
+        name = str(_fields(raw.get("metadata")).get("name") or "")
         if raw.get("kind") == "Node":
             self.device_names.add(name)
         if raw.get("kind") == "CSIDriver":
@@ -196,14 +196,14 @@ class _Texts:
         if raw.get("kind") == "StatefulSet":
             self.owners.add(name)
         if raw.get("kind") == "ResourceSlice":
-            self._take_slice(raw.get("spec") or {})
+            self._take_slice(_fields(raw.get("spec")))
         self._value(raw, "", "")
 
     def _take_slice(self, spec: Mapping[str, Json]) -> None:
         self.device_names.update(
-            str(one) for one in ((spec.get("pool") or {}).get("name"), spec.get("nodeName")) if one
+            str(one) for one in (_fields(spec.get("pool")).get("name"), spec.get("nodeName")) if one
         )
-        self.device_names.update(str(one.get("name")) for one in spec.get("devices") or () if isinstance(one, dict))
+        self.device_names.update(str(one.get("name")) for one in _listed(spec.get("devices")) if isinstance(one, dict))
 
     def _value(self, value: Json, field: str, outer: str) -> None:
         if isinstance(value, dict):
@@ -255,6 +255,15 @@ class _Texts:
             self.identities.add(text)
         elif _is_name(text):
             self.words.add(text)
+
+
+def _fields(value: Json) -> Mapping[str, Json]:
+    """The fields of an object; none of what is no object, as in a manifest with errors."""
+    return value if isinstance(value, dict) else {}
+
+
+def _listed(value: Json) -> Sequence[Json]:
+    return value if isinstance(value, list) else ()
 
 
 def _is_name(text: str) -> bool:

@@ -18,7 +18,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
 from scheduler.plugins.plugin import Reason
-from scheduler.queue.queue import PodBackoff, PodPlace, Queue, QueuedPod
+from scheduler.queue.queue import FLUSH_EVERY_S, PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
 from scheduler.simulation.events import (
     ClassAppears,
@@ -46,6 +46,9 @@ from scheduler.state.cluster_changes import (
 from scheduler.state.cluster_changes import Event as Change
 
 _HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
+_SETTLED_S = PodBackoff().most_unschedulable_s + 2 * FLUSH_EVERY_S
+"""After so long without any change every pod that waits was tried again: nothing comes of trying it until the next."""
+
 _BEFORE = -1.0
 """When the pods of the start were bound: before any taint."""
 
@@ -125,6 +128,7 @@ class Simulation:
         retries: bool = True,
     ) -> None:
         self.now = 0.0
+        self._changed_s = 0.0
         self.placed: dict[str, PlacedPod] = {}
         self._placement = placement
         self._cluster = placement.cluster
@@ -180,7 +184,8 @@ class Simulation:
     def _next_moment(self) -> float | None:
         times = [one[0] for one in (self._next_given, *self._following[:1]) if one]
         pending = self._queue.pending()
-        if times or pending[PodPlace.ACTIVE] or pending[PodPlace.BACKOFF]:
+        is_idle = self.now - self._changed_s > _SETTLED_S
+        if (times and not is_idle) or pending[PodPlace.ACTIVE] or pending[PodPlace.BACKOFF]:
             ready = self._queue.next_ready(self.now)
             times += [] if ready is None else [ready]
         return min(times, default=None)
@@ -217,6 +222,7 @@ class Simulation:
 
     def _commit(self, entry: QueuedPod, look: Look, chosen: Placed) -> None:
         uid = entry.pod.uid
+        self._changed_s = self.now
         placed = self._placement.commit(look, chosen)
         self._keep(placed, self.now)
         self._queue.done(uid)
@@ -255,6 +261,7 @@ class Simulation:
     def _happen_now(self) -> None:
         while (found := self._next_event()) is not None:
             number, event = found
+            self._changed_s = self.now
             self._happen(number, event)
             if isinstance(event, _HARDWARE):
                 self._watcher.hardware_changed()

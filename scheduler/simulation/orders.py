@@ -6,7 +6,6 @@ order of equal nodes matters, `nodes` (numbers of nodes, each once; others come 
 
 from dataclasses import dataclass
 from pathlib import Path
-from sys import maxsize
 
 from scheduler.simulation.json_lines import InvalidLine, ObjectLine, json_lines
 
@@ -35,7 +34,7 @@ def orders(file: Path, pods: int, nodes: int) -> dict[int, DrawnOrder]:
     return found
 
 
-def order_of(file: Path, seed: int, pods: int = maxsize, nodes: int = maxsize) -> DrawnOrder:
+def order_of(file: Path, seed: int, pods: int, nodes: int) -> DrawnOrder:
     """The draws of a seed; otherwise as `orders`."""
     found = orders(file, pods, nodes)
     if seed not in found:

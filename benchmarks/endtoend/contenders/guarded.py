@@ -23,15 +23,21 @@ class Guarded:
 
     def start(self, plane: ControlPlane) -> Running:
         """Start both; the scheduler's writes fail until the guard answers, and are tried again."""
-        port, health = free_ports(2)
-        install(plane.client(), port)
-        reach = [f"--kubeconfig={plane.kubeconfig(GUARD)}", f"--health-address=127.0.0.1:{health}"]
-        serve = [f"--address=127.0.0.1:{port}", f"--publish-certificate={WEBHOOK}"]
-        command: list[str | Path] = [_DRA, "guard", "serve", *reach, *serve]
-        guard = Process("dra-guard", command, plane.folder / "logs" / "dra-guard.log")
-        guard.await_ready(lambda: 'leader_election_master_status{name="dra-guard"} 1.0' in _told(health))
+        guard, _ = start_guard(plane)
         scheduler = start_scheduler(plane, SCHEDULER)
         return Running([*scheduler.processes, guard], scheduler.metrics)
+
+
+def start_guard(plane: ControlPlane) -> tuple[Process, int]:
+    """The guard with its webhook, once it leads, and the port of its metrics."""
+    port, health = free_ports(2)
+    install(plane.client(), port)
+    reach = [f"--kubeconfig={plane.kubeconfig(GUARD)}", f"--health-address=127.0.0.1:{health}"]
+    serve = [f"--address=127.0.0.1:{port}", f"--publish-certificate={WEBHOOK}"]
+    command: list[str | Path] = [_DRA, "guard", "serve", *reach, *serve]
+    guard = Process("dra-guard", command, plane.folder / "logs" / "dra-guard.log")
+    guard.await_ready(lambda: 'leader_election_master_status{name="dra-guard"} 1.0' in _told(health))
+    return guard, health
 
 
 def _told(port: int) -> str:

@@ -31,6 +31,11 @@ class Failing(FirstOfAll):
     def __init__(self):
         raise RuntimeError("no weather today")
 
+class Leaving(FirstOfAll):
+    name = "leaving"
+    def __init__(self):
+        raise SystemExit(0)
+
 class Demanding(FirstOfAll):
     name = "demanding"
     def __init__(self, weight):
@@ -60,6 +65,7 @@ instance = Own()
 @pytest.fixture(autouse=True)
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_policies.py").write_text(MODULE)
+    (tmp_path / "own_exit.py").write_text("raise SystemExit(3)\n")
     (tmp_path / "own_broken.py").write_text("1 / 0\n")
     (tmp_path / "own_needy.py").write_text("import no_such_library\n")
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -82,6 +88,8 @@ def test_a_class_is_a_policy(name: str, own: str) -> None:
         ("own_policies:Own.Missing", "module own_policies has no Own.Missing"),
         ("own_policies:instance", "own_policies:instance is not a class, but Own"),
         ("own_policies:Failing", "own_policies:Failing() failed: RuntimeError: no weather today"),
+        ("own_policies:Leaving", "own_policies:Leaving() failed: SystemExit: 0"),
+        ("own_exit:Own", "module own_exit cannot be imported: SystemExit: 3"),
         ("own_policies:Demanding", "own_policies:Demanding() failed: TypeError: "),
         ("own_policies:Abstract", "own_policies:Abstract() failed: TypeError: "),
         ("own_policies:Nameless", "own_policies:Nameless is not a policy: name must be a text, not None"),

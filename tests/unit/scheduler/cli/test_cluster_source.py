@@ -182,3 +182,7 @@ def test_whatif_prints_a_warning_once(tmp_path: Path) -> None:
     lines = [line for line in found.err.splitlines() if line]
     assert any("Never" in line for line in lines)
     assert len(lines) == len(set(lines))
+
+
+def test_a_namespace_does_not_steer_the_terminal() -> None:
+    assert "\x1b" not in run("claims", "-n", "\x1b[31mred").err

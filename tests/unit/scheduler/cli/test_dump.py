@@ -284,3 +284,18 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
 def test_devices_of_a_dump_are_held_by_the_same_claims(tmp_path: Path) -> None:
     held = an_allocated_claim("holder", "gpu-0")
     same_but_for_names(tmp_path, saved(tmp_path, *a_cluster(), held))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"kind": "ResourceSlice", "metadata": "m", "spec": "s"},
+        {"kind": "ResourceSlice", "metadata": {"name": 5}, "spec": {"pool": "p", "devices": {"a": 1}, "driver": 3}},
+        {"kind": "ResourceClaim", "metadata": {"annotations": ["a"], "labels": [1]}, "spec": [], "status": "x"},
+        {"kind": "DeviceClass", "metadata": None, "spec": {"selectors": [{"cel": {"expression": 7}}, 5]}},
+    ],
+)
+def test_an_object_with_errors_is_dumped_with_them(tmp_path: Path, broken: Json) -> None:
+    path = saved(tmp_path, {"apiVersion": "resource.k8s.io/v1", **broken})
+    assert [one["kind"] for one in list_of(dumped(tmp_path, path))] == [broken["kind"]]
+    assert dra("status", tmp_path / "redacted.json").code == 2

@@ -1,6 +1,9 @@
 """Cases of the ledger that a random world does not come to."""
 
 from dataclasses import replace
+from typing import Never
+
+import pytest
 
 from allocator.model import Allocation, Claim, CounterSet, Device, DeviceResult
 from cel.values.quantity import Quantity
@@ -85,3 +88,18 @@ def test_devices_of_a_pool_of_which_an_unreadable_claim_has_some_are_unknown() -
     held = held_by_claim({**raw, "status": {"allocation": {"devices": {"results": [result]}}}})
     cluster.leave_alone("odd", held.unknown_pools)
     assert cause(Ledger(cluster), "two", a_result("a")) == UNKNOWN
+
+
+def test_what_was_allowed_counts_on_when_a_later_question_of_its_claim_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = a_cluster("a", "b")
+    ledger = Ledger(cluster)
+    ledger.allow(Update(with_devices("one", a_result("a")), 5), 100.0)
+
+    def fail(*_: object, **__: object) -> Never:
+        raise RuntimeError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(cluster.rival_claims, "overlaps", fail)
+        with pytest.raises(RuntimeError):
+            ledger.refusal(Update(with_devices("one", a_result("b")), 5))
+    assert [cause(ledger, "two", a_result(device)) for device in ("a", "b")] == [DEVICE, ""]

@@ -1,0 +1,163 @@
+"""The policy fill-value in decisions: what is kept is what would be worked out anew, and what it prefers."""
+
+from random import Random
+
+import pytest
+
+from allocator.model import Claim
+from allocator.policies import policy_of
+from allocator.policies.fill_value import FillValue
+from cel.values.quantity import Quantity
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.decide import decide, decide_claim
+from scheduler.decision.fill_scores import FillScores
+from scheduler.decision.rooms import Rooms
+from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.state.pod_requests import pod_requests
+from tests.builders import (
+    a_claim,
+    a_container,
+    a_device,
+    a_node,
+    a_pod,
+    a_request,
+    a_slice,
+    all_devices,
+    amounts,
+    an_alternative,
+    first_available,
+    on_node,
+)
+from tests.unit.scheduler.decision.test_whole_nodes import a_cluster, a_share, add_node, take
+
+SHAPES = ((100, 1), (300, 1), (600, 1), (1000, 1), (1000, 2))
+
+
+def a_workload(cluster: Cluster, *shares: tuple[int, int]) -> None:
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_share("w", *one)]) for one in shares])
+
+
+def placed(cluster: Cluster, pod: Pod, claim: Claim) -> Placed:
+    found = decide(cluster, pod, [claim])
+    assert isinstance(found, Placed)
+    return found
+
+
+def test_a_gpu_is_not_broken_that_the_workload_needs_whole() -> None:
+    cluster = a_cluster("fill-value", 2, 2)
+    a_workload(cluster, (1000, 2), (1000, 2), (500, 1))
+    first, pod = a_share("first", 500), a_pod(uid="first")
+    take(cluster, pod, first, placed(cluster, pod, first), 1)
+    second = placed(cluster, a_pod(uid="second"), a_share("second", 500))
+    assert (second.node, [one.device for one in second.allocations[0].results]) == ("node-0", ["gpu-0"])
+
+
+def test_a_model_that_others_need_is_spared() -> None:
+    """A node has GPUs of model A if their number is even, else of model B; the workload insists on A."""
+    cluster = a_cluster("fill-value", 2, 3)
+    insisting = a_share("w", 1000, 1, 'device.attributes["gpu.example"].model == "A"')
+    any_model = a_share("w", 1000)
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in (insisting, any_model)])
+    assert placed(cluster, a_pod(), a_share("claim", 1000)).node == "node-1"
+
+
+def test_pods_with_other_memory_are_asked_for_apart() -> None:
+    """The larger one leaves no memory for the workload on the small node; the smaller one does."""
+    cluster = a_cluster("fill-value", 1)
+    scores = cluster.node_scores_of(None)
+    assert isinstance(scores, FillScores)
+    asked = [a_share("claim", 500)]
+    workload = pod_requests(a_pod(a_container(memory="16Gi")))
+    cluster.rooms.workload.set([(workload, asked)] * 4)
+    costs = [
+        scores.best("pod", pod_requests(a_pod(a_container(memory=memory))), asked, 1)[0] for memory in ("1Gi", "63Gi")
+    ]
+    assert costs[0] > costs[1]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_is_kept_is_what_would_be_worked_out_anew(seed: int) -> None:
+    draw, cluster = Random(seed), a_cluster("fill-value", 1, 2, 3, 4)  # noqa: S311 - no secret
+    a_workload(cluster, *SHAPES)
+    on: dict[str, str] = {}
+    for number in range(12):
+        milli, count = draw.choice(SHAPES)
+        claim = a_share(f"claim-{number}", milli, count)
+        pod = a_pod(a_container(cpu=draw.choice("124")), name=f"pod-{number}", uid=f"pod-{number}")
+        found = decide(cluster, pod, [claim])
+        if isinstance(found, Placed):
+            take(cluster, pod, claim, found, number + 1)
+            on[pod.uid] = claim.uid
+        if on and draw.random() < 0.3:
+            uid = draw.choice(sorted(on))
+            cluster.remove_pod(uid)
+            cluster.remove_claim(on.pop(uid))
+        if draw.random() < 0.1:
+            add_node(cluster, f"node-{number}", draw.randrange(1, 5))
+        _compare(cluster, pod, claim)
+
+
+def _compare(cluster: Cluster, pod: Pod, claim: Claim) -> None:
+    scores, fresh = cluster.node_scores_of(pod), Rooms(cluster.fleet, cluster.infos)
+    policy = policy_of("fill-value")
+    assert isinstance(scores, FillScores)
+    assert isinstance(policy, FillValue)
+    fresh.workload = cluster.rooms.workload
+    able = cluster.fleet.able([claim])
+    if able:
+        of_all = (str(pod), pod_requests(pod), [claim], able)
+        score, nodes = scores.best(*of_all)
+        anew, same = FillScores(policy, fresh).best(*of_all)
+        assert score == pytest.approx(anew, rel=1e-4, abs=1e-3)
+        assert nodes & same
+
+
+ODD_CLAIMS = (
+    a_claim(all_devices()),
+    a_claim(a_request(count=3)),
+    a_claim(a_request("gpus", 1, "device.attributes")),
+    a_claim(a_request("gpus", 1, None)),
+    a_claim(a_request("gpus", 1, "device.driver == 1")),
+    a_claim(a_request(class_name="unknown")),
+    a_claim(a_request("monitor", admin_access=True)),
+    a_claim(first_available("gpus", an_alternative("gpus/a", count=9), an_alternative("gpus/b"))),
+    a_claim(first_available("gpus")),
+    a_claim(a_request("one"), a_request("two", 2, capacity={"milli": Quantity.parse("1")})),
+    a_claim(a_request(capacity={"unknown": Quantity.parse("1")})),
+    a_claim(a_request(count=0)),
+)
+
+
+def an_odd_cluster(policy: str) -> Cluster:
+    """Nodes without allocatable, without devices, with contradicting slices, and with devices of all sorts."""
+    cluster = a_cluster(policy, 0, 2)
+    cluster.set_node(a_node("bare"))
+    cluster.set_node(a_node("empty", allocatable=amounts(cpu="0", memory="0")))
+    for name, devices in (("bare", [a_device("gpu-0")]), ("node-0", [a_device("gpu-0"), a_device("gpu-1")])):
+        cluster.set_slice(a_slice(*devices, name=f"whole-{name}", pool=f"whole-{name}", reach=on_node(name)))
+    for name in ("twice", "again"):
+        cluster.set_slice(a_slice(a_device("same"), name=name, pool="twice", reach=on_node("node-1"), slice_count=2))
+    return cluster
+
+
+@pytest.mark.parametrize("claim", ODD_CLAIMS)
+@pytest.mark.parametrize("is_known", [True, False])
+def test_what_first_fit_places_is_placed_whatever_is_requested(claim: Claim, *, is_known: bool) -> None:
+    found: dict[str, list[type]] = {}
+    for policy in ("first-fit", "fill-value"):
+        cluster = an_odd_cluster(policy)
+        if is_known:
+            cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in (*ODD_CLAIMS, a_claim())])
+        for one in (decide(cluster, a_pod(), [claim]), decide_claim(cluster, claim)):
+            found.setdefault(policy, []).append(type(one))
+    assert found["fill-value"] == found["first-fit"]
+
+
+def test_a_cluster_of_nothing_has_no_node() -> None:
+    assert isinstance(decide(a_cluster("fill-value"), a_pod(), [a_claim()]), NotPlaced)
+
+
+def test_pods_without_claims_are_placed() -> None:
+    assert placed(an_odd_cluster("fill-value"), a_pod(a_container(cpu="2")), a_claim()).node
+    assert isinstance(decide(an_odd_cluster("fill-value"), a_pod(a_container(cpu="2")), []), Placed)

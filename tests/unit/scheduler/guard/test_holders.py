@@ -1,0 +1,70 @@
+"""What the guard keeps of a claim."""
+
+from typing import Any
+
+import pytest
+
+from scheduler.cache.kinds import claim_of
+from scheduler.cache.watch_events import Undecodable
+from scheduler.decision.cluster import Cluster
+from scheduler.guard.holders import holder_of
+from scheduler.state.claim_index import FINALIZER
+from tests.builders import kubernetes
+
+RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "a", "shareID": "s", "consumedCapacity": {"m": "1Gi"}}
+
+
+def an_object(status: object, **fields: object) -> dict[str, Any]:
+    metadata = {"namespace": "ns", "name": "claim", "uid": "u", "resourceVersion": "7", "annotations": {"a": "b"}}
+    named = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
+    return {**named, "status": status, **fields}
+
+
+def holding(*results: object, **fields: object) -> dict[str, Any]:
+    return {"allocation": {"devices": {"results": list(results), "config": []}, "nodeSelector": {}}, **fields}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1beta2"])
+def test_devices_are_those_of_the_whole_claim(version: str) -> None:
+    admin = {**RESULT, "device": "b", "adminAccess": True}
+    raw = an_object(holding(RESULT, admin), apiVersion=f"resource.k8s.io/{version}")
+    kept, whole = holder_of(raw).claim, claim_of(raw).claim
+    assert kept.allocation is not None
+    assert whole.allocation is not None
+    assert kept.allocation.results == whole.allocation.results
+    assert (kept.namespace, kept.name, kept.uid) == (whole.namespace, whole.name, whole.uid)
+
+
+@pytest.mark.parametrize("status", [None, {}, {"allocation": None}, {"allocation": {}}, {"reservedFor": [{}]}])
+def test_claim_without_devices_holds_none(status: object) -> None:
+    claim = holder_of(an_object(status)).claim
+    assert not (claim.allocation and claim.allocation.results)
+
+
+def test_requests_that_cannot_be_read_keep_no_device_from_being_known() -> None:
+    raw = an_object(holding(RESULT), spec={"devices": "odd"})
+    assert holder_of(raw).claim.allocation is not None
+
+
+@pytest.mark.parametrize(
+    ("status", "field"),
+    [
+        ([], "status"),
+        ({"allocation": 3}, "status.allocation"),
+        ({"allocation": {"devices": []}}, "status.allocation.devices"),
+        ({"allocation": {"devices": {"results": {}}}}, "status.allocation.devices.results"),
+        (holding({**RESULT, "device": 5}), r"status.allocation.devices.results\[0\].device"),
+    ],
+)
+def test_devices_that_cannot_be_read_are_named(status: object, field: str) -> None:
+    with pytest.raises(Undecodable, match=f"^{field}: "):
+        holder_of(an_object(status))
+
+
+@pytest.mark.parametrize(("finalizers", "told"), [([FINALIZER], 0), ([], 1)])
+def test_protected_claim_breaks_no_invariant(finalizers: list[str], told: int) -> None:
+    raw = an_object(holding(RESULT))
+    raw["metadata"]["finalizers"] = finalizers
+    cluster = Cluster(kubernetes(), is_ours=lambda _: False)
+    cluster.set_claim(holder_of(raw), 7)
+    assert len(cluster.violations()) == told
