@@ -18,7 +18,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
 from scheduler.plugins.plugin import Reason
-from scheduler.queue.queue import FLUSH_EVERY_S, PodBackoff, PodPlace, Queue, QueuedPod
+from scheduler.queue.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
 from scheduler.simulation.events import (
     ClassAppears,
@@ -46,8 +46,8 @@ from scheduler.state.cluster_changes import (
 from scheduler.state.cluster_changes import Event as Change
 
 _HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
-_SETTLED_S = PodBackoff().most_unschedulable_s + 2 * FLUSH_EVERY_S
-"""After so long without any change every pod that waits was tried again: nothing comes of trying it until the next."""
+_SETTLED_S = 24 * 3600.0
+"""After so long without any change time is passed over until the next: that pods are tried again comes to nothing."""
 
 _BEFORE = -1.0
 """When the pods of the start were bound: before any taint."""

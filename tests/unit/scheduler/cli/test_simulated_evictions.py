@@ -179,14 +179,14 @@ def test_a_driver_that_publishes_late_and_a_node_that_joins_late_get_the_pods_th
     ]
 
 
-def test_time_in_which_nothing_happens_costs_nothing(tmp_path: Path) -> None:
-    """Though a pod waits, which is tried again every five minutes at first."""
+def test_years_in_which_nothing_happens_cost_no_more_than_a_day(tmp_path: Path) -> None:
+    """Though a pod waits, which is tried again every five minutes."""
     objects = [*a_cluster("n1", count=1), a_node("n2")]
     lines = (an_arrival(0, "a"), an_arrival(1, "b"), {"time": 5e9, "apply": a_slice(node="n2", count=1)})
     found = attempts(happening(tmp_path, objects, *lines))
     assert found[:3] == ["0 a n1", "1 b -", "330 b -"]
     assert found[-1] == "5e+09 b n2"
-    assert len(found) < 9
+    assert len(found) < 300
 
 
 def test_a_slice_that_goes_leaves_pods_their_devices_and_a_node_that_goes_does_not(tmp_path: Path) -> None:
