@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -123,6 +123,9 @@ krew: $(BIN)/python ## build the archive and the manifest of the kubectl plugin 
 	rm -rf build .cache/krew
 	DRA_COMPILE=0 $(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .cache/krew/wheel .
 	$(BIN)/python manifests/krew/archive.py .cache/krew/wheel/*.whl .cache/krew
+
+image-check: $(VENV)/.dev ## build the image and run it, with docker, or else as root in a plain directory (needs Go once)
+	$(BIN)/python -m tests.image.run
 
 lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(BIN)/pip install --quiet uv

@@ -136,8 +136,9 @@ class ControlPlane:
     ) -> Process:
         """Start kube-scheduler; it ends with the control plane, or with `stop`.
 
-        configuration: fields of a KubeSchedulerConfiguration; how to reach the server is filled in. port: where it
-        serves health and metrics; None: any that is free. flags: further ones; gates come on top of the profile's.
+        configuration: fields of a KubeSchedulerConfiguration; how to reach the server is filled in if it is left out.
+        port: where it serves health and metrics; None: any that is free. flags: further ones; gates come on top of the
+        profile's.
         """
         connection = configuration.get("clientConnection") or {}
         assert isinstance(connection, Mapping)
@@ -146,7 +147,7 @@ class ControlPlane:
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             **configuration,
-            "clientConnection": {**connection, "kubeconfig": str(self.kubeconfig(identity))},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig(identity)), **connection},
         }
         path = self.folder / "kube-scheduler.json"
         path.write_text(json.dumps(document))

@@ -218,6 +218,27 @@ def published(api: RestClient) -> tuple[str, Any]:
     return webhook["clientConfig"].get("caBundle", ""), api.get(ENDPOINTS, "dra-guard", NAMESPACE).get("endpoints")
 
 
+def test_second_kube_scheduler_leads_where_it_is_installed(
+    plane: ControlPlane, api: RestClient, helm: Helm, kubectl: Path
+) -> None:
+    values = {"scheduler": {"enabled": False}, "extender": {"enabled": True, "certManager": False}}
+    helm.run("install", RELEASE, CHART, *where(plane), "--create-namespace", values=values)
+    try:
+        stored = api.get(CONFIG, "dra-kube-scheduler-config", NAMESPACE)["data"]["kube-scheduler-config.yaml"]
+        configuration = {**yaml.safe_load(stored), "extenders": []}  # its certificates are in Secrets
+        configuration["clientConnection"] = {"kubeconfig": str(account(plane, kubectl, "dra-kube-scheduler"))}
+        plane.start_scheduler(configuration)
+        api.await_all(LEASE, lambda found: "dra-kube-scheduler" in holders_of(found), NAMESPACE)
+    finally:
+        plane.stop("kube-scheduler")
+        helm.run("uninstall", RELEASE, *where(plane))
+
+
+def holders_of(leases: Sequence[Json]) -> list[str]:
+    """The names of the leases that are held."""
+    return [one["metadata"]["name"] for one in leases if one["spec"].get("holderIdentity")]
+
+
 def test_nothing_is_left_after_uninstalling(plane: ControlPlane, api: RestClient, helm: Helm) -> None:
     values = {**VALUES, "extender": {"enabled": True, "certManager": False}}
     helm.run("install", RELEASE, CHART, *where(plane), "--create-namespace", values=values)
