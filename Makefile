@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -73,6 +73,9 @@ bench-guard: $(VENV)/.bench $(BUILT) ## allocate claims on a real control plane 
 
 bench-offline: $(VENV)/.run $(BUILT) ## measure `dra allocate` on 5,000 nodes with none, a tenth and all of 10,000 pods refused: table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.offline.run $(ARGS)
+
+bench-simulate: $(VENV)/.run $(BUILT) ## measure `dra simulate` with a million arrivals on up to 100,000 nodes: table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.simulate.run $(ARGS)
 
 bench-traces: $(VENV)/.run $(BUILT) ## replay the openb workloads in TRACES=FOLDER with all policies, and compare with the recorded curves
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.traces.run --traces $(TRACES) $(ARGS)

@@ -141,7 +141,7 @@ class AnswerCache:
             return known
         if max(len(answers.worked_out), len(answers.counting)) > 4 * len(self._nodes.groups) + SPARE:
             answers.forget_worked_out()
-        node = self._nodes[(group.nodes & -group.nodes).bit_length() - 1]
+        node = self._nodes[group.first]
         key = self._key_of(answers, group, node, question)
         if key not in answers.worked_out:
             answers.worked_out[key] = answers.once(self._work_out(node, question))

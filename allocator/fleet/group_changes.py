@@ -11,18 +11,45 @@ LEAST_CHANGES = 256
 """Changes that are kept however few nodes there are; of a large fleet, two for each node."""
 
 
+NOBODY = -1
+"""In place of the number of the only node in a group."""
+
+
 @dataclass(slots=True, eq=False)
 class NodeGroup:
     """Nodes with one fingerprint and the same devices in use: one of them answers for all.
 
     usage: of the slices that one node alone reaches. shared: the numbers of the other slices, which several nodes
-    reach. nodes: those in the group now.
+    reach.
     """
 
+    # Where each device has a serial number, each node is a group of its own: a mask for each would take O(nodes^2).
     fingerprint: int
     usage: tuple[Hashable, ...]
     shared: tuple[int, ...]
-    nodes: Mask = 0
+    _only: int = NOBODY
+    _several: Mask = 0
+
+    @property
+    def nodes(self) -> Mask:
+        """Those in the group now."""
+        return self._several if self._only == NOBODY else 1 << self._only
+
+    @property
+    def first(self) -> int:
+        """The lowest number of a node in the group, which has one."""
+        return (self._several & -self._several).bit_length() - 1 if self._only == NOBODY else self._only
+
+    def add(self, number: int) -> None:
+        """The node is in the group."""
+        nodes = self.nodes
+        self._only, self._several = (NOBODY, nodes | 1 << number) if nodes else (number, 0)
+
+    def discard(self, number: int) -> None:
+        """The node is not in the group any more."""
+        rest = self.nodes & ~(1 << number)
+        is_one = bool(rest) and not rest & (rest - 1)
+        self._only, self._several = (rest.bit_length() - 1, 0) if is_one else (NOBODY, rest)
 
 
 class Changes:

@@ -27,7 +27,7 @@ class NodeGroups:
             slice_numbers = tuple([slice_.number for slice_ in shared])
             group = self._groups[fingerprint, usage] = NodeGroup(fingerprint, usage, slice_numbers)
             self.changes.watch(group)
-        group.nodes |= 1 << number
+        group.add(number)
         return group
 
     def leave(self, number: int, group: NodeGroup | None, nodes: int) -> None:
@@ -35,7 +35,7 @@ class NodeGroups:
         self.changes.add(number, group, nodes)
         if group is None:
             return
-        group.nodes &= ~(1 << number)
+        group.discard(number)
         if not group.nodes:
             del self._groups[group.fingerprint, group.usage]
             self.changes.unwatch(group)

@@ -20,6 +20,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
         "Print which devices a CEL expression selects, and what it costs.",
     ),
     "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users."),
+    "compare": (
+        "scheduler.cli.compare_allocators",
+        "Compare our answers with kube-scheduler's own allocator.",
+    ),
     "completion": ("scheduler.cli.completion", "Print the shell completion script."),
     "dump": ("scheduler.cli.dump_cluster", "Write one JSON file with all that is read of a cluster."),
     "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),

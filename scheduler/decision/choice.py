@@ -83,7 +83,7 @@ def ranks_of(groups: Groups, nodes: Numbers, size: int) -> Numbers:
             by_rank[rank] = by_rank.get(rank, 0) | mask
     if not by_rank:
         return np.zeros(len(nodes), np.int64)
-    ranks = np.zeros(size, np.int64)
+    ranks = np.zeros(len(nodes), np.int64)
     for rank, mask in by_rank.items():
-        ranks[flags_of(mask, size)] = rank
-    return ranks[nodes]
+        ranks[flags_of(mask, size)[nodes]] = rank
+    return ranks

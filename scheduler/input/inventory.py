@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from sys import intern
 from typing import Any, TypeVar
 
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
@@ -226,6 +227,7 @@ class _InventoryReader:
         if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
             self._no_object(found)
             return
+        version, kind = intern(version), intern(kind)
         self.inventory.kinds.add(kind)
         raw = self._named(found.raw, kind)
         if raw is not found.raw:
@@ -297,6 +299,9 @@ class _InventoryReader:
                 self._error(found.place, _subject(kind, found.raw), str(error))
             self._leave_out(found, kind)
             return
+        if isinstance(decoded.object, Slice):  # the largest objects, of which nothing else is kept
+            self._see(found, kind, decoded.object, partial(self.inventory.slices.append, decoded.object))
+            return
         if isinstance(decoded.object, Claim | ClaimTemplate) and not decoded.object.namespace:
             decoded = replace(decoded, object=replace(decoded.object, namespace=DEFAULT_NAMESPACE))
         self._see(found, kind, decoded.object, partial(self._keep, decoded))
@@ -318,8 +323,6 @@ class _InventoryReader:
     def _keep(self, decoded: Decoded) -> None:
         inventory = self.inventory
         match decoded.object:
-            case Slice() as slice_:
-                inventory.slices.append(slice_)
             case DeviceClass() as device_class:
                 inventory.classes.append(device_class)
             case TaintRule() as rule:
@@ -385,7 +388,9 @@ class _InventoryReader:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""
         key = _key(found.raw, kind)
         uid, version = _metadata(found.raw, "uid"), _metadata(found.raw, "resourceVersion")
-        copy = _Copy(found.place, decoded, keep, uid, version, str(found.raw.get("apiVersion")), _labels(found.raw))
+        copy = _Copy(
+            found.place, decoded, keep, uid, version, intern(str(found.raw.get("apiVersion"))), _labels(found.raw)
+        )
         first = self._seen.setdefault(key, copy)
         if copy is first:
             return

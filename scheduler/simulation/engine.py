@@ -7,8 +7,9 @@ give the same answers on every machine.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 from allocator.gates import DEVICE_TAINTS
 from allocator.model import Claim, Node, Slice
@@ -138,12 +139,14 @@ class Simulation:
         self._ends: dict[str, int] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._slices: dict[str, Slice] = {}
-        self._events: list[tuple[float, int, _Happening]] = []
+        self._given: Iterator[tuple[float, Event]] = iter(())
+        self._next_given: tuple[float, Event] | None = None
+        self._following: list[tuple[float, int, _Happening]] = []
         self._bound_s: dict[str, float] = {}
         self._evictions: dict[str, int] = {}
         self._taints = EvictingTaints()
         self._has_device_taints = self._cluster.fleet.features.has(DEVICE_TAINTS)
-        self._numbers = count()
+        self._numbers = count(1)
         self._queue = Queue(0.0, gate=lambda _: "", on_move=lambda _place, _why: None, backoff=PodBackoff())
         for name in self._cluster.names():
             node = self._cluster.node(name)
@@ -163,29 +166,23 @@ class Simulation:
         self._plan_eviction(placed)
 
     def run(self, events: Iterable[tuple[float, Event]]) -> None:
-        """Process the events at their times, in seconds, and everything that follows from them.
+        """Process the events, in the order of their times in seconds, and everything that follows from them.
 
         It ends when nothing more can happen: pods that only another event could help stay pending.
         Raises PolicyFailed, of a user's policy.
         Cost: O(events) decisions, and those of pods that events may help.
         """
-        for time_s, given in events:
-            self._events.append((time_s, next(self._numbers), given))
-        heapify(self._events)
+        self._given = _in_order(events)
+        self._next_given = next(self._given, None)
         while (moment := self._next_moment()) is not None:
             self._watcher.at(max(self.now, moment))
             self.now = max(self.now, moment)
-            while self._events and self._events[0][0] <= self.now:
-                _, number, event = heappop(self._events)
-                self._changed_s = self.now
-                self._happen(number, event)
-                if isinstance(event, _HARDWARE):
-                    self._watcher.hardware_changed()
+            self._happen_now()
             while entry := self._queue.pop(self.now):
                 self._attempt(entry)
 
     def _next_moment(self) -> float | None:
-        times = [self._events[0][0]] if self._events else []
+        times = [one[0] for one in (self._next_given, *self._following[:1]) if one]
         pending = self._queue.pending()
         is_idle = self.now - self._changed_s > _SETTLED_S
         if (times and not is_idle) or pending[PodPlace.ACTIVE] or pending[PodPlace.BACKOFF]:
@@ -240,7 +237,7 @@ class Simulation:
         self._note(PodChanged(entry.pod, replace(entry.pod, node_name=placed.node)))
         if (duration := self._durations.get(uid)) is not None:
             self._ends[uid] = number = next(self._numbers)
-            heappush(self._events, (self.now + duration, number, _PodEnds(uid)))
+            heappush(self._following, (self.now + duration, number, _PodEnds(uid)))
 
     def _keep(self, placed: PlacedPod, bound_s: float) -> None:
         assert placed.pod is not None
@@ -260,6 +257,25 @@ class Simulation:
         self._on_decision(Attempted(self.now, entry.pod, entry.attempts, node, reasons, message, failure))
 
     # -- events
+
+    def _happen_now(self) -> None:
+        while (found := self._next_event()) is not None:
+            number, event = found
+            self._changed_s = self.now
+            self._happen(number, event)
+            if isinstance(event, _HARDWARE):
+                self._watcher.hardware_changed()
+
+    def _next_event(self) -> tuple[int, _Happening] | None:
+        """What happens next, now or before, with its number; of one moment first what was given."""
+        given, following = self._next_given, self._following[0] if self._following else None
+        if given and given[0] <= self.now and (following is None or given[0] <= following[0]):
+            self._next_given = next(self._given, None)
+            return 0, given[1]
+        if following and following[0] <= self.now:
+            heappop(self._following)
+            return following[1], following[2]
+        return None
 
     def _happen(self, number: int, event: _Happening) -> None:  # noqa: C901, PLR0912 - one case for each event
         match event:
@@ -345,7 +361,7 @@ class Simulation:
         end = first_of(on_node, self._taints.end_of_claims(placed.claims))
         if end is not None:
             self._evictions[uid] = number = next(self._numbers)
-            heappush(self._events, (max(end, self.now), number, _TolerationEnds(uid)))
+            heappush(self._following, (max(end, self.now), number, _TolerationEnds(uid)))
         return end
 
     def _pods_on(self, node: str) -> Iterator[Pod]:
@@ -389,6 +405,14 @@ class Simulation:
 
     def _note(self, change: Change) -> None:
         self._queue.on_event(change, self.now)
+
+
+def _in_order(events: Iterable[tuple[float, Event]]) -> Iterator[tuple[float, Event]]:
+    before = -inf
+    for event in events:
+        assert event[0] >= before, f"{event} comes after an event of {before}s"
+        before = event[0]
+        yield event
 
 
 def _freed(claim: Claim) -> ClaimChanged:

@@ -27,11 +27,20 @@ class InvalidWorkload(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A pod that arrives, and its duration after binding; None: it never ends. Times are in seconds."""
+    """A pod that arrives, and its duration after binding; None: it never ends. Times are in seconds.
 
-    pod: Pod
+    spec: the pod, or one with the same spec; then name is that of the pod.
+    """
+
+    spec: Pod
     time_s: float = 0.0
     duration_s: float | None = None
+    name: str = ""
+
+    @property
+    def pod(self) -> Pod:
+        """The pod. One like another is made when it is asked for: of a million that arrive, few are there at once."""
+        return copy_of(self.spec, self.name) if self.name else self.spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +147,11 @@ def shuffled(rows: Iterable[int], seed: int) -> list[int]:
 
 def scaled(jobs: Iterable[Job], factor: float) -> list[Job]:
     """The jobs with scaled arrival times and unchanged durations."""
-    return [replace(job, time_s=_rounded(job.time_s * factor)) for job in jobs]
+    return [_at(job, _rounded(job.time_s * factor)) for job in jobs]
+
+
+def _at(job: Job, time_s: float) -> Job:
+    return job if job.time_s == time_s else replace(job, time_s=time_s)
 
 
 def _poisson(jobs: Sequence[Job], in_use: float, amount: Amount, seed: int) -> Iterator[Job]:
@@ -161,11 +174,11 @@ def _poisson(jobs: Sequence[Job], in_use: float, amount: Amount, seed: int) -> I
 def _copies(jobs: Sequence[Job], rows: Iterable[int]) -> Iterator[Job]:
     """The jobs of the rows; one that comes again is another pod, with a name of its own."""
     seen: dict[int, int] = {}
-    names = {(job.pod.namespace, job.pod.name) for job in jobs}
+    names = {(job.spec.namespace, job.name or job.spec.name) for job in jobs}
     for row in rows:
         again = seen[row] = seen.get(row, -1) + 1
         job = jobs[row]
-        yield replace(job, pod=copy_of(job.pod, _unused(job.pod, again, names))) if again else job
+        yield replace(job, spec=copy_of(job.spec, _unused(job.pod, again, names)), name="") if again else job
 
 
 def _unused(pod: Pod, number: int, names: set[tuple[str, str]]) -> str:

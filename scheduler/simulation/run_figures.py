@@ -1,5 +1,6 @@
 """The figures of a run: series over arrivals and over time, and a summary."""
 
+from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class _PodRecord:
 class _OfShape:
     arrivals: int = 0
     placed: int = 0
-    waits: list[float] = field(default_factory=list)
+    waits: "array[float]" = field(default_factory=lambda: array("d"))
 
 
 class RunFigures(Follower):

@@ -1,7 +1,10 @@
 """A scenario: one policy, one seed, one fleet; from the state at the start to its figures."""
 
+from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import merge
+from operator import attrgetter, itemgetter
 
 from allocator.api import ClaimTemplate
 from allocator.did_you_mean import did_you_mean
@@ -9,6 +12,7 @@ from allocator.gates import Features
 from allocator.policies.whole_nodes import UNIT
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_volumes import NO_VOLUMES
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.input.inventory import Inventory
@@ -109,26 +113,28 @@ def run(
     before_s = clocks.processor()
     population = start.jobs
     _require_usable(start, population, settings)
-    inventory = with_templates(start.inventory, [*start.pods, *(job.pod for job in population)])
-    placement = _placement(start, inventory, profiles, settings, clocks.wall)
+    pods = [*start.pods, *_distinct(population)]
+    inventory = with_templates(start.inventory, pods)
+    placement = _placement(pods, inventory, profiles, settings, clocks.wall)
     demand, figures = _known_demand(placement, population), FleetFigures(placement.cluster.rooms)
     figures.catch_up()
     units = figures.capacity // UNIT
     jobs = _jobs(population, demand, figures, settings)
-    events = _all_events(start, placement.cluster, jobs, settings)
+    del population
+    others = _other_events(start.trace, room_for(pods, placement.cluster.extended_resources), settings)
     metrics = RunFigures(
         demand,
         figures,
         Alignments(placement.cluster.slices),
         retries=settings.retries,
-        step_s=_horizon(jobs, events) / _STEPS,
+        step_s=_horizon(jobs, others) / _STEPS,
     )
     record = _RunRecord(metrics, settings.explained, lambda done: progress(done, len(jobs)), len(jobs))
     simulation = Simulation(placement, record.decided, metrics, retries=settings.retries)
     bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
     for pod in bound:
         simulation.adopt(pod)
-    simulation.run(events)
+    simulation.run(_events(jobs, others))
     return Scenario(
         policy=profiles[0].policy.name,
         seed=settings.seed,
@@ -147,28 +153,30 @@ def run(
 def _require_usable(start: Start, population: Sequence[Job], settings: Settings) -> None:
     if not population and not (start.trace and start.trace.events):
         raise InvalidWorkload(NOTHING)
-    _require_known(settings.explained, [*start.pods, *(job.pod for job in population)])
+    _require_known(settings.explained, start.pods, population)
 
 
 def _known_demand(placement: Placement, population: Iterable[Job]) -> Demand:
     """What pods request; policies know the shapes of all of them."""
     demand = Demand(placement.cluster, placement.claims)
-    placement.cluster.rooms.workload.set(demand.of(job.pod) for job in population)
+    placement.cluster.rooms.workload.set(demand.of(job.spec) for job in population)
     return demand
 
 
 def _jobs(population: Sequence[Job], demand: Demand, figures: FleetFigures, settings: Settings) -> list[Job]:
     """What arrives, with its times."""
-    originals = {job.pod.uid for job in population}
-    timed = _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.pod))
+    originals = {job.pod.uid for job in population if _names_claims(job)}
+    timed = _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.spec))
     return [_with_own_claims(job, originals) for job in timed]
 
 
-def _all_events(
-    start: Start, cluster: Cluster, jobs: Sequence[Job], settings: Settings
-) -> Sequence[tuple[float, Event]]:
-    room = room_for([*start.pods, *(job.pod for job in start.jobs)], cluster.extended_resources)
-    return [(time_s, _roomy(event, room)) for time_s, event in _events(start.trace, jobs, settings)]
+def _distinct(jobs: Iterable[Job]) -> Iterator[Pod]:
+    """The pods that arrive; of those with one spec only the first, unless their volumes are their own."""
+    seen: set[int] = set()
+    for job in jobs:
+        if id(job.spec) not in seen or job.spec.volumes != NO_VOLUMES:
+            seen.add(id(job.spec))
+            yield job.pod
 
 
 @dataclass(slots=True)
@@ -197,7 +205,7 @@ class _Timed(Placement):
 
     def __init__(self, cluster: Cluster, claims: Claims, namespaces: Iterable[str], clock: Callable[[], float]) -> None:
         super().__init__(cluster, claims, namespaces)
-        self.decisions_ms: list[float] = []
+        self.decisions_ms = array("d")
         self._clock = clock
 
     def decide(self, look: Look) -> Placed | NotPlaced | Failed:
@@ -209,10 +217,13 @@ class _Timed(Placement):
 
 
 def _placement(
-    start: Start, inventory: Inventory, profiles: Sequence[Profile], settings: Settings, clock: Callable[[], float]
+    pods: Sequence[Pod],
+    inventory: Inventory,
+    profiles: Sequence[Profile],
+    settings: Settings,
+    clock: Callable[[], float],
 ) -> _Timed:
-    claims, known = Claims(inventory), {pod.uid for pod in start.pods}
-    pods = [*start.pods, *(job.pod for job in start.jobs if job.pod.uid not in known)]
+    claims = Claims(inventory)
     cluster = cluster_of(inventory, claims, pods, settings.features, profiles=profiles, places=settings.places)
     return _Timed(cluster, claims, inventory.namespaces, clock)
 
@@ -228,17 +239,28 @@ def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: Amo
     return scaled(found, settings.time_scale)
 
 
-def _events(trace: Trace | None, jobs: Iterable[Job], settings: Settings) -> Iterator[tuple[float, Event]]:
-    """Of one moment: first what happens to the fleet, then arrivals, then deletions. Raises InvalidWorkload."""
-    given = [(time_s * settings.time_scale, event) for time_s, event in (trace.events if trace else ())]
-    deleted = [one for one in given if isinstance(one[1], PodGoes)]
-    if deleted and (settings.arrivals or settings.inflate):
+def _events(jobs: Iterable[Job], others: Sequence[tuple[float, Event]]) -> Iterator[tuple[float, Event]]:
+    """In the order of time; of one moment: first what happens to the fleet, then arrivals, then deletions."""
+    goes = [one for one in others if isinstance(one[1], PodGoes)]
+    fleet = [one for one in others if not isinstance(one[1], PodGoes)]
+    pods = ((job.time_s, PodArrives(job.pod, job.duration_s)) for job in sorted(jobs, key=attrgetter("time_s")))
+    return merge(_in_time(fleet), pods, _in_time(goes), key=itemgetter(0))
+
+
+def _in_time(events: Iterable[tuple[float, Event]]) -> list[tuple[float, Event]]:
+    return sorted(events, key=itemgetter(0))
+
+
+def _other_events(
+    trace: Trace | None, room: Mapping[str, Quantity], settings: Settings
+) -> Sequence[tuple[float, Event]]:
+    """What happens beside arrivals. Raises InvalidWorkload."""
+    given = trace.events if trace else ()
+    if any(isinstance(event, PodGoes) for _, event in given) and (settings.arrivals or settings.inflate):
         raise InvalidWorkload(
             "the trace deletes pods at times of their own: this needs its own arrivals, and no other number of pods"
         )
-    yield from (one for one in given if not isinstance(one[1], PodGoes))
-    yield from ((job.time_s, PodArrives(job.pod, job.duration_s)) for job in jobs)
-    yield from deleted
+    return [(time_s * settings.time_scale, _roomy(event, room)) for time_s, event in given]
 
 
 def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
@@ -259,8 +281,10 @@ def _explained(found: Attempted) -> ExplainedAttempt:
     return ExplainedAttempt(str(found.pod), found.time_s, found.attempt, found.node, found.message or found.failure)
 
 
-def _require_known(names: Iterable[str], pods: Iterable[Pod]) -> None:
-    known = {str(pod) for pod in pods}
+def _require_known(names: Collection[str], pods: Iterable[Pod], jobs: Iterable[Job]) -> None:
+    if not names:
+        return
+    known = {str(pod) for pod in (*pods, *(job.pod for job in jobs))}
     for name in sorted(names):
         if name not in known:
             raise InvalidWorkload(f"pod {name} is neither in the input nor in the trace{did_you_mean(name, known)}")
@@ -288,14 +312,18 @@ def with_templates(inventory: Inventory, pods: Iterable[Pod]) -> Inventory:
 
 def _with_own_claims(job: Job, originals: Collection[str]) -> Job:
     """A copy of a pod gets claims of its own for those that the pod names."""
-    pod = job.pod
-    if pod.uid in originals or not any(entry.claim_name for entry in pod.claims):
+    if not _names_claims(job) or job.pod.uid in originals:
         return job
+    pod = job.pod
     entries = tuple(
         PodClaim(entry.name, template_name=_of_claim(entry.claim_name)) if entry.claim_name else entry
         for entry in pod.claims
     )
-    return replace(job, pod=replace(pod, claims=entries))
+    return replace(job, spec=replace(pod, claims=entries), name="")
+
+
+def _names_claims(job: Job) -> bool:
+    return any(entry.claim_name for entry in job.spec.claims)
 
 
 def _of_claim(name: str) -> str:

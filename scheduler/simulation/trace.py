@@ -14,8 +14,11 @@ from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.simulation.changes import ChangingFleet, InvalidChange
 from scheduler.simulation.events import ClassAppears, Event, NodeAppears, PodGoes, RuleAppears, SliceAppears
-from scheduler.simulation.jobs import LATEST_S, Job, copy_of
+from scheduler.simulation.jobs import LATEST_S, Job
 from scheduler.simulation.json_lines import InvalidLine, ObjectLine, json_lines, written
+
+Key = tuple[str, str]
+"""Namespace and name of a pod."""
 
 WHAT = ("pod", "like", "delete", "change", "apply")
 """Fields of which a line has exactly one: what happens."""
@@ -64,14 +67,17 @@ def _duration_s(line: ObjectLine) -> float | None:
     return end - time_s
 
 
-def _key(line: ObjectLine, field: str) -> tuple[str, str]:
+def _key(line: ObjectLine, field: str) -> Key:
     """Namespace and name of `NS/NAME`, or of a name in the default namespace."""
     namespace, slash, name = line.text(field).partition("/")
     return (namespace, name) if slash else (DEFAULT_NAMESPACE, namespace)
 
 
 class _TraceReader:
-    """priority_of: of a pod, which classes may say. pods: those of the input, and of the lines so far."""
+    """priority_of: of a pod, which classes may say. pods: those of the input.
+
+    Of the lines so far, `_pods` has the pods, or what has their spec, and `_arrivals` when they arrive.
+    """
 
     def __init__(
         self, inventory: Inventory, pods: Iterable[Pod], features: Features, priority_of: Callable[[Pod], int]
@@ -80,33 +86,50 @@ class _TraceReader:
         self._priority_of = priority_of
         self._fleet = ChangingFleet.of(inventory)
         self._pods = {(pod.namespace, pod.name): pod for pod in pods}
-        self._arrivals: dict[tuple[str, str], float] = {}
-        self._gone: set[str] = set()
+        self._arrivals: dict[Key, float] = {}
+        self._gone: set[Key] = set()
 
-    def jobs(self, lines: Sequence[ObjectLine]) -> Iterator[Job]:
-        """The pods that arrive."""
+    def trace(self, lines: Iterable[ObjectLine]) -> Trace:
+        """The pods that arrive, line by line, then all other events."""
+        jobs: list[Job] = []
+        others: list[ObjectLine] = []
         for line in lines:
             match _what(line):
                 case "pod":
-                    yield self._job(line, self._new_pod(line))
+                    jobs.append(self._new_job(line))
                 case "like":
-                    yield self._job(line, self._copy(line))
+                    jobs.append(self._job_like_another(line))
+                case _:
+                    others.append(line)
+        return Trace(tuple(jobs), tuple(self._events(others)))
 
-    def events(self, lines: Iterable[ObjectLine]) -> Iterator[tuple[float, Event]]:
-        """All other events; changes are applied in the order of time."""
+    def _events(self, lines: Iterable[ObjectLine]) -> Iterator[tuple[float, Event]]:
+        """Changes are applied in the order of time."""
         for line in sorted(lines, key=_time_s):
             match _what(line):
                 case "delete":
-                    yield _time_s(line), PodGoes(self._deleted(line).uid)
+                    yield _time_s(line), PodGoes(self._deleted(line))
                 case "change":
                     yield from ((_time_s(line), event) for event in self._change(line))
                 case "apply":
                     yield _time_s(line), self._apply(line)
 
-    def _job(self, line: ObjectLine, pod: Pod) -> Job:
-        self._pods[pod.namespace, pod.name] = pod
-        self._arrivals[pod.namespace, pod.name] = _time_s(line)
-        return Job(pod, _time_s(line), _duration_s(line))
+    def _new_job(self, line: ObjectLine) -> Job:
+        pod = self._new_pod(line)
+        return Job(pod, self._arrives(line, (pod.namespace, pod.name), pod), _duration_s(line))
+
+    def _job_like_another(self, line: ObjectLine) -> Job:
+        name = line.text("name")
+        if problem := long_name(name):
+            raise line.error("name", f"{shown(name)} {problem}")
+        spec = self._pod(line, "like")
+        self._require_new(line, "name", (spec.namespace, name))
+        return Job(spec, self._arrives(line, (spec.namespace, name), spec), _duration_s(line), name)
+
+    def _arrives(self, line: ObjectLine, key: Key, spec: Pod) -> float:
+        self._pods[key] = spec
+        self._arrivals[key] = time_s = _time_s(line)
+        return time_s
 
     def _new_pod(self, line: ObjectLine) -> Pod:
         found = self._objects(line, "pod", {"apiVersion": "v1", "kind": "Pod"})
@@ -115,21 +138,13 @@ class _TraceReader:
         (pod,) = found.pods
         if pod.node_name:
             raise line.error("pod.spec.nodeName", f"{shown(pod.node_name)}: a pod that arrives has no node yet")
-        self._require_new(line, "pod.metadata.name", pod)
+        self._require_new(line, "pod.metadata.name", (pod.namespace, pod.name))
         uid = uid_of("Pod", pod.namespace, pod.name)
         return replace(pod, uid=uid, priority=self._priority_of(pod), raw={})
 
-    def _copy(self, line: ObjectLine) -> Pod:
-        name = line.text("name")
-        if problem := long_name(name):
-            raise line.error("name", f"{shown(name)} {problem}")
-        pod = copy_of(self._pod(line, "like"), name)
-        self._require_new(line, "name", pod)
-        return pod
-
-    def _require_new(self, line: ObjectLine, field: str, pod: Pod) -> None:
-        if (pod.namespace, pod.name) in self._pods:
-            raise line.error(field, f"{shown(str(pod))} is the name of another pod")
+    def _require_new(self, line: ObjectLine, field: str, key: Key) -> None:
+        if key in self._pods:
+            raise line.error(field, f"{shown('/'.join(key))} is the name of another pod")
 
     def _pod(self, line: ObjectLine, field: str) -> Pod:
         key = _key(line, field)
@@ -139,17 +154,18 @@ class _TraceReader:
             raise line.error(field, f"pod {shown(name)} is neither in the input nor in the trace{hint}")
         return self._pods[key]
 
-    def _deleted(self, line: ObjectLine) -> Pod:
-        pod = self._pod(line, "delete")
-        if pod.uid in self._gone:
-            raise line.error("delete", f"pod {shown(str(pod))} is deleted twice")
-        self._gone.add(pod.uid)
-        arrival_s = self._arrivals.get((pod.namespace, pod.name), 0.0)
+    def _deleted(self, line: ObjectLine) -> str:
+        """The uid of the pod."""
+        pod, key = self._pod(line, "delete"), _key(line, "delete")
+        if key in self._gone:
+            raise line.error("delete", f"pod {shown('/'.join(key))} is deleted twice")
+        self._gone.add(key)
+        arrival_s = self._arrivals.get(key, 0.0)
         if arrival_s > _time_s(line):
             raise line.error(
-                "delete", f"pod {shown(str(pod))} arrives at {arrival_s:.15g}, after the time {_time_s(line):.15g}"
+                "delete", f"pod {shown('/'.join(key))} arrives at {arrival_s:.15g}, after the time {_time_s(line):.15g}"
             )
-        return pod
+        return uid_of("Pod", *key) if key in self._arrivals else pod.uid
 
     def _change(self, line: ObjectLine) -> Sequence[Event]:
         try:
@@ -192,9 +208,7 @@ def read_trace(
     file: Path, inventory: Inventory, pods: Iterable[Pod], features: Features, priority_of: Callable[[Pod], int]
 ) -> Trace:
     """The events of the file. pods: of the input, each with its uid. Raises InvalidLine. Cost: O(size)."""
-    lines = list(json_lines(file))
-    if not lines:
+    found = _TraceReader(inventory, pods, features, priority_of).trace(json_lines(file))
+    if not found.jobs and not found.events:
         raise InvalidLine(f"{file}: holds no event")
-    reader = _TraceReader(inventory, pods, features, priority_of)
-    jobs = tuple(reader.jobs(lines))
-    return Trace(jobs, tuple(reader.events(lines)))
+    return found

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cel.lru import LruCache
-from scheduler.state.masks import Numbers
+from scheduler.state.masks import Flags, Numbers
 from scheduler.state.row_changes import RowChanges
+
+Column = TypeVar("Column", Numbers, Flags)
 
 MOST_KEPT = 128
 """Arrays that are kept; beyond, the least recently used one is forgotten."""
@@ -20,7 +24,7 @@ MOST_WORDS = 1 << 18
 class _Values:
     """values: by row. seen: the last change that they know."""
 
-    values: Numbers
+    values: NDArray[Any]  # Any: numbers or flags, by the key
     seen: int
 
 
@@ -40,8 +44,8 @@ class ByRow:
         self._rows = rows
         self._kept: LruCache[Hashable, _Values] = LruCache(MOST_KEPT, MOST_WORDS)
 
-    def of(self, key: Hashable, words: int, work_out: Callable[[Numbers], Numbers]) -> Numbers:
-        """The numbers by row, for reading. work_out: those of certain rows, which nothing else may decide.
+    def of(self, key: Hashable, words: int, work_out: Callable[[Numbers], Column]) -> Column:
+        """The values by row, for reading. work_out: those of certain rows, which nothing else may decide.
 
         words: of the key. Cost: O(rows that have changed since the key was asked for).
         """
@@ -51,4 +55,5 @@ class ByRow:
             rows = np.arange(self._rows) if changed is None else np.array(changed, np.int64)
             kept.values[rows] = work_out(rows)
             kept.seen = self.changes.now
-        return kept.values
+        found: Column = kept.values
+        return found

@@ -71,7 +71,7 @@ def run(placement: Placement, *events: tuple[float, Event], retries: bool = True
 
 def test_pods_are_decided_when_they_arrive(trace: Openb, placement: Placement) -> None:
     first, second = pods(trace, WHOLE_A, TWO)
-    told, simulation = run(placement, (5, PodArrives(second)), (2, PodArrives(first)))
+    told, simulation = run(placement, (2, PodArrives(first)), (5, PodArrives(second)))
     assert told == ["2 openb-00000 node-0", "5 openb-00001 node-1"]
     assert simulation.now == 5
     assert [placed.node for placed in simulation.placed.values()] == ["node-0", "node-1"]

@@ -1,0 +1,182 @@
+"""`dra compare`: the input by kube-scheduler's own allocator and by ours: what differs, and how long each takes."""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import click
+
+from allocator.gates import Features
+from scheduler.cli.claims import output_option, print_object
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.inputs import Input, inventory_of
+from scheduler.cli.progress import Progress
+from scheduler.cli.reference_allocator import NoReferenceAllocator, ReferenceAllocator, built
+from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
+from scheduler.input.documents import RawObject
+from scheduler.offline.placement import unused_claims
+from scheduler.output.columns import aligned
+from scheduler.output.status_report import API_VERSION
+from scheduler.output.table import printable
+
+KIND = "Comparison"
+VERSION = "resource.k8s.io/v1"
+
+Json = dict[str, Any]
+
+_EPILOG = """
+\b
+Exit codes: 0 if nothing differs, 1 if something does, 2 for invalid input or without the other allocator.
+
+\b
+Examples:
+  dra compare cluster.yaml pending.yaml --strict
+  dra compare cluster.yaml -n ml --nodes 100 -o json
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A pod, or a claim that no pod uses. difference: empty if there is none. Times are of all nodes."""
+
+    name: str
+    difference: str
+    ours_s: float
+    theirs_s: float
+
+
+@click.command(name="compare", epilog=_EPILOG)
+@source_options
+@click.option(
+    "--nodes",
+    "most",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Compare on the first N nodes by name.",
+)
+@click.option("--peer", type=click.Path(path_type=Path), metavar="FILE", help="The other allocator, built already.")
+@output_option
+def command(*, source: ClusterSource, most: int, peer: Path | None, output: str) -> None:
+    """Compare our answers with kube-scheduler's own allocator.
+
+    What differs is printed, and how long each takes. PATH is as in `dra allocate`, with objects of resource.k8s.io/v1.
+    The claims of each pending pod, and each pending claim that no pod uses, are allocated on each node alone, on what
+    is free in the input. Both begin with the objects. --strict makes ours behave like the other where it does better
+    (docs/differences.md). The other allocator is built from the sources in benchmarks/peer, which needs Go.
+    """
+    objects = list(source.objects())
+    inventory = inventory_of(objects, (), source.features, keep_going=False)
+    raws = [one.raw for one in objects if isinstance(one, RawObject)]
+    asked = list(_asked(Input.of(inventory, source.features), source.shown))
+    if not asked:
+        stop(f"nothing {source.shown} waits for devices")
+    case = _case(raws, source.features, most)
+    try:
+        program = peer or built(source.features.release.name)
+        with ReferenceAllocator(program) as reference, Progress(doing="comparing") as progress:
+            found = []
+            for number, (name, claims) in enumerate(asked, start=1):
+                found.append(_compared(reference, {**case, "name": name, "claims": claims}, source.features))
+                progress.show(number, len(asked))
+    except NoReferenceAllocator as error:
+        print_to_stderr([f"dra: kube-scheduler's allocator cannot be asked: {error}"])
+        sys.exit(BAD_INPUT)
+    if output == "table":
+        click.echo(_text(found))
+    else:
+        print_object(_object(found, case), output)
+    sys.exit(int(any(one.difference for one in found)))
+
+
+def _asked(given: Input, shown: ShownObjects) -> Iterator[tuple[str, list[Json]]]:
+    """The pending claims of each pending pod, and those that no pod uses, as raw objects."""
+    for pod in given.pending:
+        claims = given.claims.of(pod)
+        if isinstance(claims, list) and shown.has(pod.namespace, pod.labels):
+            pending = [dict(one.raw) for _, one in claims if one.claim.allocation is None]
+            if pending:
+                yield f"pod {pod}", pending
+    for claim in unused_claims(given.claims, given.pods):
+        found = given.claims.objects[claim.namespace, claim.name]
+        if shown.has(claim.namespace, found.metadata.labels):
+            yield f"claim {claim}", [dict(found.raw)]
+
+
+def _case(raws: Sequence[Mapping[str, Any]], features: Features, most: int) -> Json:
+    """All but the claims. Ends the command for objects of other versions."""
+    by_kind: dict[str, list[Json]] = {}
+    for raw in raws:
+        kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
+        if kind in ("ResourceSlice", "DeviceClass", "ResourceClaim") and version != VERSION:
+            stop(f"{kind} of {version}: only objects of {VERSION} can be compared")
+        by_kind.setdefault(kind, []).append(dict(raw))
+    nodes = sorted(by_kind.get("Node", []), key=lambda one: str(one["metadata"]["name"]))[:most]
+    if not nodes:
+        stop("the input contains no Node")
+    held = [one for one in by_kind.get("ResourceClaim", []) if (one.get("status") or {}).get("allocation")]
+    return {
+        "nodes": [_of_node(one) for one in nodes],
+        "slices": by_kind.get("ResourceSlice", []),
+        "deviceClasses": by_kind.get("DeviceClass", []),
+        "allocatedClaims": held,
+        "features": {theirs: features.has(ours) for theirs, ours in GATES.items() if ours in features.release.gates},
+        "implementation": "auto",
+        "applyDefaults": True,
+    }
+
+
+def _of_node(raw: Json) -> Json:
+    metadata = raw["metadata"]
+    return {"metadata": {"name": metadata["name"], "labels": metadata.get("labels") or {}}}
+
+
+def _compared(reference: ReferenceAllocator, case: Json, features: Features) -> Compared:
+    theirs = reference.ask(case)
+    expected = {key: theirs.answer[key] for key in ("results", "errors", "errorKinds")}
+    begin = time.perf_counter()
+    replayed = replayed_case(case_of({**case, "expected": expected}), features)
+    return Compared(case["name"], replayed.difference, time.perf_counter() - begin, theirs.seconds)
+
+
+def _text(found: Sequence[Compared]) -> str:
+    ours, theirs = [one.ours_s for one in found], [one.theirs_s for one in found]
+    rows = [
+        [name, _milliseconds(sum(times)), _milliseconds(median(times)), _milliseconds(max(times))]
+        for name, times in (("kube-scheduler", theirs), ("dra", ours))
+    ]
+    header = ["ALLOCATOR", "ALL", "MEDIAN", "LONGEST"]
+    differing = [printable(f"{one.name}: {one.difference}") for one in found if one.difference]
+    counted = f"{len(differing)} of {len(found)} differ"
+    return "\n".join(
+        [counted, "", aligned(header, rows, frozenset(header[1:])), *([""] if differing else []), *differing]
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.1f} ms"
+
+
+def _object(found: Sequence[Compared], case: Json) -> Json:
+    """All of it. Fields are only added."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "nodes": len(case["nodes"]),
+        "differences": sum(bool(one.difference) for one in found),
+        "items": [
+            {
+                "name": one.name,
+                "difference": one.difference or None,
+                "seconds": one.ours_s,
+                "referenceSeconds": one.theirs_s,
+            }
+            for one in found
+        ],
+    }
