@@ -86,19 +86,32 @@ def _in_cluster(
     Raises ScenarioFailed: at once for a scenario that cannot be run; after all others for one whose workers died, or
     whose policy fails.
     """
-    from distributed import KilledWorker, as_completed
+    from distributed import KilledWorker
 
-    futures, problems = _submitted(client, plan, cases), list[str]()
-    for number, future in enumerate(as_completed(list(futures), loop=client.loop, raise_errors=False), 1):
-        case = futures.pop(future)
-        try:
-            yield case, scenario_of(_result(future))
-        except KilledWorker:
-            problems.append(died(case))
-        except BrokenPolicy as error:
-            problems.append(str(error))
-        progress(number, len(cases))
+    rounds, problems, ended = [cases], list[str](), 0
+    while rounds:
+        together = rounds.pop()
+        for case, future in _ended(client, plan, together):
+            try:
+                yield case, scenario_of(_result(future))
+            except KilledWorker:
+                if len(together) > 1:
+                    rounds.append([case])  # dask also blames those that waited in the same worker: once more, alone
+                    continue
+                problems.append(died(case))
+            except BrokenPolicy as error:
+                problems.append(str(error))
+            ended += 1
+            progress(ended, len(cases))
     require_none(problems)
+
+
+def _ended(client: "Client", plan: Plan, cases: Sequence[Case]) -> "Iterator[tuple[Case, Future]]":
+    from distributed import as_completed
+
+    futures = _submitted(client, plan, cases)
+    for future in as_completed(list(futures), loop=client.loop, raise_errors=False):
+        yield futures.pop(future), future
 
 
 def _submitted(client: "Client", plan: Plan, cases: Sequence[Case]) -> "dict[Future, Case]":

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
+from operator import itemgetter
 from random import Random
 from typing import Any
 
@@ -119,7 +120,7 @@ class World:
             node = draw.choice(sorted(self.gpus))
             change = draw.choice(["drain", "fail", "cordon", "uncordon", "recover"])
             found += [(float(time_s), event) for event in fleet.change(f"{change}:{node}")]
-        return found
+        return sorted(found, key=itemgetter(0))
 
     def run(self, policy: str, *, retries: bool) -> Summary:
         claims = Claims(self.inventory)
