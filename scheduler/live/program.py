@@ -127,13 +127,8 @@ class Scheduler:
             identity=_identity(self._election),
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
-        backoff = PodBackoff(
-            configuration.pod_initial_backoff_s,
-            configuration.pod_max_backoff_s,
-            configuration.pod_max_in_unschedulable_pods_s,
-        )
         self._prescheduled = Prescheduled(self._is_prescheduled)
-        self._queue = Queue(clock(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
+        self._queue = self._empty_queue()
         self._attempts = Attempts(
             self._cluster,
             self._core.binder,
@@ -158,6 +153,14 @@ class Scheduler:
             self._core.is_outdated,
             is_dry=configuration.dry_run,
         )
+
+    def _empty_queue(self) -> Queue:
+        backoff = PodBackoff(
+            self._configuration.pod_initial_backoff_s,
+            self._configuration.pod_max_backoff_s,
+            self._configuration.pod_max_in_unschedulable_pods_s,
+        )
+        return Queue(self._clock(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set, or something breaks for good; raises what did."""
