@@ -14,11 +14,12 @@ MOST_KEPT = 1 << 17
 
 
 class FillAmounts:
-    """The amounts by units, which have numbers. units: of each number. worth: of these."""
+    """The amounts by units, which have numbers. units: of each. worth: of these. totals: see `Rollouts.totals`."""
 
     def __init__(self, states: UnitStates, rollouts: Rollouts) -> None:
         self.units: list[Units] = []
         self.worth: list[int] = []
+        self.totals: list[list[int]] = []
         self._states = states
         self._rollouts = rollouts
         self._numbers: dict[Units, int] = {}
@@ -37,6 +38,7 @@ class FillAmounts:
         if known is None:
             known = self._numbers[own] = len(self.units)
             self.units.append(own)
+            self.totals.append(self._rollouts.totals(own))
             self.worth.append(sum([self._states.worth[unit] for unit in own]))
         return known
 

@@ -28,7 +28,7 @@ class NodeTakes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeState:
-    """What is left of nodes. units: in their order. cpu: in thousandths. memory: in bytes.
+    """What is left of nodes. units: in their order. cpu: in thousandths. memory: in MiB.
 
     number: of no other state. of_units: their number. left: of all units, at their prices. filled: by the sequences.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
 
-from allocator.policies.unit_states import NONE, UNKNOWN, Takes, UnitStates
+from allocator.policies.unit_states import NONE, UNKNOWN, Takes, UnitKind, UnitStates, thousandths
 
 SEQUENCES = 32
 LENGTHS = (10, 20, 40, 80, 160)
@@ -32,7 +32,7 @@ Units = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FillShape:
-    """Pods that ask for the same. share: of all pods. cpu: in thousandths. memory: in bytes, on average.
+    """Pods that ask for the same. share: of all pods. cpu: in thousandths. memory: in MiB, on average.
 
     requests: the number of each, and how many devices.
     """
@@ -72,6 +72,7 @@ class Rollouts:
         self._only = [_only(shape.requests, numbers) for shape in shapes]
         self._asked = list(numbers)
         self._plans: dict[int, list[list[int]]] = {}
+        self._totals: dict[tuple[int, tuple[UnitKind, ...]], list[int]] = {}
         self._refused_in = [0] * len(numbers)
         self._rollout = 0
         self._cpu_left = 0
@@ -88,6 +89,32 @@ class Rollouts:
                 amount += self._roll_out(plan, list(units), cpu, memory)
         least_memory = PLENTY if self._lacks_memory else memory - self._memory_left
         return Filled(amount, cpu - self._cpu_left, cpu + self._cpu_lacking - 1, least_memory)
+
+    def totals(self, units: Units) -> list[int]:
+        """What pods of each sequence take of the units at most, without those for whose devices there is no room."""
+        served, kinds = 0, dict[UnitKind, None]()
+        for unit in units:
+            served |= self._serves[unit]
+            kinds[self._states.kind_of[unit]] = None
+        key = served, tuple(kinds)
+        known = self._totals.get(key)
+        if known is None:
+            if len(self._totals) >= MOST_PLANS:
+                self._totals.clear()
+            most = [self._most(requests, key[1]) for requests in self._requests]
+            known = self._totals[key] = [sum([most[shape] for shape in plan]) for plan in self._plans_of(units)]
+        return known
+
+    def _most(self, requests: Sequence[tuple[int, int]], kinds: Sequence[UnitKind]) -> int:
+        found = 0
+        for request, count in requests:
+            amounts = [
+                self._states.price(kind.unit) * (thousandths(kind.unit, take) + 1)  # rounded up
+                for kind in kinds
+                for take in kind.takes[request].cells
+            ]
+            found += count * max(amounts, default=0)
+        return found
 
     def _plans_of(self, units: Units) -> list[list[int]]:
         """Each sequence without the shapes for whose devices there is no room; nothing without any device."""

@@ -5,9 +5,9 @@ node (`fill_rollouts`), what pods lose for which there are few places anywhere, 
 by those that can go nowhere else (`fill_pools`).
 
 Most nodes cost far more than the best one. So each has a lower bound of its cost, and those are worked out whose bound
-is not above the best cost, the lowest first. The bound of a node that has changed is what its sequences fill, less all
-that is left once the pod is there; of another one what its best choice lost before, with the scarcity of that time as
-far as it has not fallen since.
+is not above the best cost, the lowest first. The bound of a node that has changed is what its sequences fill, less what
+they could fill of all that is left once the pod is there; of another one what its best choice lost before, with the
+scarcity of that time as far as it has not fallen since.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allocator.policies.fill_amounts import FillAmounts
 from allocator.policies.fill_choices import NodeChoices, NodeState, NodeTakes, Step, choices_on
@@ -31,7 +30,7 @@ PRESSURE = 0.3
 MOST_UNITS = 1 << 15
 """Sets of units; beyond, it is better to start anew."""
 
-AT_ONCE = 16
+AT_ONCE = 24
 """States of nodes that are worked out together."""
 
 MOST_CHOICES = 1 << 8
@@ -39,6 +38,8 @@ MOST_CHOICES = 1 << 8
 
 LEAST_RATIO = 0.75
 """If places count less than this part of what they did, what was known of a pod's scarcity is forgotten."""
+
+UNKNOWN = -np.inf
 
 ROUNDING = 1e-3
 """More than costs and bounds differ by because they are not exact."""
@@ -49,7 +50,7 @@ NO_NODES: Mapping[Units, int] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class FillNode:
-    """A node. units: the states of its units, in their order. cpu: in thousandths. memory: in bytes."""
+    """A node. units: the states of its units, in their order. cpu: in thousandths. memory: in MiB."""
 
     units: Units
     cpu: int
@@ -81,15 +82,14 @@ class PodCosts:
         self.ratio = 1.0
         self.lost: Array = np.zeros(0)
         self.scarce: Array = np.zeros(0)
-        self.is_known: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self.at = 0
 
     def grow(self, size: int) -> None:
         """There are numbers of nodes up to this."""
         more = size - len(self.lost)
         if more > 0:
-            self.lost, self.scarce = np.pad(self.lost, (0, more)), np.pad(self.scarce, (0, more))
-            self.is_known = np.pad(self.is_known, (0, more))
+            self.lost = np.pad(self.lost, (0, more), constant_values=UNKNOWN)
+            self.scarce = np.pad(self.scarce, (0, more))
 
 
 class FillValues:
@@ -115,7 +115,9 @@ class FillValues:
         self._state_of: Numbers = np.zeros(0, np.int64)
         self._pool_of: Numbers = np.zeros(0, np.int64)
         self._changed: Numbers = np.zeros(0, np.int64)
-        self._surplus: Array = np.zeros(0)
+        self._filled: Array = np.zeros(0)
+        self._worth: Array = np.zeros(0)
+        self._totals: Array = np.zeros((0, SEQUENCES))
         self._rooms: Array = np.zeros((0, len(shapes)))
 
     # -- the nodes
@@ -130,7 +132,8 @@ class FillValues:
         self._nodes[number] = node
         self._nodes_in[node] = self._nodes_in.get(node, 0) + 1
         self._state_of[number], self._pool_of[number] = state.number, pool
-        self._surplus[number] = state.filled / SEQUENCES - self._amounts.worth[state.of_units]
+        self._filled[number], self._worth[number] = state.filled, self._amounts.worth[state.of_units]
+        self._totals[number] = self._amounts.totals[state.of_units]
         self._slots.add(self._amounts.units)
         self._rooms[number] = self._slots.of([state.of_units], [node.cpu], [node.memory])[0]
         self._pools.add(pool, self._rooms[number], state.left)
@@ -194,8 +197,9 @@ class FillValues:
         if more > 0:
             more += len(self._state_of) // 2
             self._state_of, self._pool_of = np.pad(self._state_of, (0, more)), np.pad(self._pool_of, (0, more))
-            self._changed, self._surplus = np.pad(self._changed, (0, more)), np.pad(self._surplus, (0, more))
-            self._rooms = np.pad(self._rooms, ((0, more), (0, 0)))
+            self._changed, self._worth = np.pad(self._changed, (0, more)), np.pad(self._worth, (0, more))
+            self._filled = np.pad(self._filled, (0, more))
+            self._totals, self._rooms = (np.pad(one, ((0, more), (0, 0))) for one in (self._totals, self._rooms))
 
     # -- the costs
 
@@ -225,7 +229,7 @@ class FillValues:
                 same = open_[own == codes[place]]
                 costs[same], is_exact[same] = cost, True
                 nodes = numbers[same]
-                pod.lost[nodes], pod.scarce[nodes], pod.is_known[nodes] = lost, scarce, True
+                pod.lost[nodes], pod.scarce[nodes] = lost, scarce
                 best = min(best, cost)
             at_once = AT_ONCE
 
@@ -247,7 +251,7 @@ class FillValues:
         pod.grow(len(self._changed))
         if pod.at != self._now:
             changed = np.flatnonzero(self._changed > pod.at)
-            pod.lost[changed], pod.scarce[changed], pod.is_known[changed] = self._surplus[changed], 0.0, False
+            pod.lost[changed], pod.scarce[changed] = UNKNOWN, 0.0
             pod.at = self._now
         if len(pod.choices) > MOST_CHOICES:
             pod.choices.clear()
@@ -258,12 +262,17 @@ class FillValues:
         return demand
 
     def _bounds(self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers) -> Array:
+        least = np.array([pod.takes_of(kind).least for kind in range(int(kinds.max(initial=-1)) + 1)])[kinds]
+        unknown = np.flatnonzero(pod.lost[numbers] == UNKNOWN)
+        pod.lost[numbers[unknown]] = self._least_lost(numbers[unknown], least[unknown])
         found: Array = pod.lost[numbers] + pod.ratio * pod.scarce[numbers]
-        least = np.array([pod.takes_of(kind).least for kind in range(int(kinds.max(initial=-1)) + 1)], np.float64)[
-            kinds
-        ]
-        found += np.where(pod.is_known[numbers], 0.0, least)
         found += PRESSURE * demand.load[self._pool_of[numbers]] * least
+        return found
+
+    def _least_lost(self, numbers: Numbers, taken: Numbers) -> Array:
+        """What sequences fill less of nodes of which that is taken, if they fill what they can."""
+        most = np.minimum(self._totals[numbers], (self._worth[numbers] - taken)[:, None]).sum(axis=1)
+        found: Array = (self._filled[numbers] - most) / SEQUENCES
         return found
 
     def _choices(self, pod: PodCosts, number: int, kind: int) -> NodeChoices:

@@ -14,7 +14,7 @@ from allocator.policies.fill_value import FillValue, FromDevices
 from allocator.policies.fill_values import PodCosts
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.decision.fill_workload import AskedDevices, FillWorkload, NodeCells
+from scheduler.decision.fill_workload import AskedDevices, FillWorkload, NodeCells, mebibytes
 from scheduler.decision.rooms import Rooms
 from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
@@ -79,7 +79,7 @@ class FillScores:
         if not asked.is_current():
             self._forget()
             return self._pod(workload, requests, claims)
-        needs = requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0)
+        needs = requests.amounts.get(CPU, 0), mebibytes(requests.amounts.get(MEMORY, 0))
         of_nodes = asked.kinds_of, asked.takes_of
         return asked, self._costs.get((*needs, devices, id(asked)), 1, lambda: PodCosts(*needs, *of_nodes))
 

@@ -23,6 +23,8 @@ from scheduler.state.masks import Numbers
 MOST_SHAPES = 1 << 9
 """Shapes of the workload that count; beyond, the rarest are left out."""
 
+MEBI = 1 << 20
+
 UNKNOWN = -1
 
 Asked = tuple[Claim, Request]
@@ -87,7 +89,7 @@ class FillWorkload:
         for _ in self._new_kinds(number, node):
             pass
         units = self._units_of(number, node)
-        self.values.set_node(number, FillNode(units, max(0, node.cpu), max(0, node.memory)))
+        self.values.set_node(number, FillNode(units, max(0, node.cpu), max(0, node.memory) // MEBI))
 
     def _prepared(self) -> Iterator[bool]:
         whole: dict[Units, int] = {}
@@ -112,7 +114,7 @@ class FillWorkload:
                 key = fingerprint_of([Claim("", "", "", (Request("", (_single(one),)),))])
                 own.append((numbers.setdefault(key, len(numbers)), one.count))
                 self._requests.setdefault(key, (claim, request))
-            yield FillShape(share, shape.cpu, shape.memory, tuple(own))
+            yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(own))
 
     def _new_kinds(self, number: int, node: NodeCells) -> Iterator[bool]:
         """Find the kinds of the node's units, where no node was like that before; a step for each request."""
@@ -227,6 +229,11 @@ def takes_on(rooms: Rooms, number: int, claim: Claim, request: Request) -> Seque
         return rooms.takes(number, claim, request)
     except AllocationError:
         return [()] * len(rooms.unit_cells(number))
+
+
+def mebibytes(requested: int) -> int:
+    """The bytes that are requested, rounded up."""
+    return -(-requested // MEBI)
 
 
 def _single(alternative: Alternative) -> Alternative:
