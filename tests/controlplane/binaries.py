@@ -1,7 +1,8 @@
 """The programs of a control plane: those that a user has, or else built from the Go module in this folder.
 
 Built once into a cache folder outside of the tree, under a name that changes with what is built; a lock keeps two
-builds from running at once, and a build shows up under its name only when it is complete.
+builds from running at once, and a build shows up under its name only when it is complete. The same holds for programs
+of our own in this module, such as `kubelet`.
 Source: KUBEBUILDER_ASSETS is the folder that the test tools of controller authors (setup-envtest) fill.
 """
 
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,14 @@ def find(environment: Mapping[str, str], tell: Tell) -> Binaries:
     return Binaries(etcd, apiserver, controller_manager, scheduler, found.get("kubectl"))
 
 
+def own_program(name: str, environment: Mapping[str, str], tell: Tell) -> Path:
+    """A program of our own, such as kubelet: built before, or now. Raises Unavailable without Go, BuildError."""
+    program = _cache(environment) / f"{name}-{_own_key(name)}"
+    if not program.is_file():
+        _once(program, program.is_file, environment, tell, f"./{name}")
+    return program
+
+
 def release() -> str:
     """The release of Kubernetes that the module names, such as v1.36.3."""
     named = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text())
@@ -112,25 +121,38 @@ def _release_of(program: Path) -> str:
 def _built(environment: Mapping[str, str], tell: Tell) -> dict[str, Path]:
     folder = _folder(environment)
     if not folder.is_dir():
-        if not _has_go(environment):
-            raise Unavailable(HOW_TO_GET)
-        with _locked(folder.with_suffix(".lock"), tell):
-            if not folder.is_dir():
-                _build(folder, environment, tell)
+        _once(folder, folder.is_dir, environment, tell, "tool")
     return {name: folder / name for name in _NAMES}
+
+
+def _once(target: Path, is_built: Callable[[], bool], environment: Mapping[str, str], tell: Tell, package: str) -> None:
+    """Build the package as the target, unless another process does it meanwhile."""
+    if not _has_go(environment):
+        raise Unavailable(HOW_TO_GET)
+    with _locked(target.with_suffix(".lock"), tell):
+        if not is_built():
+            _build(target, environment, tell, package)
 
 
 def _folder(environment: Mapping[str, str]) -> Path:
     """Where the built programs are, or will be."""
+    return _cache(environment) / _key()
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
     cache = environment.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "dra-scheduler" / "controlplane" / _key()
+    return (Path(cache) if cache else Path.home() / ".cache") / "dra-scheduler" / "controlplane"
 
 
-def _key() -> str:
+def _key(sources: Sequence[Path] = ()) -> str:
     """A name for what is built: the pinned sources, how, and for which machine."""
-    said = [(MODULE / name).read_text() for name in ("go.mod", "go.sum")]
+    said = [path.read_text() for path in (MODULE / "go.mod", MODULE / "go.sum", *sources)]
     said += [*_build_flags(), platform.system(), platform.machine()]
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
+
+
+def _own_key(name: str) -> str:
+    return _key(sorted((MODULE / name).glob("*.go")))
 
 
 def _build_flags() -> list[str]:
@@ -141,21 +163,27 @@ def _build_flags() -> list[str]:
     return ["-trimpath", "-mod=readonly", "-ldflags", f"-s -w {stamped}"]
 
 
-def _build(folder: Path, environment: Mapping[str, str], tell: Tell) -> None:
-    tell(f"building etcd and Kubernetes {release()} into {folder}: once, about 4 minutes on 2 cores")
+def _build(target: Path, environment: Mapping[str, str], tell: Tell, package: str) -> None:
+    """The folder of the control plane's programs, or the one program of a package."""
+    is_tool = package == "tool"
+    what = f"etcd and Kubernetes {release()}" if is_tool else package.removeprefix("./")
+    tell(f"building {what} into {target}: once, about {'4 minutes' if is_tool else 'a minute'} on 2 cores")
     started = time.monotonic()
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="building-"))
+    unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix="building-"))
     try:
-        _compile(unfinished, environment, lambda: tell(f"still building, {time.monotonic() - started:.0f} s"))
-        (unfinished / ETCD_PACKAGE).rename(unfinished / "etcd")
-        unfinished.rename(folder)
+        _compile(unfinished, environment, lambda: tell(f"still building, {time.monotonic() - started:.0f} s"), package)
+        if is_tool:
+            (unfinished / ETCD_PACKAGE).rename(unfinished / "etcd")
+            unfinished.rename(target)
+        else:
+            (unfinished / package.removeprefix("./")).rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     tell(f"built in {time.monotonic() - started:.0f} s")
 
 
-def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], None]) -> None:
-    command = ["go", "build", *_build_flags(), "-o", f"{folder}{os.sep}", "tool"]
+def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], None], package: str) -> None:
+    command = ["go", "build", *_build_flags(), "-o", f"{folder}{os.sep}", package]
     alone = {**environment, "GOWORK": "off"}  # a workspace of the user's would replace the pinned modules
     with tempfile.TemporaryFile() as said:
         with subprocess.Popen(command, cwd=MODULE, env=alone, stdout=said, stderr=said) as compiler:
