@@ -11,7 +11,8 @@ NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", 
 BUILDS = """
 echo built >> "$COUNTED"
 while [ "$1" != -o ]; do shift; done
-for name in server kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+case "$3" in tool) names="server kube-apiserver kube-controller-manager kube-scheduler kubectl";; *) names="$3";; esac
+for name in $names; do
   printf '#!/bin/sh\\necho Kubernetes v1.36.3\\n' > "$2/$name"; chmod +x "$2/$name"
 done
 """

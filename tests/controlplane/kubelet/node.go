@@ -74,7 +74,7 @@ func (n *node) follow(ctx context.Context, pods pods) error {
 func (n *node) sync(ctx context.Context, pod *v1.Pod) {
 	switch {
 	case pod.DeletionTimestamp != nil:
-		if n.end(ctx, pod) == nil {
+		if n.end(ctx, pod) {
 			n.release(ctx, pod)
 		}
 	case n.admitted[pod.UID] == nil && pod.Status.Phase == v1.PodPending:
@@ -87,9 +87,7 @@ func (n *node) lose(ctx context.Context, one any) {
 	if missed, ok := one.(cache.DeletedFinalStateUnknown); ok {
 		one = missed.Obj
 	}
-	if pod := one.(*v1.Pod); n.admitted[pod.UID] != nil {
-		_ = n.end(ctx, pod) // its record has the error
-	}
+	n.end(ctx, one.(*v1.Pod))
 }
 
 func (n *node) begin(ctx context.Context, pod *v1.Pod) {
@@ -131,11 +129,16 @@ func (n *node) prepare(ctx context.Context, pod *v1.Pod) (map[string][]string, e
 	return devices, nil
 }
 
-func (n *node) end(ctx context.Context, pod *v1.Pod) error {
+// end returns whether nothing of the pod is prepared any more. The manager is asked once for each pod: asked again, it
+// would unprepare a claim that other pods use.
+func (n *node) end(ctx context.Context, pod *v1.Pod) bool {
+	if n.admitted[pod.UID] == nil {
+		return true
+	}
+	delete(n.admitted, pod.UID)
 	err := n.manager.UnprepareResources(ctx, pod)
 	n.records.write(step{Step: "unprepare", UID: pod.UID, Error: text(err)})
-	delete(n.admitted, pod.UID)
-	return err
+	return err == nil
 }
 
 // show writes that the pod runs, or why it cannot.
