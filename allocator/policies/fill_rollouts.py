@@ -4,11 +4,12 @@ The sequences are drawn once, and are the same for all nodes, so that two states
 fits is placed, each device on the fitting unit with the least left; the rest is passed over.
 """
 
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
+from typing import Final
 
 from allocator.policies.unit_states import NONE, UNKNOWN, Takes, UnitKind, UnitStates, thousandths
 
@@ -16,14 +17,14 @@ SEQUENCES = 32
 LENGTHS = (10, 20, 40, 80, 160)
 """Of the sequences, in turn: what comes next counts most, but a node has to serve long as well."""
 
-PLENTY = 1 << 60
+PLENTY: Final = 1 << 60
 """Of cpu or memory that is never short."""
 
-MOST_PLANS = 256
+MOST_PLANS = 1 << 10
 """Sets of requests for which the sequences without all others are kept."""
 
-_NO_DEVICE = -1
-_SEVERAL = -2
+_NO_DEVICE: Final = -1
+_SEVERAL: Final = -2
 """Requests of a shape."""
 
 Units = tuple[int, ...]
@@ -56,6 +57,21 @@ class Filled:
     least_memory: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Plan:
+    """A sequence without the pods for whose devices there is no room.
+
+    served: the requests for which there is. shapes: of its pods. places: where each stands in the sequence. starts: for
+    each place of the sequence, and the end, how many of them stand before. least_cpu: of those with devices.
+    """
+
+    served: int
+    shapes: list[int]
+    places: list[int]
+    starts: list[int]
+    least_cpu: int
+
+
 class Rollouts:
     """The sequences of a workload."""
 
@@ -71,7 +87,7 @@ class Rollouts:
         numbers: dict[tuple[int, int], int] = {}
         self._only = [_only(shape.requests, numbers) for shape in shapes]
         self._asked = list(numbers)
-        self._plans: dict[int, list[list[int]]] = {}
+        self._plans: dict[int, list[_Plan]] = {}
         self._totals: dict[tuple[int, tuple[UnitKind, ...]], list[int]] = {}
         self._refused_in = [0] * len(numbers)
         self._rollout = 0
@@ -84,25 +100,24 @@ class Rollouts:
         """What the sequences fill. units: from the least left to the most. Cost: O(what is placed and what is not)."""
         amount = 0
         self._cpu_left, self._cpu_lacking, self._memory_left, self._lacks_memory = cpu, PLENTY, memory, False
-        for plan in self._plans_of(units):
-            if plan:
-                amount += self._roll_out(plan, list(units), cpu, memory)
+        for number, plan in enumerate(self._plans_of(self._served(units))):
+            if plan.shapes:
+                amount += self._roll_out(number, plan, list(units), cpu, memory)
         least_memory = PLENTY if self._lacks_memory else memory - self._memory_left
         return Filled(amount, cpu - self._cpu_left, cpu + self._cpu_lacking - 1, least_memory)
 
     def totals(self, units: Units) -> list[int]:
         """What pods of each sequence take of the units at most, without those for whose devices there is no room."""
-        served, kinds = 0, dict[UnitKind, None]()
+        kinds = dict[UnitKind, None]()
         for unit in units:
-            served |= self._serves[unit]
             kinds[self._states.kind_of[unit]] = None
-        key = served, tuple(kinds)
+        key = self._served(units), tuple(kinds)
         known = self._totals.get(key)
         if known is None:
             if len(self._totals) >= MOST_PLANS:
                 self._totals.clear()
             most = [self._most(requests, key[1]) for requests in self._requests]
-            known = self._totals[key] = [sum([most[shape] for shape in plan]) for plan in self._plans_of(units)]
+            known = self._totals[key] = [sum([most[one] for one in plan.shapes]) for plan in self._plans_of(key[0])]
         return known
 
     def _most(self, requests: Sequence[tuple[int, int]], kinds: Sequence[UnitKind]) -> int:
@@ -116,33 +131,46 @@ class Rollouts:
             found += count * max(amounts, default=0)
         return found
 
-    def _plans_of(self, units: Units) -> list[list[int]]:
-        """Each sequence without the shapes for whose devices there is no room; nothing without any device."""
+    def _served(self, units: Sequence[int]) -> int:
+        """The requests for which any of the units has room, as bits."""
         served, serves = 0, self._serves
         for unit in units:
             served |= serves[unit]
+        return served
+
+    def _plans_of(self, served: int) -> list[_Plan]:
+        """Of each sequence, for units that have room for these requests."""
         known = self._plans.get(served)
         if known is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             may_fit = [_is_served(requests, served) for requests in self._requests]
-            known = self._plans[served] = [self._plan(sequence, may_fit) for sequence in self._sequences]
+            known = self._plans[served] = [self._plan(served, sequence, may_fit) for sequence in self._sequences]
         return known
 
-    def _plan(self, sequence: Sequence[int], may_fit: Sequence[bool]) -> list[int]:
-        plan = [shape for shape in sequence if may_fit[shape]]
-        while plan and not self._requests[plan[-1]]:
-            plan.pop()
-        return plan
+    def _plan(self, served: int, sequence: list[int], may_fit: list[bool]) -> _Plan:
+        places = [place for place, shape in enumerate(sequence) if may_fit[shape]]
+        while places and not self._requests[sequence[places[-1]]]:
+            places.pop()
+        shapes = [sequence[place] for place in places]
+        starts = [bisect_left(places, place) for place in range(len(sequence) + 1)]
+        least_cpu = min([self._cpu[shape] for shape in shapes if self._requests[shape]], default=0)
+        return _Plan(served, shapes, places, starts, least_cpu)
 
-    def _roll_out(self, plan: list[int], units: list[int], cpu: int, memory: int) -> int:
-        """What the plan fills of the units, which it changes."""
+    def _roll_out(self, number: int, plan: _Plan, units: list[int], cpu: int, memory: int) -> int:
+        """What the sequence of that number fills of the units, which it changes."""
         self._rollout += 1
         cpus, memories, only, placed = self._cpu, self._memory, self._only, 0
-        for shape in plan:
+        shapes, place = plan.shapes, 0
+        while place < len(shapes):
+            if plan.least_cpu > cpu:
+                self._lacks_cpu(plan.least_cpu - cpu)
+                break
+            shape = shapes[place]
+            place += 1
             lacking = cpus[shape] - cpu
             if lacking > 0:
-                self._cpu_lacking = min(self._cpu_lacking, lacking)
+                self._lacks_cpu(lacking)
                 continue
             if memories[shape] > memory:
                 self._lacks_memory = True
@@ -152,12 +180,18 @@ class Rollouts:
                 if amount < 0:
                     continue
                 placed += amount
+                served = self._served(units)
+                if served != plan.served:
+                    at = plan.places[place - 1] + 1
+                    plan = self._plans_of(served)[number]
+                    shapes, place = plan.shapes, plan.starts[at]
             cpu, memory = -lacking, memory - memories[shape]
-            if not units:
-                break
         self._cpu_left = min(self._cpu_left, cpu)
         self._memory_left = min(self._memory_left, memory)
         return placed
+
+    def _lacks_cpu(self, lacking: int) -> None:
+        self._cpu_lacking = min(self._cpu_lacking, lacking)
 
     def _place(self, units: list[int], shape: int, only: int) -> int:
         """Take the devices of a shape; what that takes of the units, below 0 where there is no room."""

@@ -6,8 +6,8 @@ by those that can go nowhere else (`fill_pools`).
 
 Most nodes cost far more than the best one. So each has a lower bound of its cost, and those are worked out whose bound
 is not above the best cost, the lowest first. The bound of a node that has changed is what its sequences fill, less what
-they could fill of all that is left once the pod is there; of another one what its best choice lost before, with the
-scarcity of that time as far as it has not fallen since.
+they could fill of all that is left once the pod is there; of another one what its best choice lost before, with its
+scarcity of that time, less what scarcity has fallen by since.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,14 +30,8 @@ PRESSURE = 0.3
 MOST_UNITS = 1 << 15
 """Sets of units; beyond, it is better to start anew."""
 
-AT_ONCE = 24
-"""States of nodes that are worked out together."""
-
 MOST_CHOICES = 1 << 8
 """States of nodes for which the choices of one pod are kept."""
-
-LEAST_RATIO = 0.75
-"""If places count less than this part of what they did, what was known of a pod's scarcity is forgotten."""
 
 UNKNOWN = -np.inf
 
@@ -79,7 +73,6 @@ class PodCosts:
         self.takes_of = takes_of
         self.choices: dict[tuple[int, int], NodeChoices] = {}
         self.scarcity: Array = np.zeros(0)
-        self.ratio = 1.0
         self.lost: Array = np.zeros(0)
         self.scarce: Array = np.zeros(0)
         self.at = 0
@@ -108,7 +101,7 @@ class FillValues:
         self._pool_of_kinds: dict[object, int] = {}
         self._states: dict[FillNode, NodeState] = {}
         self._nodes_in: dict[FillNode, int] = {}
-        self._nodes: dict[int, FillNode] = {}
+        self._nodes: dict[int, NodeState] = {}
         self._numbered = 0
         self._now = 0
         self._demand: _FleetDemand | None = None
@@ -124,12 +117,13 @@ class FillValues:
 
     def set_node(self, number: int, node: FillNode) -> None:
         """The node is so from now on. Cost: a rollout of each sequence, where no node was like that before."""
-        if self._nodes.get(number) == node:
+        known = self._nodes.get(number)
+        if known is not None and (known.units, known.cpu, known.memory) == (node.units, node.cpu, node.memory):
             return
         self.remove_node(number)
         self._grow(number)
         state, pool = self._state(node), self._pool(node.units)
-        self._nodes[number] = node
+        self._nodes[number] = state
         self._nodes_in[node] = self._nodes_in.get(node, 0) + 1
         self._state_of[number], self._pool_of[number] = state.number, pool
         self._filled[number], self._worth[number] = state.filled, self._amounts.worth[state.of_units]
@@ -141,17 +135,18 @@ class FillValues:
 
     def remove_node(self, number: int) -> None:
         """The node is gone, if it was there."""
-        node = self._nodes.pop(number, None)
-        if node is not None:
-            self._pools.subtract(int(self._pool_of[number]), self._rooms[number], self._states[node].left)
+        state = self._nodes.pop(number, None)
+        if state is not None:
+            node = FillNode(state.units, state.cpu, state.memory)
+            self._pools.subtract(int(self._pool_of[number]), self._rooms[number], state.left)
             self._nodes_in[node] -= 1
             if not self._nodes_in[node]:
                 del self._nodes_in[node], self._states[node]
             self._change(number)
 
-    def node(self, number: int) -> FillNode:
-        """The node as it is. Raises KeyError."""
-        return self._nodes[number]
+    def units_of(self, number: int) -> Units:
+        """The states of the node's units. Raises KeyError."""
+        return self._nodes[number].units
 
     def is_full(self) -> bool:
         """Whether so much is kept that it is better to start anew."""
@@ -220,18 +215,14 @@ class FillValues:
             if not len(open_):
                 return costs
             first = open_[np.argpartition(costs[open_], at_once - 1)[:at_once]] if len(open_) > at_once else open_
-            own = codes[open_]
-            _, places = np.unique(codes[first], return_index=True)
-            chosen = first[places]
-            for place, cost, lost, scarce in zip(
-                chosen.tolist(), *self._worked_out(pod, demand, numbers[chosen], kinds[chosen]), strict=True
-            ):
-                same = open_[own == codes[place]]
-                costs[same], is_exact[same] = cost, True
-                nodes = numbers[same]
-                pod.lost[nodes], pod.scarce[nodes] = lost, scarce
-                best = min(best, cost)
-            at_once = AT_ONCE
+            different, places = np.unique(codes[first], return_index=True)
+            found = self._worked_out(pod, demand, numbers[first[places]], kinds[first[places]])
+            own = np.searchsorted(different, codes[open_]) % len(different)
+            same = different[own] == codes[open_]
+            alike, own = open_[same], own[same]
+            costs[alike], is_exact[alike] = found[0][own], True
+            pod.lost[numbers[alike]], pod.scarce[numbers[alike]] = found[1][own], found[2][own]
+            best, at_once = min(best, float(found[0].min())), 8 * at_once
 
     def steps(self, pod: PodCosts, number: int) -> Sequence[Step]:
         """What becomes of which units of the node by the best choice; nothing where the pod has no room."""
@@ -255,17 +246,15 @@ class FillValues:
             pod.at = self._now
         if len(pod.choices) > MOST_CHOICES:
             pod.choices.clear()
-        pod.ratio = _least_ratio(pod.scarcity, demand.scarcity)
-        if pod.ratio < LEAST_RATIO:
-            pod.scarcity, pod.ratio = demand.scarcity, 1.0
-            pod.scarce[:] = 0.0
+        pod.scarce *= _least_ratio(pod.scarcity, demand.scarcity)
+        pod.scarcity = demand.scarcity
         return demand
 
     def _bounds(self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers) -> Array:
         least = np.array([pod.takes_of(kind).least for kind in range(int(kinds.max(initial=-1)) + 1)])[kinds]
         unknown = np.flatnonzero(pod.lost[numbers] == UNKNOWN)
         pod.lost[numbers[unknown]] = self._least_lost(numbers[unknown], least[unknown])
-        found: Array = pod.lost[numbers] + pod.ratio * pod.scarce[numbers]
+        found: Array = pod.lost[numbers] + pod.scarce[numbers]
         found += PRESSURE * demand.load[self._pool_of[numbers]] * least
         return found
 
@@ -276,17 +265,15 @@ class FillValues:
         return found
 
     def _choices(self, pod: PodCosts, number: int, kind: int) -> NodeChoices:
-        state = self._states[self._nodes[number]]
+        state = self._nodes[number]
         known = pod.choices.get((state.number, kind))
         if known is None:
             known = choices_on(self._amounts, self.units, state, pod.takes_of(kind), pod.needs)
             pod.choices[state.number, kind] = known
         return known
 
-    def _worked_out(
-        self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers
-    ) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
-        """The cost of the best choice on each of the nodes, and the least lost and scarce of all choices there."""
+    def _worked_out(self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers) -> Array:
+        """In rows: the cost of the best choice on each node, and the least lost and scarce of all choices there."""
         choices = [self._choices(pod, *one) for one in zip(numbers.tolist(), kinds.tolist(), strict=True)]
         able = [place for place, one in enumerate(choices) if one.steps]
         found = np.full((3, len(choices)), np.inf)
@@ -298,7 +285,7 @@ class FillValues:
             lost = np.array([lost for one in own for lost in one.lost]) / SEQUENCES
             for row, values in enumerate((costs, lost, scarce)):
                 found[row, able] = np.minimum.reduceat(values, starts)
-        return found[0].tolist(), found[1].tolist(), found[2].tolist()
+        return found
 
     def _of_choices(
         self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, choices: Sequence[NodeChoices]

@@ -7,19 +7,20 @@ up.
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from allocator.policies.cells import Cells, UnitCells
 
-UNIT = 1000
+UNIT: Final = 1000
 """What is left of a unit of which nothing is in use."""
 
-PRICE = 1 << 10
+PRICE: Final = 1 << 10
 """Of a thousandth of a unit, where its driver has none of its own."""
 
-NONE = -1
+NONE: Final = -1
 """The state that a request leads to for which there is no room."""
 
-UNKNOWN = -2
+UNKNOWN: Final = -2
 
 
 @dataclass(slots=True, eq=False)

@@ -60,7 +60,7 @@ class FillScores:
         """The policy for the attempt on that node, which has room for the pod. Raises AllocationError."""
         workload = self._caught_up()
         asked, pod = self._pod(workload, requests, claims)
-        now, found = list(workload.values.node(number).units), list[int]()
+        now, found = list(workload.values.units_of(number)), list[int]()
         for place, after in workload.values.steps(pod, number):
             found += asked.devices(number, place, workload.units.taken(now[place], after))
             now[place] = after

@@ -204,7 +204,7 @@ class AskedDevices:
         if known is None:
             known = self._numbers[key] = len(self._takes)
             devices = [takes_on(self._rooms, number, claim, request) for claim, request, _ in self._asked]
-            units = self._workload.values.node(number).units
+            units = self._workload.values.units_of(number)
             requests = [(self._interned(own), one.count) for own, (_, _, one) in zip(devices, self._asked, strict=True)]
             self._takes.append(NodeTakes(requests, least_taken(self._workload.units, units, requests)))
             self._devices.append(devices)

@@ -162,7 +162,7 @@ class Values:
         return numbers
 
     def _node_takes(self, number: int, wanted: Wanted) -> NodeTakes:
-        units = self.values.node(number).units
+        units = self.values.units_of(number)
         requests = [
             ([self._takes(milli, models, self.models[number])] * len(units), count)
             for milli, models, count in wanted.devices
