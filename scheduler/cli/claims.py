@@ -1,7 +1,7 @@
 """`dra claims`: each claim, with what it holds and for whom."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import click
@@ -14,7 +14,7 @@ from scheduler.cli.inputs import (
     keep_going_option,
     overlay_option,
 )
-from scheduler.input.inventory import Inventory
+from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
 from scheduler.output.claim_table import claim_table, list_of
 from scheduler.output.yaml_dump import dump
@@ -67,15 +67,14 @@ def command(
     reserved for its users, also deleted.
     """
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
-    print_claims(claims_of(inventory, source.shown), output, str(source.shown))
+    print_claims(claims_of(Claims(inventory), inventory.pods, source.shown), output, str(source.shown))
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
-def claims_of(inventory: Inventory, shown: ShownObjects) -> list[ClaimStatus]:
-    """The claims of the input that are shown."""
-    found = Claims(inventory).objects.values()
-    chosen = [one for one in found if shown.has(one.claim.namespace, one.metadata.labels)]
-    return claim_statuses(chosen, inventory.pods)
+def claims_of(claims: Claims, pods: Iterable[Pod], shown: ShownObjects) -> list[ClaimStatus]:
+    """The claims of the input that are shown. pods: of the input."""
+    chosen = [one for one in claims.objects.values() if shown.has(one.claim.namespace, one.metadata.labels)]
+    return claim_statuses(chosen, pods)
 
 
 def print_claims(found: Sequence[ClaimStatus], output: str, where: str) -> None:
@@ -83,9 +82,18 @@ def print_claims(found: Sequence[ClaimStatus], output: str, where: str) -> None:
     if output != "table":
         print_object(list_of(found), output)
     elif found:
-        click.echo(claim_table(found, datetime.now(UTC)))
+        click.echo(claims_text(found, where))
     if not found:
-        print_to_stderr([f"there is no ResourceClaim {where}"])
+        print_to_stderr([_nothing(where)])
+
+
+def claims_text(found: Sequence[ClaimStatus], where: str) -> str:
+    """The claims as a table with their ages, or that there are none."""
+    return claim_table(found, datetime.now(UTC)) if found else _nothing(where)
+
+
+def _nothing(where: str) -> str:
+    return f"there is no ResourceClaim {where}"
 
 
 def print_object(found: dict[str, object], output: str) -> None:
