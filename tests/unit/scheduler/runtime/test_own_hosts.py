@@ -66,12 +66,12 @@ def test_over_https_the_certificate_says_who_is_asked() -> None:
     assert {path: status for path, (status, _) in found.items()} == {**dict.fromkeys(PATHS, 401), "/livez": 200}
 
 
-def called(headers: Mapping[str, str], **more: object) -> tuple[int, str]:
+def called(headers: Mapping[str, str], hosts: Collection[str] = ()) -> tuple[int, str]:
     """The answer to a call of the extender."""
 
     async def ask() -> tuple[int, str]:
         async with (
-            server.serving("127.0.0.1:0", None, served_verbs(**more)) as url,
+            server.serving("127.0.0.1:0", None, served_verbs(hosts=hosts)) as url,
             aiohttp.ClientSession(headers=headers) as session,
             session.post(f"{url}/filter", data=b"{}") as answer,
         ):
