@@ -99,7 +99,8 @@ def test_a_class_is_run_over_all_devices_and_a_request_over_those_of_its_class()
 def test_a_selector_that_accepts_no_device_is_a_warning_with_what_may_be_misspelt() -> None:
     expression = f'device.attributes["{DRIVER}"].?modle.orValue("") == "A100"'
     findings = found([*cluster(**MODEL), asking(expression)])
-    message = f"accepts none of the devices of class gpu (2); no device has {DRIVER}/modle in its attributes; did you mean {DRIVER}/model?"
+    missing = f"no device has {DRIVER}/modle in its attributes; did you mean {DRIVER}/model?"
+    message = f"accepts none of the devices of class gpu (2); {missing}"
     assert ("selector-matches-none", message) in [(one[0], one[3]) for one in findings]
 
 
