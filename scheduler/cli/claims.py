@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import click
 import orjson
 
+from allocator.status.pool_status import pool_statuses
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
@@ -16,9 +17,12 @@ from scheduler.cli.inputs import (
 )
 from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.claim_table import claim_table, list_of
+from scheduler.output.claims_page import claims_page
 from scheduler.output.yaml_dump import dump
 from scheduler.status.claim_status import ClaimStatus, claim_statuses
+from scheduler.status.held_devices import held_by
 
 FORMATS = ("table", "json", "yaml")
 PAGE = "html"
@@ -34,6 +38,7 @@ Examples:
   dra claims cluster.yaml -n ml             the claims of a namespace
   dra claims -l app=train                   the claims with a label, of the live cluster
   dra claims must-gather/ -o json           with the request, share and capacity of each device
+  dra claims cluster.yaml -o html > a.html  a page with a map of the devices that claims hold
 """
 
 output_option = click.option(
@@ -51,7 +56,7 @@ output_or_page_option = click.option(
 
 @click.command(name="claims", epilog=_EPILOG)
 @source_options
-@output_option
+@output_or_page_option
 @overlay_option
 @keep_going_option
 def command(
@@ -67,7 +72,14 @@ def command(
     reserved for its users, also deleted.
     """
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
-    print_claims(claims_of(Claims(inventory), inventory.pods, source.shown), output, str(source.shown))
+    claims = Claims(inventory)
+    found = claims_of(claims, inventory.pods, source.shown)
+    if output == PAGE:
+        pools = pool_statuses(cluster_of(inventory, claims, inventory.pods, source.features).fleet.current)
+        held = list(held_by(pools, {str(one.claim) for one in found}))
+        click.echo(claims_page(found, held, str(source.shown)), nl=False)
+    else:
+        print_claims(found, output, str(source.shown))
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
