@@ -1,0 +1,84 @@
+"""AdmissionReviews, broken: the guard answers with the question's uid or says what is wrong, and no device is let twice.
+
+It is asked about one claim after the other; whatever it has let before, two claims that hold one device are never both
+allowed.
+"""
+
+import asyncio
+import json
+from random import Random
+from typing import Any
+
+from scheduler.runtime.server import Malformed
+from tests.builders import DRIVER, POOL
+from tests.fuzz.mutation import as_text, changed_json
+from tests.fuzz.target import FuzzTarget
+from tests.unit.scheduler.guard.test_reviewer import Leader
+
+CLAIMS = ("one", "two", "three")
+
+
+def broken(rng: Random) -> str:
+    """Questions, one a line: of each claim, all for the one device that there is."""
+    return "\n".join(as_text(rng, _question(rng, name)).replace("\n", " ") for name in CLAIMS)
+
+
+def _question(rng: Random, name: str) -> Any:
+    result = {"request": "r", "driver": DRIVER, "pool": POOL, "device": "a"}
+    metadata = {"namespace": "ns", "name": name, "uid": f"uid-{name}", "resourceVersion": "7"}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
+    status = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": name}],
+    }
+    new = {**claim, "spec": {"devices": {"requests": [{"name": "r"}]}}, "status": status}
+    request = {
+        "uid": "q",
+        "operation": "UPDATE",
+        "subResource": "status",
+        "dryRun": False,
+        "object": new,
+        "oldObject": claim,
+    }
+    review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    return changed_json(rng, review) if rng.random() < 0.8 else review
+
+
+def is_allowed(text: str, rng: Random) -> bool:
+    """Whether any of them was."""
+    leader = Leader()
+    users: list[str] = []
+    for line in text.split("\n"):
+        try:
+            answer = json.loads(asyncio.run(leader.reviewer.answer(line.encode(errors="surrogatepass"))))
+        except Malformed as problem:
+            assert str(problem)
+            continue
+        response = answer["response"]
+        if not response["allowed"]:
+            assert response["status"]["message"]
+        elif _takes(line):
+            users.append(line)
+    assert len(users) <= 1, "the device was let twice"
+    return bool(users)
+
+
+def _takes(line: str) -> bool:
+    """Whether the question, which was allowed, is about a claim that has the device from then on."""
+    asked = json.loads(line)["request"]
+    if asked.get("dryRun"):
+        return False
+    return _has_device(asked["object"]) and not _has_device(asked["oldObject"])
+
+
+def _has_device(claim: Any) -> bool:
+    """As an API server would read it, which takes no object that is not of the right shape."""
+    status = claim.get("status")
+    results = (((status or {}).get("allocation") or {}).get("devices") or {}).get("results") or ()
+    return any(
+        (one.get("driver"), one.get("pool"), one.get("device")) == (DRIVER, POOL, "a") and not one.get("adminAccess")
+        for one in results
+    )
+
+
+TARGET = FuzzTarget(broken, is_allowed, longest_s=20)
