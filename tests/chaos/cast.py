@@ -31,6 +31,9 @@ REQUEST_TIMEOUT_S = 10
 """Of the API server: for so long, and `SLACK_S`, a new guard refuses where the one before was killed."""
 
 ELECTION = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.5}
+GUARD_ELECTION = {**ELECTION, "leaseDurationSeconds": 10, "renewDeadlineSeconds": 8}
+"""Longer: who follows a guard that has lost its lease refuses for a while, and the round waits."""
+
 BACKOFF = {"podInitialBackoffSeconds": 0.1, "podMaxBackoffSeconds": 1}
 LIMITS = {
     "scheduler.reporting.event_recorder:QUEUE_MAX": 4,
@@ -72,8 +75,12 @@ class Player:
         self.lives += 1
 
     def kill(self) -> None:
-        """With SIGKILL."""
+        """With SIGKILL; the next one has to be begun."""
         self.is_killed = True
+        self.program.kill()
+
+    def end(self) -> None:
+        """With SIGKILL, whichever it is by then."""
         self.program.kill()
 
     def signal(self, number: signal.Signals) -> None:
@@ -108,7 +115,7 @@ class Player:
 
 
 class Cast:
-    """All programs, while the context is open. guard_port: of the one that answers the API server, as a door knows it."""
+    """All programs, while the context is open. ends: of those that ended though nobody had ended them."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self.players: dict[str, Player] = {}
@@ -138,7 +145,7 @@ class Cast:
         proxy = self._stack.enter_context(Proxy(self._plane, name))
         player = Player(name, folder, proxy, lambda: start(player))
         player.begin()
-        self._stack.callback(lambda: player.program.kill())
+        self._stack.callback(player.end)
         self.players[name] = player
 
     def _starts(self) -> Mapping[str, Callable[[Player], Program]]:
@@ -160,7 +167,7 @@ class Cast:
 
     def _guard(self, player: Player) -> Program:
         options = [
-            _config(player, "DraGuardConfiguration", {"leaderElection": ELECTION}),
+            _config(player, "DraGuardConfiguration", {"leaderElection": GUARD_ELECTION}),
             *(f"--publish-certificate={WEBHOOK}", "--publish-endpoint=dra-guard", "--pod-ip=10.1.2.3"),
             f"--request-timeout={REQUEST_TIMEOUT_S}",
         ]

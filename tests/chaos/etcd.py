@@ -7,7 +7,7 @@ import http.client
 import json
 from base64 import b64decode, b64encode
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from threading import Condition, Thread
 from time import monotonic
@@ -55,7 +55,7 @@ class EtcdHistory:
         return [one for one in found if not namespace or one["metadata"].get("namespace") == namespace]
 
     def wait(self, holds: Callable[[], bool], timeout_s: float) -> bool:
-        """Whether it holds, as soon as it does or the time is over: asked after each revision. Raises AssertionError."""
+        """Whether it holds, as soon as it does or the time is over. It is asked after each revision."""
         until = monotonic() + timeout_s
         with self._changed:
             while not holds():
@@ -93,9 +93,9 @@ class EtcdHistory:
             while line := answer.readline():
                 yield json.loads(line)
 
-    def _take(self, event: Mapping[str, Json]) -> None:
+    def _take(self, event: Json) -> None:
         is_gone = event.get("type") == "DELETE"
-        key = b64decode(str(event["kv"]["key"])).decode()
+        key = b64decode(event["kv"]["key"]).decode()
         version = int(event["kv"]["mod_revision"])
         resource = key.removeprefix(PREFIX).partition("/")[0]
         with self._changed:

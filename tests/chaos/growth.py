@@ -1,7 +1,7 @@
 """What a program uses after each round, and whether that has grown in its life: memory, descriptors, tasks."""
 
-import os
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
@@ -36,7 +36,7 @@ def use_of(player: Player) -> Use:
         raise ProcessLookupError(f"{player.name} has ended")
     tasks = player.under_way()["tasks"]
     own = sum(number for name, number in tasks.items() if name not in OF_CONNECTIONS)
-    return Use(usage.resident_mib, len(os.listdir(f"/proc/{pid}/fd")), own)
+    return Use(usage.resident_mib, sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir()), own)
 
 
 def grown(life: Sequence[Use]) -> Iterator[str]:

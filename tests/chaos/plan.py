@@ -1,4 +1,4 @@
-"""What a round is: which pods come, end and go, in which order, and what goes wrong meanwhile; all drawn from its seed."""
+"""What a round is, drawn from its seed: which pods come, end and go, in which order, and what goes wrong meanwhile."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

@@ -6,7 +6,7 @@ written to `under-way.json`. Monotonic clocks stay as they are. This file needs 
 """
 
 import asyncio
-import datetime
+import datetime as dt
 import importlib
 import json
 import signal
@@ -20,23 +20,31 @@ from typing import Any
 CLOCK, LIMITS, UNDER_WAY = "clock", "limits.json", "under-way.json"
 
 
+class Alike(type):
+    """The usual objects are instances of a class of this type as well."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, USUAL)
+
+
+USUAL = dt.datetime
+
+
+class MovedDatetime(dt.datetime, metaclass=Alike):
+    """`datetime` by `time.time`, which the library's own does not ask."""
+
+    @classmethod
+    def now(cls, tz: dt.tzinfo | None = None) -> Any:  # Any: the usual class, in the place of this one
+        """The time of day."""
+        return USUAL.fromtimestamp(time.time(), tz)
+
+
 def move_clock(offset_s: Callable[[], float]) -> None:
     """From now on the time of day is off by that. Before any module takes `datetime` for itself."""
     real, real_ns = time.time, time.time_ns
     time.time = lambda: real() + offset_s()
     time.time_ns = lambda: real_ns() + int(offset_s() * 1e9)
-    usual = datetime.datetime
-
-    class Alike(type):
-        def __instancecheck__(cls, instance: object) -> bool:
-            return isinstance(instance, usual)
-
-    class MovedDatetime(usual, metaclass=Alike):
-        @classmethod
-        def now(cls, tz: datetime.tzinfo | None = None) -> Any:  # Any: the usual class, in the place of this one
-            return usual.fromtimestamp(time.time(), tz)
-
-    datetime.datetime = MovedDatetime  # type: ignore[misc] # that is what this is for
+    dt.datetime = MovedDatetime  # type: ignore[misc] # that is what it is for
 
 
 def offset_in(path: Path) -> Callable[[], float]:
@@ -72,8 +80,9 @@ def report_at_signal(path: Path) -> None:
         clusters.append(self)
 
     def report(*_: object) -> None:
+        reserved = [text for one in clusters for text in _reserved(one)]
         written = path.with_suffix(".new")
-        written.write_text(json.dumps({"tasks": _tasks(), "reserved": sum(map(_reserved, clusters))}))
+        written.write_text(json.dumps({"tasks": _tasks(), "reserved": reserved}))
         written.replace(path)
 
     cluster.Cluster.__init__ = begun  # type: ignore[method-assign]
@@ -85,9 +94,11 @@ def _tasks() -> dict[str, int]:
     return Counter(getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks())
 
 
-def _reserved(found: Any) -> int:  # Any: looked into, as no program does
+def _reserved(found: Any) -> list[str]:  # Any: looked into, as no program does
+    """The pods that are where a decision has put them, and the claims whose devices an attempt has."""
+    pods = [f"pod {pod} on {node}" for pod, node in found.pods._assumed.values()]
     holdings = found.claims._holdings.values()
-    return found.pods.assumed + sum(one.reservation is not None for one in holdings)
+    return [*pods, *(f"claim {one.reservation.claim}" for one in holdings if one.reservation is not None)]
 
 
 def main() -> None:

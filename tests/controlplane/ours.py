@@ -31,6 +31,7 @@ class Program(Process):
         options: Sequence[str],
         kubeconfig: Path | None,
         name: str,
+        *,
         launcher: Sequence[str | Path] = (PROGRAM,),
     ) -> None:
         (self._port,) = free_ports(1)
@@ -70,7 +71,7 @@ class Scheduler(Program):
         name: str = "dra-scheduler",
         launcher: Sequence[str | Path] = (PROGRAM,),
     ) -> None:
-        super().__init__(["scheduler", "run"], plane, options, kubeconfig, name, launcher)
+        super().__init__(["scheduler", "run"], plane, options, kubeconfig, name, launcher=launcher)
 
 
 class Extender(Program):
@@ -85,7 +86,7 @@ class Extender(Program):
         name: str = "dra-extender",
         launcher: Sequence[str | Path] = (PROGRAM,),
     ) -> None:
-        super().__init__(["extender", "serve"], plane, options, kubeconfig, name, launcher)
+        super().__init__(["extender", "serve"], plane, options, kubeconfig, name, launcher=launcher)
 
 
 class Guard(Program):
@@ -104,7 +105,7 @@ class Guard(Program):
         self.port = port
         self.options = options
         command = ["guard", "serve", f"--address=127.0.0.1:{port}"]
-        super().__init__(command, plane, options, kubeconfig or plane.kubeconfig(GUARD), name, launcher)
+        super().__init__(command, plane, options, kubeconfig or plane.kubeconfig(GUARD), name, launcher=launcher)
 
 
 @contextmanager

@@ -36,7 +36,7 @@ def broken(rng: Random) -> str:
     return f"{verb} {as_text(rng, changed_json(rng, rng.choice(bodies()[verb])))}"
 
 
-def is_answered(text: str, rng: Random) -> bool:
+def is_answered(text: str) -> bool:
     """Whether it could be read; what is answered is JSON."""
     name, _, body = text.partition(" ")
     try:

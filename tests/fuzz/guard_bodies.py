@@ -1,4 +1,4 @@
-"""AdmissionReviews, broken: the guard answers with the question's uid or says what is wrong, and no device is let twice.
+"""AdmissionReviews, broken: the guard answers or says what is wrong, and lets no device be given twice.
 
 It is asked about one claim after the other; whatever it has let before, two claims that hold one device are never both
 allowed.
@@ -6,14 +6,19 @@ allowed.
 
 import asyncio
 import json
+import re
+from itertools import count
 from random import Random
 from typing import Any
 
+from scheduler.guard.ledger import Ledger
+from scheduler.guard.metrics import GuardMetrics, GuardReading
+from scheduler.guard.reviewer import WAIT_S, Reviewer
 from scheduler.runtime.server import Malformed
 from tests.builders import DRIVER, POOL
 from tests.fuzz.mutation import as_text, changed_json
 from tests.fuzz.target import FuzzTarget
-from tests.unit.scheduler.guard.test_reviewer import Leader
+from tests.unit.scheduler.guard.test_ledger import a_cluster
 
 CLAIMS = ("one", "two", "three")
 
@@ -44,15 +49,23 @@ def _question(rng: Random, name: str) -> Any:
     return changed_json(rng, review) if rng.random() < 0.8 else review
 
 
-def is_allowed(text: str, rng: Random) -> bool:
+def a_reviewer() -> Reviewer:
+    """Of a guard that leads, of a pool with the device `a`. Each look at its clock takes as long as it ever waits."""
+    metrics, seconds = GuardMetrics(lambda: GuardReading([], 0, {})), count()
+    clock = lambda: next(seconds) * WAIT_S  # noqa: E731
+    found = Reviewer(Ledger(a_cluster("a")), metrics, is_leading=lambda: True, monotonic=clock, lasts_s=1e9)
+    found.waits_for = ""
+    return found
+
+
+def is_allowed(text: str) -> bool:
     """Whether any of them was."""
-    leader = Leader()
+    reviewer = a_reviewer()
     users: list[str] = []
     for line in text.split("\n"):
         try:
-            answer = json.loads(asyncio.run(leader.reviewer.answer(line.encode(errors="surrogatepass"))))
-        except Malformed as problem:
-            assert str(problem)
+            answer = json.loads(asyncio.run(reviewer.answer(line.encode(errors="surrogatepass"))))
+        except Malformed:
             continue
         response = answer["response"]
         if not response["allowed"]:
@@ -65,7 +78,10 @@ def is_allowed(text: str, rng: Random) -> bool:
 
 def _takes(line: str) -> bool:
     """Whether the question, which was allowed, is about a claim that has the device from then on."""
-    asked = json.loads(line)["request"]
+    try:
+        asked = json.loads(re.sub(r"\[{99,}\]{99,}", "null", line))["request"]  # deeper than this library reads
+    except ValueError:
+        return False  # no API server has written that
     if asked.get("dryRun"):
         return False
     return _has_device(asked["object"]) and not _has_device(asked["oldObject"])

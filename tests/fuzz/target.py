@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 
 class FuzzTarget(NamedTuple):
-    """draw: an input from a seed. is_taken: whether the program took it, or refused it in order; raises what it must not.
+    """draw: an input from a seed. is_taken: whether the program took it, or else refused it in order.
 
-    longest_s: what one input may take.
+    It raises what must not be. longest_s: what one input may take.
     """
 
     draw: Callable[[Random], str]
-    is_taken: Callable[[str, Random], bool]
+    is_taken: Callable[[str], bool]
     longest_s: int

@@ -1,4 +1,4 @@
-"""The guard and the time of day, which may be wrong and jump: it matters neither for what it allows nor for how long."""
+"""The time of day of the guard may be wrong and jump: neither what it allows nor how long it holds depends on it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,12 +28,19 @@ HELD = "device gpu.example.com/pool/a is held by claim guarded/one"
 WITHIN_S = 60.0
 
 
-@pytest.fixture(params=[YEAR_S, -YEAR_S], ids=["a year ahead", "a year behind"])
-def guard(plane: ControlPlane, way: Door, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Guard]:
-    """A guard that was started with a wrong time of day; its clock is in `tmp_path`."""
+@pytest.fixture
+def offset_s(request: pytest.FixtureRequest) -> float:
+    """By how much the guard's time of day is off when it starts."""
+    found: float = getattr(request, "param", 0.0)
+    return found
+
+
+@pytest.fixture
+def guard(plane: ControlPlane, way: Door, tmp_path: Path, offset_s: float) -> Iterator[Guard]:
+    """A guard whose clock is in `tmp_path`."""
     config = tmp_path / "guard.yaml"
     config.write_text(PATIENT)
-    move_clock(tmp_path, request.param)
+    move_clock(tmp_path, offset_s)
     running = serve(plane, way, free_ports(1)[0], f"--config={config}", launcher=launcher(tmp_path))
     try:
         await_answers(plane)
@@ -42,6 +49,7 @@ def guard(plane: ControlPlane, way: Door, tmp_path: Path, request: pytest.Fixtur
         running.stop()
 
 
+@pytest.mark.parametrize("offset_s", [YEAR_S, -YEAR_S], ids=["a year ahead", "a year behind"], indirect=True)
 @pytest.mark.usefixtures("guard")
 def test_guard_whose_time_of_day_is_wrong_is_asked_and_answers(api: RestClient) -> None:
     publish(api, {"name": "a"})

@@ -60,9 +60,7 @@ def test_guard_that_is_asked_and_hears_nothing_gives_nothing_twice_and_ends(
     assert holders(api.list(CLAIM)) == {"pool/a": ["one"]}
 
 
-def test_guard_that_is_not_reached_is_in_nobodys_way_once_it_is_again(
-    plane: ControlPlane, api: RestClient, guard: Guard, way: Door
-) -> None:
+def test_guard_that_is_not_reached_is_in_nobodys_way_once_it_is_again(api: RestClient, guard: Guard, way: Door) -> None:
     """It leads on and sees all, and nothing is allocated, since nobody can ask it."""
     publish(api, {"name": "a"})
     one, two = a_claim(api, "one"), a_claim(api, "two")
