@@ -61,6 +61,11 @@ class Judge:
         with self._lock:
             return self._checker.story(wrong)
 
+    def remembered(self) -> list[str]:
+        """The last revisions, whatever they are of."""
+        with self._lock:
+            return self._checker.remembered()
+
     def _given_twice(self, revision: Revision) -> Iterator[Wrong]:
         """With a guard no claim ever has what another one has, whoever uses them."""
         metadata = revision.object["metadata"]

@@ -135,7 +135,8 @@ def stage(plane: ControlPlane) -> Iterator[Play]:
                 began_s, revisions = monotonic(), history.revisions
                 wrongs = rounds.play(plan)
                 result = RoundResult(plan, monotonic() - began_s, history.revisions - revisions, wrongs)
-                return result, {one.text: judged.story(one) for one in wrongs}
+                stories = {one.text: judged.story(one) for one in wrongs}
+                return result, {**stories, "all revisions": judged.remembered()} if wrongs else {}
 
             yield play
 
