@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check chaos fuzz mutants soak cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -97,6 +97,19 @@ soak: $(VENV)/.dev ## run a hostile tenant beside others on a real control plane
 
 chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on a real control plane (needs Go once): verdict
 	$(BIN)/python -m tests.chaos.run --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),1) $(ARGS)
+
+ON_REAL_SERVER := $(addprefix tests/integration/,attempt live extender guard)
+versions: $(VENV)/.dev ## run the integration tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA", NEXT=: fewer
+	failed=; \
+	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 1.35-gates GA every-gate); do \
+	  echo "== Kubernetes 1.36, profile $$profile"; \
+	  CONTROL_PLANE_PROFILE=$$profile $(BIN)/python -m pytest -q -n auto --dist loadfile $(ON_REAL_SERVER) $(ARGS) || failed="$$failed $$profile"; \
+	done; \
+	for release in $(if $(filter undefined,$(origin NEXT)),1.37,$(NEXT)); do \
+	  echo "== Kubernetes $$release"; \
+	  CONTROL_PLANE_RELEASE=$$release $(BIN)/python -m pytest -q -n auto --dist loadfile $(ON_REAL_SERVER) $(ARGS) || failed="$$failed $$release"; \
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 cluster: $(VENV)/.run ## run a Kubernetes control plane with a small fleet until Ctrl-C (needs Go once)
 	$(BIN)/python -m tests.controlplane.cluster $(ARGS)

@@ -215,7 +215,7 @@ class ControlPlane:
             *("--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24"),
             *(f"--disable-admission-plugins={_NOT_ADMITTING}", "--endpoint-reconciler-type=none"),
             *self.profile.version_flags(),
-            *self.profile.gate_flags(),
+            *self.profile.flags(),
         ]
         process = self._start("kube-apiserver", self._binaries.apiserver, flags)
         self._await(process, self._port, "/readyz", self.ca_file)
@@ -235,7 +235,7 @@ class ControlPlane:
         """Start a component that serves its health, and nothing that needs more than a token to ask for."""
         folder = self.folder / name
         serving = [f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={folder}"]
-        asking = ["--authentication-skip-lookup=true", *self.profile.gate_flags()]
+        asking = ["--authentication-skip-lookup=true", *self.profile.flags()]
         process = self._start(name, program, [*serving, *asking, *flags])
         self._await(process, port, "/healthz", folder / f"{name}.crt")
         return process

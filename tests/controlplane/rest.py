@@ -109,9 +109,9 @@ class RestClient:
         """PUT of the object's status: nothing else of it is taken."""
         return self._call("PUT", f"{self._path_of(obj)}/status", obj, _write(is_dry=is_dry, is_strict=is_strict))
 
-    def delete(self, kind: Kind, name: str, namespace: str = "") -> None:
-        """Delete at once; what has finalizers stays until they are gone."""
-        self._call("DELETE", self._path(kind, name, namespace), {"gracePeriodSeconds": 0})
+    def delete(self, kind: Kind, name: str, namespace: str = "", *, grace_s: int = 0) -> None:
+        """Delete at once; what has finalizers stays until they are gone. grace_s: what a pod's node has to end it."""
+        self._call("DELETE", self._path(kind, name, namespace), {"gracePeriodSeconds": grace_s})
 
     def read(self, path: str) -> Json:
         """GET of any path, such as /version."""
