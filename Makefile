@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check fuzz-cel mutants soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -86,14 +86,17 @@ peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random ca
 plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED
 	PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
 
-fuzz-cel: $(VENV)/.dev ## fuzz expressions for a minute (ARGS="--seconds 0": without end)
-	$(BIN)/python -m tests.fuzz.cel_expressions $(ARGS)
+fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and bodies of calls of the extender and the guard for MINUTES=N
+	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1) $(ARGS)
 
 mutants: $(VENV)/.dev ## mutate allocator and scheduler in N random places of a SEED, and print mutants that no test detects
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
 soak: $(VENV)/.dev ## run a hostile tenant beside others on a real control plane for MINUTES=N (needs Go once): figures, verdict
 	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1) $(ARGS)
+
+chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on a real control plane (needs Go once): verdict
+	$(BIN)/python -m tests.chaos.run --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),1) $(ARGS)
 
 ON_REAL_SERVER := $(addprefix tests/integration/,attempt live extender guard)
 versions: $(VENV)/.dev ## run the integration tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA", NEXT=: fewer

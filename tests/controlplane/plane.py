@@ -102,6 +102,11 @@ class ControlPlane:
         return f"https://127.0.0.1:{self._port}"
 
     @property
+    def etcd_port(self) -> int:
+        """Where etcd answers its clients, in plain HTTP too."""
+        return self._etcd_port
+
+    @property
     def ca_file(self) -> Path:
         """What vouches for the API server's certificate."""
         return self.folder / "apiserver" / "apiserver.crt"
@@ -162,9 +167,18 @@ class ControlPlane:
 
     def restart_api_server(self) -> None:
         """Kill the API server and start it again, at the same address and over the same data; it is ready then."""
-        (running,) = (one for one in self._processes if one.name == "kube-apiserver" and one.is_running)
-        running.kill()
+        self._kill("kube-apiserver")
         self._start_apiserver()
+
+    def restart_etcd(self) -> None:
+        """Kill etcd and start it again over the same data; it is ready then."""
+        self._kill("etcd")
+        self._start_etcd()
+
+    def _kill(self, name: str) -> None:
+        (running,) = (one for one in self._processes if one.name == name and one.is_running)
+        running.kill()
+        self._processes.remove(running)
 
     def running(self) -> list[str]:
         """The names of the programs that run."""

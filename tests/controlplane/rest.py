@@ -74,10 +74,11 @@ class _ApiResource:
 
 
 class RestClient:
-    """One identity at one API server; a connection per call, so that threads may share it."""
+    """One identity at one API server; a connection per call, so that threads may share it. timeout_s: of a call."""
 
-    def __init__(self, server: str, ca_file: Path, token: str) -> None:
+    def __init__(self, server: str, ca_file: Path, token: str, timeout_s: float = TIMEOUT_S) -> None:
         self._host = urlsplit(server).netloc
+        self._timeout_s = timeout_s
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._token = token
         self._resources: dict[Kind, _ApiResource] = {}
@@ -217,9 +218,9 @@ class RestClient:
         path: str,
         body: Mapping[str, Any] | bytes | None,
         query: Mapping[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPSConnection(self._host, timeout=timeout_s, context=self._tls)
+        connection = http.client.HTTPSConnection(self._host, timeout=timeout_s or self._timeout_s, context=self._tls)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         url = f"{path}?{urlencode(query)}" if query else path
         try:

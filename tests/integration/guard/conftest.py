@@ -7,12 +7,12 @@ import pytest
 
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import clear
+from tests.controlplane.door import Door, door
 from tests.controlplane.guarded import LEASE, WEBHOOK, WEBHOOKS, install
 from tests.controlplane.ours import Guard
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.profiles import chosen
 from tests.controlplane.rest import RestClient
-from tests.integration.guard.door import Door, door
 from tests.integration.guard.scene import PATIENT, REQUEST_TIMEOUT_S, await_answers, serve
 
 
