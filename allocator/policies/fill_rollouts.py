@@ -58,7 +58,7 @@ class Filled:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Plan:
+class _FittingPods:
     """A sequence without the pods for whose devices there is no room.
 
     served: the requests for which there is. shapes: of its pods. places: where each stands in the sequence. starts: for
@@ -87,7 +87,7 @@ class Rollouts:
         numbers: dict[tuple[int, int], int] = {}
         self._only = [_only(shape.requests, numbers) for shape in shapes]
         self._asked = list(numbers)
-        self._plans: dict[int, list[_Plan]] = {}
+        self._plans: dict[int, list[_FittingPods]] = {}
         self._totals: dict[tuple[int, tuple[UnitKind, ...]], list[int]] = {}
         self._refused_in = [0] * len(numbers)
         self._rollout = 0
@@ -138,7 +138,7 @@ class Rollouts:
             served |= serves[unit]
         return served
 
-    def _plans_of(self, served: int) -> list[_Plan]:
+    def _plans_of(self, served: int) -> list[_FittingPods]:
         """Of each sequence, for units that have room for these requests."""
         known = self._plans.get(served)
         if known is None:
@@ -148,16 +148,16 @@ class Rollouts:
             known = self._plans[served] = [self._plan(served, sequence, may_fit) for sequence in self._sequences]
         return known
 
-    def _plan(self, served: int, sequence: list[int], may_fit: list[bool]) -> _Plan:
+    def _plan(self, served: int, sequence: list[int], may_fit: list[bool]) -> _FittingPods:
         places = [place for place, shape in enumerate(sequence) if may_fit[shape]]
         while places and not self._requests[sequence[places[-1]]]:
             places.pop()
         shapes = [sequence[place] for place in places]
         starts = [bisect_left(places, place) for place in range(len(sequence) + 1)]
         least_cpu = min([self._cpu[shape] for shape in shapes if self._requests[shape]], default=0)
-        return _Plan(served, shapes, places, starts, least_cpu)
+        return _FittingPods(served, shapes, places, starts, least_cpu)
 
-    def _roll_out(self, number: int, plan: _Plan, units: list[int], cpu: int, memory: int) -> int:
+    def _roll_out(self, number: int, plan: _FittingPods, units: list[int], cpu: int, memory: int) -> int:
         """What the sequence of that number fills of the units, which it changes."""
         self._rollout += 1
         cpus, memories, only, placed = self._cpu, self._memory, self._only, 0
