@@ -33,6 +33,10 @@ MOST_UNITS = 1 << 15
 MOST_CHOICES = 1 << 8
 """States of nodes for which the choices of one pod are kept."""
 
+FIRST = 4
+GROWTH = 8
+"""How many nodes are worked out together at first, and how many times as many from then on."""
+
 UNKNOWN = -np.inf
 
 ROUNDING = 1e-3
@@ -209,7 +213,7 @@ class FillValues:
         costs = self._bounds(pod, demand, numbers, kinds)
         codes = (self._state_of[numbers] << 20) + kinds
         is_exact = np.zeros(len(numbers), np.bool_)
-        best, at_once = np.inf, 1
+        best, at_once = np.inf, FIRST
         while True:
             open_ = np.flatnonzero((costs <= best + ROUNDING) & ~is_exact)
             if not len(open_):
@@ -222,7 +226,7 @@ class FillValues:
             alike, own = open_[same], own[same]
             costs[alike], is_exact[alike] = found[0][own], True
             pod.lost[numbers[alike]], pod.scarce[numbers[alike]] = found[1][own], found[2][own]
-            best, at_once = min(best, float(found[0].min())), 8 * at_once
+            best, at_once = min(best, float(found[0].min())), GROWTH * at_once
 
     def steps(self, pod: PodCosts, number: int) -> Sequence[Step]:
         """What becomes of which units of the node by the best choice; nothing where the pod has no room."""

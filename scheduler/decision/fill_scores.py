@@ -135,5 +135,5 @@ class FillScores:
         if room is None:
             self._nodes.pop(number, None)
             return
-        units, cells = tuple(self._rooms.unit_cells(number)), tuple(self._rooms.cells(number))
+        units, cells = self._rooms.unit_cells(number), tuple(self._rooms.cells(number))
         self._nodes[number] = NodeCells(units, cells, room.cpu, room.memory)

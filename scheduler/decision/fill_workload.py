@@ -32,9 +32,12 @@ Asked = tuple[Claim, Request]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeCells:
-    """What the units of a node are cut from, and what is left of the node. cpu: in thousandths. memory: in bytes."""
+    """What the units of a node are cut from, and what is left of the node. cpu: in thousandths. memory: in bytes.
 
-    units: tuple[UnitCells, ...]
+    units: the same object as long as the devices of the node are the same.
+    """
+
+    units: Sequence[UnitCells]
     cells: tuple[Cells, ...]
     cpu: int
     memory: int
@@ -54,6 +57,7 @@ class FillWorkload:
         self._has_values = False
         self._hardware = rooms.kinds([claim for claim, _ in self._requests.values()])
         self._kinds: dict[Hashable, tuple[UnitKind, ...]] = {}
+        self._kinds_of: dict[int, tuple[Sequence[UnitCells], tuple[UnitKind, ...]]] = {}
         self._steps = self._prepared()
         self.is_ready = False
 
@@ -77,6 +81,7 @@ class FillWorkload:
         self.seen = -1
         self._hardware = self._rooms.kinds([claim for claim, _ in self._requests.values()])
         self._kinds.clear()
+        self._kinds_of.clear()
 
     def look_at(self, number: int) -> None:
         """The node has changed."""
@@ -85,6 +90,7 @@ class FillWorkload:
             return  # all nodes are looked at then
         if node is None:
             self.values.remove_node(number)
+            self._kinds_of.pop(number, None)
             return
         for _ in self._new_kinds(number, node):
             pass
@@ -96,7 +102,7 @@ class FillWorkload:
         for number in list(self._nodes):
             if node := self._nodes.get(number):
                 yield from self._new_kinds(number, node)
-                units = self._whole(number, node)
+                units = self._whole(number)
                 whole[units] = whole.get(units, 0) + 1
                 yield True
         self.values, self._has_values = FillValues(self.units, self._shapes, whole), True
@@ -117,26 +123,26 @@ class FillWorkload:
             yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(own))
 
     def _new_kinds(self, number: int, node: NodeCells) -> Iterator[bool]:
-        """Find the kinds of the node's units, where no node was like that before; a step for each request."""
-        key = self._key(number, node)
-        if key in self._kinds:
+        """Find the kinds of the node's units; where no node was like that before, that is a step for each request."""
+        known = self._kinds_of.get(number)
+        if known is not None and known[0] is node.units:
             return
-        takes: list[Sequence[Takes]] = []
-        for claim, request in self._requests.values():
-            own = takes_on(self._rooms, number, claim, request)
-            takes.append([self.units.takes(tuple([take.cells for take in of])) for of in own])
-            yield True
-        self._kinds[key] = tuple(self.units.kinds(node.units, takes))
-
-    def _key(self, number: int, node: NodeCells) -> Hashable:
-        return self._hardware.of(number), node.units
+        key = self._hardware.of(number), tuple(node.units)
+        if key not in self._kinds:
+            takes: list[Sequence[Takes]] = []
+            for claim, request in self._requests.values():
+                own = takes_on(self._rooms, number, claim, request)
+                takes.append([self.units.takes(tuple([take.cells for take in of])) for of in own])
+                yield True
+            self._kinds[key] = tuple(self.units.kinds(node.units, takes))
+        self._kinds_of[number] = node.units, self._kinds[key]
 
     def _units_of(self, number: int, node: NodeCells) -> Units:
-        kinds = self._kinds[self._key(number, node)]
+        kinds = self._kinds_of[number][1]
         return tuple([self.units.number(kind, cells) for kind, cells in zip(kinds, node.cells, strict=True)])
 
-    def _whole(self, number: int, node: NodeCells) -> Units:
-        return tuple([self.units.number(kind, kind.unit.whole) for kind in self._kinds[self._key(number, node)]])
+    def _whole(self, number: int) -> Units:
+        return tuple([self.units.number(kind, kind.unit.whole) for kind in self._kinds_of[number][1]])
 
 
 class AskedDevices:
@@ -158,6 +164,7 @@ class AskedDevices:
         self._takes: list[NodeTakes] = []
         self._devices: list[Sequence[Sequence[Sequence[Take]]]] = []
         self._kind_of: Numbers = np.full(rooms.size, UNKNOWN, np.int64)
+        self._units_of: dict[int, Sequence[UnitCells]] = {}
 
     def is_current(self) -> bool:
         """Whether the kinds are of use."""
@@ -194,12 +201,16 @@ class AskedDevices:
             self._kind_of = np.pad(self._kind_of, (0, more), constant_values=UNKNOWN)
         if self._seen != changes.now:
             changed = changes.since(self._seen)
-            self._kind_of[slice(None) if changed is None else np.array(changed, np.int64)] = UNKNOWN
+            for number in list(self._units_of) if changed is None else changed:
+                node = self._nodes.get(number)
+                if node is None or self._units_of.get(number) is not node.units:
+                    self._kind_of[number] = UNKNOWN
             self._seen = changes.now
 
     def _kind(self, number: int) -> int:
         node = self._nodes[number]
-        key = self._hardware.of(number), node.units
+        key = self._hardware.of(number), tuple(node.units)
+        self._units_of[number] = node.units
         known = self._numbers.get(key)
         if known is None:
             known = self._numbers[key] = len(self._takes)

@@ -12,7 +12,7 @@ from allocator.policies.cells import UnitCells
 from allocator.policies.fill_choices import NodeTakes, least_taken
 from allocator.policies.fill_rollouts import SEQUENCES, FillShape, _drawn
 from allocator.policies.fill_slots import Array, Numbers
-from allocator.policies.fill_values import FillNode, FillValues, PodCosts
+from allocator.policies.fill_values import FIRST, FillNode, FillValues, PodCosts
 from allocator.policies.unit_states import PRICE, UNIT, Takes, UnitStates
 
 REQUESTS = ((1000, "AB"), (500, "AB"), (300, "AB"), (300, "A"), (1000, "B"))
@@ -233,7 +233,7 @@ def test_most_nodes_are_not_worked_out() -> None:
     before = values.values.rolled_out
     costs = values.values.costs(values.pod(pod), np.arange(41))
     assert int(costs.argmin()) == 40
-    assert values.values.rolled_out == before + 1
+    assert values.values.rolled_out <= before + FIRST
 
 
 def test_a_node_that_is_gone_and_comes_back_counts_as_before() -> None:
