@@ -22,7 +22,7 @@ from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 MOST_PODS = 1 << 10
 """Pods that ask for different things of which costs are kept; beyond, the least recently used are forgotten."""
 
-STEPS = 16
+STEPS = 8
 """Of preparing another workload, with each decision."""
 
 

@@ -227,13 +227,13 @@ def _best(costs: Array) -> list[int]:
 def test_most_nodes_are_not_worked_out() -> None:
     """On one node cpu is short, so that devices are left over; what the others have is all of use."""
     shapes = [FillShape(0.5, 1000, 0, ((0, 1),)), FillShape(0.5, 1000, 0, ((1, 1),))]
-    machines = [Machine("A", (1000,) * (1 + number % 3) + (500,), 100_000, 100) for number in range(40)]
+    machines = [Machine("A", (1000, 500 + number), 100_000, 100) for number in range(40)]
     machines.append(Machine("A", (1000,) * 3, 1000, 100))
     values, pod = Values(shapes, machines), Wanted(0, 0, ((500, "AB", 1),))
     before = values.values.rolled_out
     costs = values.values.costs(values.pod(pod), np.arange(41))
     assert int(costs.argmin()) == 40
-    assert values.values.rolled_out <= before + FIRST
+    assert values.values.rolled_out <= before + 2 * FIRST
 
 
 def test_a_node_that_is_gone_and_comes_back_counts_as_before() -> None:
