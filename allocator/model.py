@@ -345,6 +345,14 @@ class Constraint:
     unknown_fields: tuple[str, ...] = ()
 
 
+_NOTHING: Mapping[str, Quantity] = {}
+
+
+def _nothing() -> Mapping[str, Quantity]:
+    """The same object for all devices of which nothing in particular is consumed: a fleet has millions."""
+    return _NOTHING
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceResult:
     """One allocated device, as `status.allocation.devices.results` holds it."""
@@ -358,7 +366,7 @@ class DeviceResult:
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
     share_id: str = ""
-    consumed_capacity: Mapping[str, Quantity] = field(default_factory=dict)
+    consumed_capacity: Mapping[str, Quantity] = field(default_factory=_nothing)
     skip_node_operations: tuple[str, ...] = ()
 
     @property

@@ -5,6 +5,8 @@ quarter of the time of a command that reads files.
 """
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _COLLECTED_AFTER = (5_000, 20, 50)
 """The collector's thresholds."""
@@ -13,6 +15,17 @@ _COLLECTED_AFTER = (5_000, 20, 50)
 def filling() -> None:
     """From now on much is made that stays: until `keep`, or until the program ends."""
     gc.disable()
+
+
+@contextmanager
+def staying() -> Iterator[None]:
+    """Most of what is made meanwhile stays; what was garbage before does not."""
+    gc.collect()
+    filling()
+    try:
+        yield
+    finally:
+        keep()
 
 
 def keep() -> None:

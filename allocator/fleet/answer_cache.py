@@ -118,6 +118,7 @@ class AnswerCache:
         else:
             for number, old in before.items():
                 self._move(answers, number, old, question)
+            answers.forget_groups([old for old in before.values() if old is not None and old.is_empty])
         answers.seen, answers.seen_shared = changes.now, changes.shared
 
     def _move(self, answers: Answers, number: int, old: NodeGroup | None, question: DeviceQuestion) -> None:

@@ -1,6 +1,6 @@
 """The answers of all nodes to one question."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -104,6 +104,11 @@ class Answers:
         self.by_distinctions.clear()
         self._alike.clear()
 
+    def forget_groups(self, gone: Iterable[NodeGroup]) -> None:
+        """Forget the answers of groups that have no node any more, and get none again."""
+        for group in gone:
+            self.of_group.pop(group, None)
+
     def clear(self) -> None:
         """Forget which nodes are in which group."""
         self.by_rank, self.by_text, self.failing, self.of_group = {}, {}, 0, {}
@@ -137,7 +142,7 @@ class Answers:
 
 
 def _remove(masks: dict[Key, Mask], key: Key, nodes: Mask) -> None:
-    rest = masks[key] & ~nodes
+    rest = masks[key] ^ nodes  # all of them are there
     if rest:
         masks[key] = rest
     else:

@@ -217,6 +217,13 @@ class Fleet:
         key = question.key, self._nodes.renumbered
         return self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
 
+    def usage_on(self, number: int) -> Hashable:
+        """What is in use of the devices of a node; equal for nodes with equal devices of which the same is in use."""
+        self._nodes.refresh()
+        group = self._nodes[number].group
+        assert group is not None, "each node is in a group"
+        return group.usage, tuple(map(self._nodes.occupancy.of, group.shared))
+
     def are_current(self, kinds: HardwareKinds) -> bool:
         """Whether `kinds` would return the same again. Cost: O(requests)."""
         self._nodes.refresh()

@@ -27,6 +27,7 @@ class NodeGroup:
     fingerprint: int
     usage: tuple[Hashable, ...]
     shared: tuple[int, ...]
+    _number: int = 0
     _only: int = NOBODY
     _several: Mask = 0
 
@@ -40,16 +41,21 @@ class NodeGroup:
         """The lowest number of a node in the group, which has one."""
         return (self._several & -self._several).bit_length() - 1 if self._only == NOBODY else self._only
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no node is in the group."""
+        return not self._number
+
     def add(self, number: int) -> None:
         """The node is in the group."""
-        nodes = self.nodes
-        self._only, self._several = (NOBODY, nodes | 1 << number) if nodes else (number, 0)
+        self._only, self._several = (NOBODY, self.nodes | 1 << number) if self._number else (number, 0)
+        self._number += 1
 
     def discard(self, number: int) -> None:
-        """The node is not in the group any more."""
-        rest = self.nodes & ~(1 << number)
-        is_one = bool(rest) and not rest & (rest - 1)
-        self._only, self._several = (rest.bit_length() - 1, 0) if is_one else (NOBODY, rest)
+        """The node, which is in the group, is so no more."""
+        rest = self.nodes ^ 1 << number
+        self._number -= 1
+        self._only, self._several = (rest.bit_length() - 1, 0) if self._number == 1 else (NOBODY, rest)
 
 
 class Changes:

@@ -5,6 +5,16 @@ from collections.abc import Hashable, Mapping, Sequence
 from allocator.cluster.usage import Usage
 from allocator.model import PoolID, Slice
 from allocator.search.rules import Mask
+from cel.lru import LruCache
+
+_Positions = Mapping[str, Sequence[tuple[int, int]]]
+"""By name of a device: the place of its slice, and its place there; a name may occur in several generations."""
+
+MOST_KINDS = 1 << 12
+"""Pools with other names of devices whose positions are shared: most have the same ones."""
+
+MOST_NAMES = 1 << 18
+"""Names of all these kinds."""
 
 NOTHING = ()
 """What is in use of a slice without any device in use."""
@@ -16,7 +26,8 @@ class Occupancy:
     def __init__(self) -> None:
         self._tokens: dict[int, Hashable] = {}
         self._by_pool: dict[PoolID, Mapping[int, Slice]] = {}
-        self._positions: dict[PoolID, Mapping[str, list[tuple[Slice, int]]]] = {}
+        self._positions: dict[PoolID, _Positions] = {}
+        self._alike: LruCache[tuple[tuple[str, ...], ...], _Positions] = LruCache(MOST_KINDS, MOST_NAMES)
 
     def of(self, slice_number: int) -> Hashable:
         """What is in use of the slice with that number."""
@@ -54,21 +65,31 @@ class Occupancy:
         shared: dict[int, list[Hashable]] = {}
         slices: dict[int, Slice] = {}
         for name in holders or ():
-            for slice_, position in positions.get(name, ()):
+            for place, position in positions.get(name, ()):
+                slice_ = published[place]
                 slices[slice_.number] = slice_
                 held[slice_.number] = held.get(slice_.number, 0) | 1 << position
         for name, own in shares.items() if shares else ():
-            for slice_, position in positions.get(name, ()):
+            for place, position in positions.get(name, ()):
+                slice_ = published[place]
                 slices[slice_.number] = slice_
                 shared.setdefault(slice_.number, []).append((position, own.token))
         return slices, {key: (held.get(key, 0), frozenset(shared.get(key, ()))) for key in slices}
 
-    def _positions_in(self, pool_id: PoolID, published: Sequence[Slice]) -> Mapping[str, list[tuple[Slice, int]]]:
-        """Where the devices of a pool stand; a name may occur in several generations."""
-        if pool_id not in self._positions:
-            found: dict[str, list[tuple[Slice, int]]] = {}
-            for slice_ in published:
-                for position, device in enumerate(slice_.devices):
-                    found.setdefault(device.name, []).append((slice_, position))
-            self._positions[pool_id] = found
-        return self._positions[pool_id]
+    def _positions_in(self, pool_id: PoolID, published: Sequence[Slice]) -> _Positions:
+        """Where the devices of a pool stand."""
+        known = self._positions.get(pool_id)
+        if known is None:
+            names = tuple([tuple([device.name for device in slice_.devices]) for slice_ in published])
+            known = self._alike.get(names, sum(map(len, names)), lambda: _positions_of(names))
+            self._positions[pool_id] = known
+        return known
+
+
+def _positions_of(names: tuple[tuple[str, ...], ...]) -> _Positions:
+    """names: of the devices, slice by slice."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
+    for place, of_slice in enumerate(names):
+        for position, name in enumerate(of_slice):
+            found[name] = (*found.get(name, ()), (place, position))
+    return found

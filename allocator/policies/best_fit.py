@@ -14,6 +14,7 @@ class BestFit(NodePolicy):
     """The least left: the mean of the shares of cpu and of devices, in whole percent."""
 
     name = "best-fit"
+    reads_names = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """100 less the percentage that is left."""

@@ -11,6 +11,7 @@ class DotProduct(NodePolicy):
     """The smallest product of what is left and what is requested, of cpu and of devices, in whole percent."""
 
     name = "dot-product"
+    reads_names = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """100 less the product."""

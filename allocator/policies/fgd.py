@@ -34,7 +34,7 @@ MOST_KEPT = 1 << 16
 
 _FRAGMENT: Topic[float] = Topic("fragment")
 _ALIKE: Topic["Sequence[_OfAlike] | None"] = Topic("shapes on units that are alike")
-_BY_LACK: Topic["Mapping[_Lack, float]"] = Topic("fragment by what is lacking")
+_BY_LACK: Topic[Mapping[str, float]] = Topic("fragment by what is lacking")
 _STEEPEST = 700.0
 """Beyond, the sigmoid is 0 or 1 in 64 bits."""
 
@@ -57,19 +57,20 @@ def fragment(room: NodeRoom) -> float:
 
 
 def fragment_by_cause(room: NodeRoom) -> Mapping[str, float]:
-    """The same by what shapes lack to use what is left. Cost: O(shapes times units)."""
+    """The same by what shapes lack to use what is left, one object for equal rooms. Cost: O(shapes times units)."""
     by_size = tuple(sorted(room.units)) if _alike(room.shapes) is not None else room.units
     room.shapes.memo.age(MOST_KEPT)
-    found = room.shapes.memo.remember(
-        (_BY_LACK, (room.cpu, by_size)), lambda: _by_lack(room.shapes.typical, room.cpu, by_size)
+    return room.shapes.memo.remember(
+        (_BY_LACK, (room.cpu, by_size)),
+        lambda: {lack.value: amount for lack, amount in _by_lack(room.shapes.typical, room.cpu, by_size).items()},
     )
-    return {lack.value: amount for lack, amount in found.items()}
 
 
 class FGD(NodePolicy):
     """The smallest growth of the fragment; a request for a part of one device tries every unit."""
 
     name = "fgd"
+    reads_names = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """From 0 to 100: 50 where the fragment stays as it is."""

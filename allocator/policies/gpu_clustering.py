@@ -14,6 +14,7 @@ class GpuClustering(NodePolicy):
     """Its own size first, then empty nodes; of equals the fullest, in steps of a twenty-fifth."""
 
     name = "gpu-clustering"
+    reads_names = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """From 0 to 100; 0 without devices."""

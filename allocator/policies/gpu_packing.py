@@ -10,6 +10,7 @@ class GpuPacking(NodePolicy):
     """The tightest of the used devices; of the nodes where idle ones are needed, the one that has the fewest."""
 
     name = "gpu-packing"
+    reads_names = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """50 to 100 without idle devices, 33 to 49 with some on a used node, less on an idle one, 0 without devices."""

@@ -50,6 +50,7 @@ class GuardedNodePolicy(NodePolicy):
         self.name = policy.name
         self.reads = tuple(policy.reads)
         self.remembers = policy.remembers
+        self.reads_names = policy.reads_names
         self._policy = policy
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:

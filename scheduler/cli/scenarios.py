@@ -14,6 +14,7 @@ from pathlib import Path
 
 from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
 from allocator.outcome import PolicyFailed
+from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.input_digests import digests_of, policy_digest
 from scheduler.cli.inputs import Input, inventory_of, profiles_of
@@ -281,6 +282,11 @@ def start_of(plan: Plan, what_if: str, nodes_scale: float) -> Start:
 
     Raises ValueError, by the kind of what is wrong; ends the command where the input has errors.
     """
+    with garbage.staying():
+        return _start(plan, what_if, nodes_scale)
+
+
+def _start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     if plan.is_openb:
         return _openb_start(plan, what_if, nodes_scale)
     inventory = _inventory(plan, what_if, nodes_scale)
@@ -303,10 +309,11 @@ def _inventory(plan: Plan, what_if: str, nodes_scale: float) -> Inventory:
 
 @lru_cache(maxsize=2)
 def _read(plan: Plan, files: tuple[str, ...]) -> Inventory:
-    """The input with these objects in place of others."""
+    """The input with these objects in place of others, without what only messages name."""
     if plan.stdin:
         sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
-    return inventory_of(read(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+    found = inventory_of(read(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+    return replace(found, places={}, versions={}, labels={})
 
 
 def _changed(inventory: Inventory, texts: Sequence[str], nodes_scale: float) -> Inventory:

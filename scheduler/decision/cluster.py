@@ -83,8 +83,9 @@ def _scores_of(policy: Policy, rooms: Rooms) -> NodeScores | FillScores | None:
 class Cluster:
     """Everything that a decision looks at.
 
-    is_ours: whether a pod is for this scheduler to bind. profiles: at least one, the first of which is also for pods
-    whose `spec.schedulerName` has none. time_limit: of decisions; None where they may take all time.
+    is_ours: whether a pod is for this scheduler to bind; None where nobody asks for `violations`. profiles: at least
+    one, the first of which is also for pods whose `spec.schedulerName` has none. time_limit: of decisions; None where
+    they may take all time.
     makes_claims: for extended resources of classes.
     refuses_unsupported: pods that require what is not looked at; where it does not, that is left out of account.
     unseen: kinds of storage objects of which nothing is known, so that what hangs on them is not looked at. unmade:
@@ -96,7 +97,7 @@ class Cluster:
         self,
         features: Features,
         *,
-        is_ours: Callable[[Pod], bool],
+        is_ours: Callable[[Pod], bool] | None,
         profiles: Sequence[Profile] = (Profile(),),
         budget_steps: int = BUDGET_STEPS,
         share_id: Callable[[str], str] = share_id_of,
@@ -138,7 +139,9 @@ class Cluster:
         self._classes: dict[str, DeviceClass] = {}
         self._reached: dict[NodeSelector, Mask] = {}
         self.rival_claims = rivals = Rivals(self.fleet, self.claims)
-        self._invariants = Invariants(self.claims, rivals, pod=self.pods.bound, node=self.node, is_ours=is_ours)
+        self._invariants: Invariants | None = None
+        if is_ours is not None:
+            self._invariants = Invariants(self.claims, rivals, pod=self.pods.bound, node=self.node, is_ours=is_ours)
 
     # -- what the watches show
 
@@ -178,20 +181,23 @@ class Cluster:
         """The pod is there, or has changed; of whichever scheduler."""
         self.pods.set(pod)
         self.nominations.set(pod)
-        self._invariants.on_pod(pod.uid, pod)
+        if self._invariants:
+            self._invariants.on_pod(pod.uid, pod)
 
     def remove_pod(self, uid: str) -> None:
         """The pod is gone, or has ended."""
         self.pods.remove(uid)
         self.nominations.remove(uid)
-        self._invariants.on_pod(uid, None)
+        if self._invariants:
+            self._invariants.on_pod(uid, None)
 
     def set_claim(self, found: ClaimObject, version: int) -> None:
         """The claim is there at that version, or has changed."""
         uid = found.claim.uid
         before = self._counted(uid)
         self.claims.set(found, version)
-        self._invariants.on_claim(uid, before, self._counted(uid))
+        if self._invariants:
+            self._invariants.on_claim(uid, before, self._counted(uid))
 
     def leave_alone(self, claim_uid: str, pools: tuple[PoolID, ...]) -> None:
         """The claim has unknown devices of these pools. No pools: its devices are known again."""
@@ -202,7 +208,8 @@ class Cluster:
         before = self._counted(uid)
         self.claims.remove(uid)
         self._slices.leave_alone(uid, ())
-        self._invariants.on_claim(uid, before)
+        if self._invariants:
+            self._invariants.on_claim(uid, before)
 
     @property
     def slices(self) -> Mapping[str, Slice]:
@@ -372,9 +379,14 @@ class Cluster:
         self.pods.forget(pod_uid)
 
     def bound(self, pod_uid: str) -> None:
-        """The pod's attempt has ended well: what it took counts until the watches show it."""
+        """The pod's attempt has ended well: what it took counts until the watches show it.
+
+        A pod that they do not show had ended or gone when it was reserved for: nothing more will come of it.
+        """
         self.claims.release(pod_uid)
         self.volumes.bound(pod_uid)
+        if not self.pods.is_shown(pod_uid):
+            self.pods.forget(pod_uid)
 
     def set_aside(self, devices: Iterable[DeviceID], holder: str = NOT_READY) -> Claim:
         """Withhold these devices until `put_back` of the returned value; claims that hold them keep them.
@@ -410,6 +422,7 @@ class Cluster:
 
     def violations(self) -> list[Violation]:
         """What must never be, as things are now. Cost: O(what has changed since this was asked last)."""
+        assert self._invariants is not None, "nobody was to ask for violations"
         return self._invariants.violations()
 
     def _matching(self, selector: NodeSelector, numbers: Iterable[int]) -> Mask:

@@ -15,7 +15,7 @@ from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Dynamic, Plugin, Rejected
-from scheduler.state.masks import union
+from scheduler.state.masks import union, without
 
 
 def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str] | None:
@@ -31,7 +31,7 @@ def feasible(cycle: Cycle, plugins: Sequence[Plugin]) -> Mask:
     left = cycle.template.allowed
     for plugin in plugins:
         if plugin.dynamic and left:
-            left &= ~plugin.dynamic.refused(cycle)
+            left = without(left, plugin.dynamic.refused(cycle))
     return left & ~_refused_beside_nominated(cycle, plugins, left) if cycle.nominated else left
 
 

@@ -4,18 +4,18 @@ The policy's scores are kept for pods with equal requests, and computed again if
 """
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
 
 from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim
-from allocator.policies.whole_nodes import FromUnits, NodePolicy, PodNeeds
+from allocator.policies.whole_nodes import FromUnits, NodePolicy, NodeRoom, PodNeeds
 from allocator.search.rules import Mask, bits
 from cel.lru import LruCache
 from scheduler.decision.rooms import Rooms
-from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of
+from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, without
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 
 _UNKNOWN = -inf
@@ -23,19 +23,26 @@ _UNKNOWN = -inf
 MOST_SHAPES = 256
 """Pods that ask for different things whose scores are kept; beyond, the least recently used are forgotten."""
 
+MOST_ROOMS = 1 << 14
+"""Rooms whose scores are remembered for each of them; beyond, all are computed again. Most nodes are like others."""
+
 
 @dataclass(slots=True, eq=False)
 class _Scores:
-    """The scores of nodes, by number; `_UNKNOWN` where it is not known. at: as of which of the rooms' changes."""
+    """The scores of nodes, by number; `_UNKNOWN` where it is not known. at: as of which of the rooms' changes.
+
+    of_rooms: the scores by all that decides, whichever node it is.
+    """
 
     scores: Floats
     at: int
     known: Mask = 0
+    of_rooms: dict[Hashable, float] = field(default_factory=dict)
 
     def forget(self, numbers: Numbers) -> None:
         """The rooms of these nodes have changed."""
         self.scores[numbers] = _UNKNOWN
-        self.known &= ~mask_of_numbers(numbers, len(self.scores))
+        self.known = without(self.known, mask_of_numbers(numbers, len(self.scores)))
 
 
 class NodeScores:
@@ -50,7 +57,7 @@ class NodeScores:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
         kept = self._scored(name, requests, claims, nodes)
         scores = kept.scores
-        if beside := kept.known & ~nodes:
+        if beside := without(kept.known, nodes):
             scores = scores.copy()
             scores[numbers_of(beside)] = _UNKNOWN
         best = scores.max()
@@ -75,12 +82,16 @@ class NodeScores:
         kept = self._kept_of(requests, claims)
         kinds = self._rooms.kinds(claims)
         of_kind: dict[Hashable, PodNeeds] = {}
-        for number in bits(nodes & ~kept.known):
-            kind = kinds.of(number)
-            needs = of_kind.get(kind)
-            if needs is None:
-                needs = of_kind[kind] = self._needs(number, name, requests, claims)
-            kept.scores[number] = self.policy.score_node(needs, self._rooms[number])
+        for number in bits(without(nodes, kept.known)):
+            kind, room = kinds.of(number), self._rooms[number]
+            key = kind, _decides(room, with_name=self.policy.reads_names)
+            score = kept.of_rooms.get(key)
+            if score is None:
+                needs = of_kind.get(kind)
+                if needs is None:
+                    needs = of_kind[kind] = self._needs(number, name, requests, claims)
+                score = kept.of_rooms[key] = self.policy.score_node(needs, room)
+            kept.scores[number] = score
         kept.known |= nodes
         return kept
 
@@ -108,4 +119,11 @@ class NodeScores:
             changed = changes.since(kept.at)
             kept.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
             kept.at = changes.now
+        if len(kept.of_rooms) > MOST_ROOMS:
+            kept.of_rooms.clear()
         return kept
+
+
+def _decides(room: NodeRoom, *, with_name: bool) -> Hashable:
+    """All that a score may depend on; equal for most nodes of a fleet."""
+    return room.cpu, room.memory, room.units, room.holds, room.shapes, with_name and room.name

@@ -27,6 +27,10 @@ MOST_REQUESTS = 1 << 12
 """Claims whose requests are remembered, for each kind of node."""
 
 
+MOST_USES = 1 << 14
+"""Kinds of nodes with certain devices in use, of which it is remembered what is left of them."""
+
+
 class Rooms:
     """The rooms of the nodes by number. workload: what pods ask for, as far as it is known.
 
@@ -42,6 +46,8 @@ class Rooms:
         self._kinds: HardwareKinds | None = None
         self._shapes: dict[Hashable, Shapes] = {}
         self._requests: LruCache[Hashable, tuple[UnitRequest, ...]] = LruCache(MOST_REQUESTS, MOST_REQUESTS)
+        self._units: LruCache[Hashable, tuple[int, ...]] = LruCache(MOST_USES, MOST_USES)
+        self._holds: LruCache[frozenset[int], frozenset[int]] = LruCache(MOST_USES, MOST_USES)
         self._seen: tuple[int, int] = (-1, -1)
         self._seen_rows = 0
         self._seen_workload = -1
@@ -136,10 +142,21 @@ class Rooms:
         name = self._fleet.node(number).name
         try:
             attempt = self._attempt(number)
-            units, holds, shapes = units_left(attempt), held_by_claims(attempt), self._shapes_on(number)
+            units, holds, shapes = self._units_left(number, attempt), self._held(attempt), self._shapes_on(number)
         except AllocationError:
             units, holds, shapes = (), frozenset[int](), Shapes()
         self._rooms[number] = NodeRoom(name, *self._amounts(number), units, holds, shapes)
+
+    def _units_left(self, number: int, attempt: NodeAttempt) -> tuple[int, ...]:
+        """What is left of each unit, the same object for equal nodes."""
+        assert self._kinds is not None, "rooms are looked at by `catch_up` alone"
+        key = self._kinds.of(number), self._fleet.usage_on(number)
+        return self._units.get(key, 1, lambda: units_left(attempt))
+
+    def _held(self, attempt: NodeAttempt) -> frozenset[int]:
+        """How many devices the claims have, the same object where it is equal."""
+        held = held_by_claims(attempt)
+        return self._holds.get(held, 1, lambda: held)
 
     def _has_other_shapes(self) -> bool:
         """Whether pods ask for something else than before, or the same is something else on nodes."""

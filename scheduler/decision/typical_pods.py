@@ -45,6 +45,15 @@ class WorkloadShape:
         return self.count, self.cpu, tuple(amounts), sum(one.count for one in asked), selectors
 
 
+@dataclass(slots=True, eq=False)
+class _Counted:
+    """Pods that ask for this, and how many."""
+
+    requests: PodRequests
+    claims: Sequence[Claim]
+    number: int = 0
+
+
 class PodShapes:
     """The shapes and their counts: those that are set, or else those of the pods that were decided so far.
 
@@ -63,8 +72,11 @@ class PodShapes:
     def set(self, pods: Iterable[tuple[PodRequests, Sequence[Claim]]]) -> None:
         """These pods are the workload; what is decided later changes nothing."""
         self._shapes, self._total, self._is_set = {}, 0, True
+        counts: dict[tuple[int, int], _Counted] = {}  # which holds what is counted, so that no other gets its identity
         for requests, claims in pods:
-            self._add(requests, claims)
+            counts.setdefault((id(requests), id(claims)), _Counted(requests, claims)).number += 1
+        for one in counts.values():
+            self._add(one.requests, one.claims, one.number)
         self.changes += 1
 
     def see(self, uid: str, requests: PodRequests, claims: Sequence[Claim]) -> None:
@@ -77,12 +89,12 @@ class PodShapes:
             self._next = self._total + self._total // 2
             self.changes += 1
 
-    def _add(self, requests: PodRequests, claims: Sequence[Claim]) -> None:
+    def _add(self, requests: PodRequests, claims: Sequence[Claim], number: int = 1) -> None:
         cpu = requests.amounts.get(CPU, 0)
         shape = self._shapes.setdefault((cpu, fingerprint_of(claims)), WorkloadShape(cpu, tuple(claims)))
-        shape.count += 1
-        shape.memories += requests.amounts.get(MEMORY, 0)
-        self._total += 1
+        shape.count += number
+        shape.memories += number * requests.amounts.get(MEMORY, 0)
+        self._total += number
 
     def every(self) -> Sequence[tuple[float, WorkloadShape]]:
         """All shapes, the most frequent first, with their shares. Cost: O(shapes)."""

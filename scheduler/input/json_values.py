@@ -39,6 +39,13 @@ def leading(text: str) -> Generator[object, None, int]:
     return len(text)
 
 
+def require_single_keys(value: object, text: str) -> None:
+    """Raises InvalidJSON where an object of the text has a key twice. value: what orjson read of the text."""
+    _, keys, _ = _measured(value)
+    if not _has_no_other_key(text, keys):
+        json.loads(text, object_pairs_hook=_object)
+
+
 def _several(text: str) -> Generator[object, None, int]:
     start, is_separated = 0, True
     while _begins(text, start):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from allocator.api import ClaimTemplate, Decoded, decode
+from allocator.api.names import object_name
 from allocator.did_you_mean import did_you_mean
 from allocator.model import Claim
 from allocator.pods.extended_resources import CLAIM_ANNOTATION
@@ -23,9 +24,14 @@ ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 
 
 class Claims:
-    """The claims of an inventory, and those made for pods on the way."""
+    """The claims of an inventory, and those made for pods on the way.
 
-    def __init__(self, inventory: Inventory) -> None:
+    keeps_raw: those that are made carry the object as it would be written, which most of their memory is then.
+    """
+
+    def __init__(self, inventory: Inventory, *, keeps_raw: bool = True) -> None:
+        self._keeps_raw = keeps_raw
+        self._made: dict[tuple[str, str, str], Decoded] = {}
         self.objects: dict[tuple[str, str], InputClaim] = dict(_identified(inventory.claims))
         self._templates = inventory.templates
         self._of_template: dict[tuple[str, str], Claim | None] = {}
@@ -33,8 +39,8 @@ class Claims:
         self._holders = inventory.holders
         self._has_claims = bool(inventory.claims)
         self._by_entry = {
-            (owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")): found
-            for found in self.objects.values()
+            (owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")): key
+            for key, found in self.objects.items()
             for owner in found.metadata.owners
             if owner.is_controller and owner.kind == "Pod"
         }
@@ -126,7 +132,7 @@ class Claims:
             found = self.objects.get((pod.namespace, name))
             return self._owned(pod, found) if found else self._missing(pod.namespace, name)
         if orphan := self._by_entry.get((uid_of_pod(pod), entry.name)):
-            return self.objects[orphan.claim.namespace, orphan.claim.name]
+            return self.objects[orphan]
         return self._make(pod, entry)
 
     def _missing(self, namespace: str, name: str) -> Waiting:
@@ -154,7 +160,7 @@ class Claims:
                 hint = " (the input contains no ResourceClaimTemplate at all)"
             return Waiting(f"claim template {pod.namespace}/{entry.template_name} does not exist{hint}")
         name = self.unused_name(pod.namespace, generate_name(pod.name, entry.name), f"{pod}/{entry.name}")
-        decoded = decode(_raw_claim(pod, entry, name, template))
+        decoded = self._decoded(pod, entry, name, template)
         if not isinstance(decoded.object, Claim):
             # A long name is cut, and what is left may be no name: kube-controller-manager fails there as well.
             return Waiting(
@@ -162,8 +168,29 @@ class Claims:
             )
         found = InputClaim(decoded.object, decoded)
         self.keep(found)
-        self._by_entry[uid_of_pod(pod), entry.name] = found
+        self._by_entry[uid_of_pod(pod), entry.name] = found.claim.namespace, found.claim.name
         return found
+
+    def _decoded(self, pod: Pod, entry: PodClaim, name: str, template: ClaimTemplate) -> Decoded:
+        """The claim of that name; by what was made of the template before, where the object as such is not kept."""
+        key = pod.namespace, entry.template_name, entry.name
+        like = self._made.get(key)
+        if like is not None and not object_name(name, generate_name(pod.name, entry.name)):
+            return _like(like, pod, name)
+        decoded = decode(_raw_claim(pod, entry, name, template))
+        if self._keeps_raw or not isinstance(decoded.object, Claim):
+            return decoded
+        self._made[key] = decoded
+        return replace(decoded, raw={})
+
+
+def _like(like: Decoded, pod: Pod, name: str) -> Decoded:
+    """A claim that was made like another one of its template and entry, for this pod."""
+    assert isinstance(like.object, Claim)
+    uid = uid_of("ResourceClaim", pod.namespace, name)
+    (owner,) = like.metadata.owners
+    metadata = replace(like.metadata, name=name, uid=uid, owners=(replace(owner, name=pod.name, uid=uid_of_pod(pod)),))
+    return Decoded(replace(like.object, name=name, uid=uid), metadata=metadata)
 
 
 def _hint(namespace: str, name: str, known: Iterable[tuple[str, str]]) -> str:

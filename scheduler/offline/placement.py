@@ -37,7 +37,8 @@ NO_NODE = "the input contains no node"
 class PlacedPod:
     """A pod, or a claim that no pod uses, has its node and all its devices.
 
-    claims: those of the pod, in order. extended: of the last of them, where it was made for extended resources.
+    pod: as it is bound. claims: those of the pod, in order. extended: of the last of them, where it was made for
+    extended resources.
     """
 
     pod: Pod | None
@@ -173,9 +174,9 @@ class Placement:
             case NotPlaced() as refused:
                 return self._refused(look, refused)
 
-    def answers(self, look: Look) -> Iterator[tuple[str, Answer]]:
-        """What each node says, by name in their order. Cost: an allocation for each."""
-        return answers(self.cluster, look.pod, look.claims)
+    def answers(self, look: Look, *, names_devices: bool = True) -> Iterator[tuple[str, Answer]]:
+        """What each node says, by name in their order; see `node_answers.answers`."""
+        return answers(self.cluster, look.pod, look.claims, names_devices=names_devices)
 
     def kept(self, look: Look) -> str:
         """Which volume keeps the pod on one node, in words; empty where none does."""
@@ -265,13 +266,12 @@ class Placement:
             objects.append(extended_claim_object(look.pod, chosen.extended))
         for found in _allocated(objects, chosen.allocations):
             self._keep(found, look.pod)
-        if look.pod is not None:
-            self.cluster.set_pod(replace(look.pod, node_name=chosen.node, by_claims=chosen.by_claims))
-            self.cluster.volumes.assume(look.pod.uid, chosen.node, chosen.volumes)
+        bound = look.pod and replace(look.pod, node_name=chosen.node, by_claims=chosen.by_claims)
+        if bound is not None:
+            self.cluster.set_pod(bound)
+            self.cluster.volumes.assume(bound.uid, chosen.node, chosen.volumes)
         names = [(one.claim.namespace, one.claim.name) for one in objects]
-        return PlacedPod(
-            look.pod, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended
-        )
+        return PlacedPod(bound, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended)
 
     def _keep(self, found: InputClaim, user: Pod | None) -> None:
         """The claim is written, reserved for its user."""

@@ -63,7 +63,7 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
     volume_claims = volume_claims_to_be(inventory, pods) if assumes_room else NO_VOLUME_CLAIMS
     cluster = Cluster(
         features,
-        is_ours=lambda _: False,
+        is_ours=None,
         profiles=profiles,
         budget_steps=budget_steps,
         makes_claims=True,

@@ -82,6 +82,12 @@ def fitting(requests: PodRequests, infos: NodeInfos) -> Flags:
     return infos.by_row.of((NAME, requests.key), len(requests.amounts), lambda rows: _fitting(requests, infos, rows))
 
 
+def _lacking(requests: PodRequests, infos: NodeInfos) -> Mask:
+    """The other nodes. Cost: as of `fitting`."""
+    words, every = len(requests.amounts), (1 << infos.size) - 1
+    return every ^ infos.by_row.mask((NAME, requests.key), words, lambda rows: _fitting(requests, infos, rows))
+
+
 def _fitting(requests: PodRequests, infos: NodeInfos, rows: Numbers) -> Flags:
     fits = infos.columns[PODS].free[rows] >= 1
     for resource, amount in requests.amounts.items():
@@ -230,7 +236,7 @@ def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ign
     """The plugin. strategy: of its score."""
 
     def refused(cycle: Cycle) -> Mask:
-        return mask_of(~fitting(ignored.left_of(cycle.requests), cycle.infos))
+        return _lacking(ignored.left_of(cycle.requests), cycle.infos)
 
     def rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
         return _rejections(ignored.left_of(cycle.requests), cycle.infos, asked)

@@ -136,7 +136,9 @@ def _drain(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
 
 def _fail(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     for node in fleet.named(rest):
-        yield NodeAppears(_tainted(node, Taint(_UNREACHABLE, "", "NoExecute")))
+        for effect in ("NoSchedule", "NoExecute"):  # of which every pod tolerates the second for five minutes
+            node = _tainted(node, Taint(_UNREACHABLE, "", effect))  # noqa: PLW2901 - the same one
+        yield NodeAppears(node)
         yield NodeDrains(node.name)
 
 

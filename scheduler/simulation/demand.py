@@ -5,6 +5,7 @@ use; what no node can hold counts as nothing, and so do devices that every node 
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from allocator.fleet.questions import fingerprint_of
@@ -21,20 +22,57 @@ from scheduler.state.pod_requests import PodRequests, pod_requests
 NO_DEVICES = "no devices"
 
 
+@dataclass(slots=True, eq=False)
+class _Demanded:
+    """What pods of one spec request. pod: one of them. shape: in words. amount: in units, None until it is needed."""
+
+    pod: Pod
+    requests: PodRequests
+    claims: tuple[Claim, ...]
+    shape: str
+    amount: float | None = None
+
+
+MOST_SPECS = 1 << 14
+"""Specs of pods whose requests are remembered; beyond, all are worked out again."""
+
+
 class Demand:
-    """What pods request of the nodes of a cluster, computed once for pods with equal requests."""
+    """What pods request of the nodes of a cluster, computed once for pods with one spec, and for equal requests."""
 
     def __init__(self, cluster: Cluster, claims: Claims) -> None:
         self._cluster = cluster
         self._claims = claims
         self._amounts: dict[Hashable, float] = {}
+        self._of_spec: dict[Hashable, _Demanded] = {}
 
     def hardware_changed(self) -> None:
-        """Nodes or slices were added, removed or changed."""
+        """Nodes, slices or classes were added, removed or changed."""
         self._amounts.clear()
+        self._of_spec.clear()
 
     def of(self, pod: Pod) -> tuple[PodRequests, tuple[Claim, ...]]:
         """What the pod requests of its node, and its claims, with the one for its extended resources."""
+        found = self._demanded(pod)
+        return found.requests, found.claims
+
+    def shape(self, pod: Pod) -> str:
+        """The same of its claims, in words; see `shape_of`."""
+        return self._demanded(pod).shape
+
+    def _demanded(self, pod: Pod) -> _Demanded:
+        key = _spec_of(pod)
+        known = self._of_spec.get(key) if key else None
+        if known is None:
+            requests, claims = self._asked(pod)
+            known = _Demanded(pod, requests, claims, shape_of(claims))
+            if len(self._of_spec) >= MOST_SPECS:
+                self._of_spec.clear()
+            if key:
+                self._of_spec[key] = known
+        return known
+
+    def _asked(self, pod: Pod) -> tuple[PodRequests, tuple[Claim, ...]]:
         requests, claims = pod_requests(pod), tuple(self._claims.asked_by(pod))
         found = requirements(self._cluster, pod, requests, claims)
         chosen = next((one for one in found if one.extended), None)
@@ -42,7 +80,12 @@ class Demand:
 
     def amount(self, pod: Pod) -> float:
         """What the pod's claims request, in units."""
-        _, claims = self.of(pod)
+        demanded = self._demanded(pod)
+        if demanded.amount is None:
+            demanded.amount = self._amount(demanded.claims)
+        return demanded.amount
+
+    def _amount(self, claims: Sequence[Claim]) -> float:
         if not claims:
             return 0.0
         key = fingerprint_of(claims)
@@ -64,6 +107,17 @@ class Demand:
         for number in bits(self._cluster.fleet.all):
             found.setdefault(kinds.of(number), number)
         return found.values()
+
+
+def _spec_of(pod: Pod) -> Hashable:
+    """The same for pods that share what decides here of one spec; None where claims that are there decide as well.
+
+    The values are to be kept with what is known of them, so that no others get their identities.
+    """
+    if pod.claim_statuses or any(entry.claim_name for entry in pod.claims):
+        return None
+    parts = (pod.claims, pod.containers, pod.budget, pod.overhead, pod.by_claims)
+    return pod.namespace, bool(pod.node_name), *map(id, parts)
 
 
 def _least(asked: UnitRequest) -> int:

@@ -234,7 +234,7 @@ class Simulation:
         before = {claim.uid for claim in look.claims if claim.allocation}
         self._watcher.bound([claim for claim in placed.claims if claim.uid not in before])
         self._report(entry, node=chosen.node)
-        self._note(PodChanged(entry.pod, replace(entry.pod, node_name=placed.node)))
+        self._note(PodChanged(entry.pod, placed.pod))
         if (duration := self._durations.get(uid)) is not None:
             self._ends[uid] = number = next(self._numbers)
             heappush(self._following, (self.now + duration, number, _PodEnds(uid)))
@@ -399,7 +399,7 @@ class Simulation:
         self._evictions.pop(placed.pod.uid, None)
         del self._on_node[placed.node][placed.pod.uid]
         freed = self._placement.release(placed)
-        self._note(PodChanged(replace(placed.pod, node_name=placed.node), None))
+        self._note(PodChanged(placed.pod, None))
         for claim in freed:
             self._note(_freed(claim))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
 from random import Random
+from typing import Any
 
 from scheduler.core_v1.pod import Pod
 from scheduler.input.identity import uid_of
@@ -191,23 +192,25 @@ def _unused(pod: Pod, number: int, names: set[tuple[str, str]]) -> str:
 def copy_of(pod: Pod, name: str) -> Pod:
     """A new pod with the same spec, which no scheduler has seen."""
     uid = uid_of("Pod", pod.namespace, name)
-    return unscheduled(replace(pod, name=name, uid=uid, created="", raw={}))
+    return replace(pod, name=name, uid=uid, created="", raw={}, **_UNSCHEDULED)
+
+
+_UNSCHEDULED: Mapping[str, Any] = {
+    "node_name": "",
+    "nominated_node": "",
+    "claim_statuses": {},
+    "by_claims": (),
+    "device_fields": (),
+    "phase": "",
+    "conditions": (),
+    "is_deleting": False,
+}
+"""The fields of a pod that no scheduler has seen."""
 
 
 def unscheduled(pod: Pod) -> Pod:
     """The pod as its controller would recreate it."""
-    return replace(
-        pod,
-        node_name="",
-        nominated_node="",
-        claim_statuses={},
-        by_claims=(),
-        device_fields=(),
-        phase="",
-        conditions=(),
-        is_deleting=False,
-        raw=_without_node(pod.raw),
-    )
+    return replace(pod, raw=_without_node(pod.raw), **_UNSCHEDULED)
 
 
 def _without_node(raw: Mapping[str, object]) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ import orjson
 
 from allocator.api.findings import shown
 from allocator.did_you_mean import did_you_mean
+from scheduler.input.json_values import InvalidJSON, require_single_keys
 
 _GZIP = b"\x1f\x8b"
 
@@ -98,8 +99,11 @@ def _bytes_of(file: Path) -> bytes:
 def _parsed(place: str, line: bytes) -> ObjectLine:
     try:
         fields = orjson.loads(line)
+        require_single_keys(fields, line.decode())
     except orjson.JSONDecodeError as error:
         raise InvalidLine(f"{place}: {_why_not_json(line, error)}") from error
+    except InvalidJSON as error:
+        raise InvalidLine(f"{place}: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidLine(f"{place}: {written(fields)} is not an object")
     return ObjectLine(place, fields)

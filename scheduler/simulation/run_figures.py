@@ -11,7 +11,7 @@ from allocator.model import Claim
 from allocator.policies.whole_nodes import UNIT
 from scheduler.core_v1.pod import Pod
 from scheduler.simulation.alignment import Alignments
-from scheduler.simulation.demand import Demand, shape_of
+from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Follower
 from scheduler.simulation.fleet_figures import FleetFigures
 from scheduler.simulation.result import Distribution, Series, ShapeSummary, Summary
@@ -95,7 +95,7 @@ class RunFigures(Follower):
 
     def arrived(self, pod: Pod) -> None:
         """One more pod."""
-        shape = shape_of(self._demand.of(pod)[1])
+        shape = self._demand.shape(pod)
         self._records[pod.uid] = _PodRecord(shape, self._now)
         self._states[PodState.WAITING] += 1
         self._shapes.setdefault(shape, _OfShape()).arrivals += 1

@@ -39,7 +39,7 @@ from scheduler.simulation.jobs import (
     scaled,
     with_durations,
 )
-from scheduler.simulation.result import ExplainedAttempt, FleetSize, Measured, Scenario
+from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario
 from scheduler.simulation.run_figures import RunFigures, distribution
 from scheduler.simulation.trace import Trace
 
@@ -111,43 +111,66 @@ def run(
     Cost: a decision for each arrival, and for those that wait whenever an event may help them.
     """
     before_s = clocks.processor()
-    population = start.jobs
-    _require_usable(start, population, settings)
-    pods = [*start.pods, *_distinct(population)]
-    inventory = with_templates(start.inventory, pods)
-    placement = _placement(pods, inventory, profiles, settings, clocks.wall)
-    demand, figures = _known_demand(placement, population), FleetFigures(placement.cluster.rooms)
-    figures.catch_up()
-    units = figures.capacity // UNIT
-    jobs = _jobs(population, demand, figures, settings)
-    del population
-    others = _other_events(start.trace, room_for(pods, placement.cluster.extended_resources), settings)
-    metrics = RunFigures(
-        demand,
-        figures,
-        Alignments(placement.cluster.slices),
-        retries=settings.retries,
-        step_s=_horizon(jobs, others) / _STEPS,
-    )
-    record = _RunRecord(metrics, settings.explained, lambda done: progress(done, len(jobs)), len(jobs))
-    simulation = Simulation(placement, record.decided, metrics, retries=settings.retries)
-    bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
-    for pod in bound:
+    prepared = _Prepared.of(start, profiles, settings, clocks.wall)
+    record = prepared.record(settings, progress)
+    simulation = Simulation(prepared.placement, record.decided, record.metrics, retries=settings.retries)
+    for pod in prepared.bound:
         simulation.adopt(pod)
-    simulation.run(_events(jobs, others))
+    simulation.run(_events(prepared.jobs, prepared.others))
     return Scenario(
         policy=profiles[0].policy.name,
         seed=settings.seed,
         parameters=settings.parameters,
-        fleet=FleetSize(len(inventory.nodes), units, len(bound)),
-        summary=metrics.summary(),
-        by_arrivals=metrics.by_arrivals,
-        by_time=metrics.by_time,
-        measured=Measured(
-            round(clocks.processor() - before_s, 3), distribution(sorted(placement.decisions_ms), _MILLI_DIGITS)
-        ),
+        fleet=prepared.size,
+        summary=record.metrics.summary(),
+        by_arrivals=record.metrics.by_arrivals,
+        by_time=record.metrics.by_time,
+        measured=Measured(round(clocks.processor() - before_s, 3), prepared.placement.measured()),
         explained=tuple(record.explained),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A scenario as it begins. jobs: what arrives, with its times. others: what happens beside that.
+
+    bound: pods that have a node at the start. size: of the fleet.
+    """
+
+    placement: "_Timed"
+    demand: Demand
+    figures: FleetFigures
+    jobs: Sequence[Job]
+    others: Sequence[tuple[float, Event]]
+    bound: Sequence[Pod]
+    size: FleetSize
+
+    @staticmethod
+    def of(start: Start, profiles: Sequence[Profile], settings: Settings, clock: Callable[[], float]) -> "_Prepared":
+        """The fleet with what is there at the start. clock: for one decision. Raises InvalidWorkload."""
+        population = start.jobs
+        _require_usable(start, population, settings)
+        pods = [*start.pods, *_distinct(population)]
+        placement = _placement(pods, with_templates(start.inventory, pods), profiles, settings, clock)
+        demand, figures = _known_demand(placement, population), FleetFigures(placement.cluster.rooms)
+        figures.catch_up()
+        jobs = _jobs(population, demand, figures, settings)
+        others = _other_events(start.trace, room_for(pods, placement.cluster.extended_resources), settings)
+        bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
+        size = FleetSize(len(start.inventory.nodes), figures.capacity // UNIT, len(bound))
+        return _Prepared(placement, demand, figures, jobs, others, bound, size)
+
+    def record(self, settings: Settings, progress: Callable[[int, int], None]) -> "_RunRecord":
+        """What is to be recorded of the run. Raises InvalidWorkload."""
+        metrics = RunFigures(
+            self.demand,
+            self.figures,
+            Alignments(self.placement.cluster.slices),
+            retries=settings.retries,
+            step_s=_horizon(self.jobs, self.others) / _STEPS,
+        )
+        arrivals = len(self.jobs)
+        return _RunRecord(metrics, settings.explained, lambda done: progress(done, arrivals), arrivals)
 
 
 def _require_usable(start: Start, population: Sequence[Job], settings: Settings) -> None:
@@ -205,15 +228,19 @@ class _Timed(Placement):
 
     def __init__(self, cluster: Cluster, claims: Claims, namespaces: Iterable[str], clock: Callable[[], float]) -> None:
         super().__init__(cluster, claims, namespaces)
-        self.decisions_ms = array("d")
+        self._decisions_ms = array("d")
         self._clock = clock
 
     def decide(self, look: Look) -> Placed | NotPlaced | Failed:
         """The decision, with its time measured."""
         before = self._clock()
         found = super().decide(look)
-        self.decisions_ms.append((self._clock() - before) * _MILLI)
+        self._decisions_ms.append((self._clock() - before) * _MILLI)
         return found
+
+    def measured(self) -> Distribution:
+        """How long decisions took, in milliseconds."""
+        return distribution(sorted(self._decisions_ms), _MILLI_DIGITS)
 
 
 def _placement(
@@ -223,7 +250,7 @@ def _placement(
     settings: Settings,
     clock: Callable[[], float],
 ) -> _Timed:
-    claims = Claims(inventory)
+    claims = Claims(inventory, keeps_raw=False)
     cluster = cluster_of(inventory, claims, pods, settings.features, profiles=profiles, places=settings.places)
     return _Timed(cluster, claims, inventory.namespaces, clock)
 

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.state.masks import Flags, Numbers
+from scheduler.state.masks import Flags, Numbers, mask_of
 from scheduler.state.row_changes import RowChanges
 
 Column = TypeVar("Column", Numbers, Flags)
@@ -22,10 +23,11 @@ MOST_WORDS = 1 << 18
 
 @dataclass(slots=True, eq=False)
 class _Values:
-    """values: by row. seen: the last change that they know."""
+    """values: by row. seen: the last change that they know. mask: the rows with a flag, None until it is needed."""
 
     values: NDArray[Any]  # Any: numbers or flags, by the key
     seen: int
+    mask: Mask | None = None
 
 
 class ByRow:
@@ -49,11 +51,24 @@ class ByRow:
 
         words: of the key. Cost: O(rows that have changed since the key was asked for).
         """
+        found: Column = self._caught_up(key, words, work_out).values
+        return found
+
+    def mask(self, key: Hashable, words: int, work_out: Callable[[Numbers], Flags]) -> Mask:
+        """The rows with a flag, as `of` has it. Cost: as there, and O(rows / 8) where a flag has changed."""
+        kept = self._caught_up(key, words, work_out)
+        if kept.mask is None:
+            kept.mask = mask_of(kept.values)
+        return kept.mask
+
+    def _caught_up(self, key: Hashable, words: int, work_out: Callable[[Numbers], NDArray[Any]]) -> _Values:
         kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(self._rows)), self.changes.now))
         if kept.seen != self.changes.now:
             changed = self.changes.since(kept.seen)
             rows = np.arange(self._rows) if changed is None else np.array(changed, np.int64)
-            kept.values[rows] = work_out(rows)
+            now = work_out(rows)
+            if kept.mask is not None and not np.array_equal(kept.values[rows], now):
+                kept.mask = None
+            kept.values[rows] = now
             kept.seen = self.changes.now
-        found: Column = kept.values
-        return found
+        return kept

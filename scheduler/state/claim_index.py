@@ -106,7 +106,7 @@ class ClaimIndex:
         self._fleet = fleet
         self._holdings: dict[str, Holding] = {}
         self._by_name: dict[Name, str] = {}
-        self._by_device: dict[DeviceID, dict[str, Holding]] = {}
+        self._by_device: dict[DeviceID, tuple[str, ...]] = {}
         self._by_pod: dict[str, list[str]] = {}
         self._extended: dict[str, dict[str, None]] = {}
 
@@ -219,7 +219,7 @@ class ClaimIndex:
 
     def holders(self, device: DeviceID) -> Mapping[str, Holding]:
         """The claims that have the device, or a share of it, by uid."""
-        return self._by_device.get(device, {})
+        return {uid: self._holdings[uid] for uid in self._by_device.get(device, ())}
 
     def _forget_owners(self, holding: Holding) -> None:
         """Whoever owned the claim as it was watched."""
@@ -251,14 +251,15 @@ class ClaimIndex:
         if before is not None:
             self._fleet.remove_allocated((before,))
             for device in {result.id for result in occupying(before)}:
-                holders = self._by_device[device]
-                del holders[uid]
-                if not holders:
+                others = tuple([other for other in self._by_device[device] if other != uid])
+                if others:
+                    self._by_device[device] = others
+                else:
                     del self._by_device[device]
         if now is not None:
             self._fleet.add_allocated((now,))
-            for result in occupying(now):
-                self._by_device.setdefault(result.id, {})[uid] = holding
+            for device in {result.id: None for result in occupying(now)}:
+                self._by_device[device] = (*self._by_device.get(device, ()), uid)
         holding.counted = now
 
 

@@ -29,6 +29,11 @@ def union(masks: Iterable[Mask]) -> Mask:
     return found
 
 
+def without(mask: Mask, others: Mask) -> Mask:
+    """The nodes of the first set that are not in the other; a complement takes several times as long."""
+    return mask ^ (mask & others)
+
+
 def mask_of(flags: Flags) -> Mask:
     """The set as an int. Cost: O(nodes / 8), some microseconds for 5,000."""
     return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
@@ -47,6 +52,18 @@ def flags_of(mask: Mask, size: int) -> Flags:
     return np.unpackbits(raw, count=size, bitorder="little").view(np.bool_)
 
 
+_WORD = 64
+
+_FEW = 8
+"""Where only each eighth word of a set has a node, the others are passed over."""
+
+
 def numbers_of(mask: Mask) -> Numbers:
-    """The node numbers in the set, ascending."""
-    return flags_of(mask, mask.bit_length()).nonzero()[0].astype(np.int64, copy=False)
+    """The node numbers in the set, ascending. Cost: O(nodes / 64) for a few of them."""
+    size = -(-mask.bit_length() // _WORD) * _WORD
+    words = np.frombuffer(mask.to_bytes(size // 8, "little"), np.uint64)
+    filled = words.nonzero()[0]
+    if len(filled) * _FEW > len(words):
+        return flags_of(mask, size).nonzero()[0].astype(np.int64, copy=False)
+    found = np.unpackbits(words[filled].view(np.uint8), bitorder="little").nonzero()[0]
+    return filled[found // _WORD] * _WORD + found % _WORD

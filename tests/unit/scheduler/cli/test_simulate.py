@@ -118,6 +118,15 @@ def test_pods_of_a_node_that_fails_are_evicted_and_start_anew(tmp_path: Path) ->
     assert scenario.summary.end_s == 170
 
 
+def test_a_pod_does_not_return_to_a_node_that_fails_though_it_tolerates_that_for_five_minutes(tmp_path: Path) -> None:
+    patience = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    pod = a_pod("first", template="one", tolerations=[{"key": key, **patience} for key in keys])
+    trace = a_trace(tmp_path, {"time": 0, "pod": pod, "duration": 100}, {"time": 50, "change": "fail:n1"})
+    scenario = only(simulate(tmp_path, a_cluster("n1", "n2"), "--trace", trace, "--explain", "first"))
+    assert explained(scenario) == ["0 first n1", "50 first n2"]
+
+
 def test_bound_pods_of_the_input_can_be_evicted_and_deleted(tmp_path: Path) -> None:
     user = {"resource": "pods", "name": "old", "uid": "u"}
     held = an_allocated_claim("held", "gpu-0", node="n1", reserved_for=[user])
@@ -373,6 +382,8 @@ def test_an_error_of_a_trace_names_file_line_field_and_value(tmp_path: Path, lin
         ('{"time": 1}'.encode("utf-16"), ", line 1: is not UTF-8: byte 1 is 0xff"),
         (gzip.compress(b'{"time": 1, "delete": "a"}', mtime=0), ": is compressed: decompress it with gunzip"),
         (b'{"time": 1, "delete": "a"}\x00', ", line 1: is not JSON: "),
+        (b'{"time": 1, "delete": "a", "time": 2}', ", line 1: the key 'time' appears twice in one object\n"),
+        (b'\n{"time": 1.5, "pod": {"spec": {"a": 1, "a": 1}}}', ", line 2: the key 'a' appears twice in one object\n"),
         (b'{"time": 1, "delete": "a"}\n' * 2, ', line 2: delete: pod "default/a" is deleted twice'),
     ],
 )
