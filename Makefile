@@ -87,6 +87,7 @@ plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) 
 	PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
 
 fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and bodies of calls of the extender and the guard for MINUTES=N
+	$(BIN)/pip install --quiet --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo "no atheris for this machine: inputs are drawn without guidance"
 	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1) $(ARGS)
 
 mutants: $(VENV)/.dev ## mutate allocator and scheduler in N random places of a SEED, and print mutants that no test detects
@@ -152,6 +153,7 @@ lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dev pyproject.toml -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra bench pyproject.toml -o requirements/bench.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dask pyproject.toml -o requirements/dask.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra fuzz pyproject.toml -o requirements/fuzz.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/build.in -o requirements/build.txt
 
 clean: ## remove everything that the other targets created

@@ -49,6 +49,11 @@ class RoundRun:
         self._uses: dict[tuple[str, int], list[Use]] = {}
         self._told: set[str] = set()
 
+    def uses(self) -> dict[str, Use]:
+        """What each program used after its last round, while nothing was under way."""
+        lives = {one.name: self._uses.get((one.name, one.lives)) for one in self._cast.players.values()}
+        return {name: life[-1] for name, life in lives.items() if life}
+
     def play(self, plan: RoundPlan) -> list[Wrong]:
         """What was wrong in the round."""
         try:

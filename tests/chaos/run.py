@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
@@ -21,6 +21,7 @@ import click
 
 from tests.chaos.cast import REQUEST_TIMEOUT_S, Cast
 from tests.chaos.etcd import ENDPOINTS, EtcdHistory
+from tests.chaos.growth import Use
 from tests.chaos.judge import Judge
 from tests.chaos.objects import furnish
 from tests.chaos.plan import OURS, RoundPlan, planned
@@ -55,12 +56,13 @@ _ADDRESS = "dra-guard"
 
 
 class RoundResult(NamedTuple):
-    """What became of a round."""
+    """What became of a round. uses: what each program used after it."""
 
     plan: RoundPlan
     lasted_s: float
     revisions: int
     wrongs: Sequence[Wrong]
+    uses: Mapping[str, Use]
 
     def __str__(self) -> str:
         faults = "; ".join(map(str, self.plan.faults))
@@ -134,7 +136,7 @@ def stage(plane: ControlPlane) -> Iterator[Play]:
             def play(plan: RoundPlan) -> tuple[RoundResult, dict[str, list[str]]]:
                 began_s, revisions = monotonic(), history.revisions
                 wrongs = rounds.play(plan)
-                result = RoundResult(plan, monotonic() - began_s, history.revisions - revisions, wrongs)
+                result = RoundResult(plan, monotonic() - began_s, history.revisions - revisions, wrongs, rounds.uses())
                 stories = {one.text: judged.story(one) for one in wrongs}
                 return result, {**stories, "all revisions": judged.remembered()} if wrongs else {}
 
@@ -156,6 +158,7 @@ def _document(result: RoundResult) -> Json:
         "seconds": round(result.lasted_s, 1),
         "revisions": result.revisions,
         "wrongs": [wrong._asdict() for wrong in result.wrongs],
+        "uses": {name: use._asdict() for name, use in result.uses.items()},
     }
 
 

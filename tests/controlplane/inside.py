@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 CLOCK, LIMITS, UNDER_WAY = "clock", "limits.json", "under-way.json"
 
@@ -34,9 +34,9 @@ class MovedDatetime(dt.datetime, metaclass=Alike):
     """`datetime` by `time.time`, which the library's own does not ask."""
 
     @classmethod
-    def now(cls, tz: dt.tzinfo | None = None) -> Any:  # Any: the usual class, in the place of this one
+    def now(cls, tz: dt.tzinfo | None = None) -> Self:
         """The time of day."""
-        return USUAL.fromtimestamp(time.time(), tz)
+        return cls.fromtimestamp(time.time(), tz)
 
 
 def move_clock(offset_s: Callable[[], float]) -> None:

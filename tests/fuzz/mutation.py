@@ -35,11 +35,11 @@ def changed_text(rng: Random, text: str, tokens: Sequence[str], another: str) ->
 
 def changed_json(rng: Random, value: Json) -> Json:
     """The value, with a few of the values in it replaced, left out, doubled, nested or exchanged."""
-    found = json.loads(json.dumps(value))
+    found = _copy(value)
     for _ in range(rng.randrange(1, MAX_CHANGES)):
         places = list(_places(found))
         if not places:
-            return rng.choice(_ODD)
+            return _copy(rng.choice(_ODD))
         holder, key = rng.choice(places)
         _change(rng, holder, key, places)
     return found
@@ -64,15 +64,19 @@ def _change(rng: Random, holder: Json, key: Any, places: Sequence[tuple[Json, An
     if way == 0:
         del holder[key]
     elif way == 1 and isinstance(holder, list):
-        holder *= rng.choice([2, 40])
+        holder += [_copy(one) for one in holder * rng.choice([1, 39])]
     elif way == 2:
         holder[key] = {"a": holder[key]} if rng.random() < 0.5 else [holder[key]]
     elif way == 3 and isinstance(holder, dict):
-        holder[rng.choice(["", "a", "\x00", str(key).upper(), f"{key}s"])] = rng.choice(_ODD)
+        holder[rng.choice(["", "a", "\x00", str(key).upper(), f"{key}s"])] = _copy(rng.choice(_ODD))
     elif way == 4:
-        holder[key] = json.loads(json.dumps(other[other_key]))
+        holder[key] = _copy(other[other_key])
     else:
-        holder[key] = json.loads(json.dumps(rng.choice(_ODD)))
+        holder[key] = _copy(rng.choice(_ODD))
+
+
+def _copy(value: Json) -> Json:
+    return json.loads(json.dumps(value))
 
 
 def as_text(rng: Random, value: Json) -> str:
