@@ -62,9 +62,14 @@ class Rooms:
 
     def catch_up(self) -> None:
         """Look at what has changed. Cost: O(devices) of each node that has changed."""
-        self._seen, touched = self._fleet.changed_nodes(self._seen)
+        now, touched = self._fleet.changed_nodes(self._seen)
+        is_same = now == self._seen and self._seen_rows == self._infos.by_row.changes.now
+        has_other_shapes = self._has_other_shapes()
+        if is_same and not has_other_shapes:
+            return
+        self._seen = now
         numbers = set(bits(self._fleet.all)) | self._rooms.keys() if touched is None else set(touched)
-        if self._has_other_shapes():
+        if has_other_shapes:
             numbers |= self._rooms.keys()
         others = [number for number in self._with_other_amounts() if number not in numbers]
         for number in others:

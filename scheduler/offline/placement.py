@@ -269,7 +269,9 @@ class Placement:
         bound = look.pod and replace(look.pod, node_name=chosen.node, by_claims=chosen.by_claims)
         if bound is not None:
             self.cluster.set_pod(bound)
-            self.cluster.volumes.assume(bound.uid, chosen.node, chosen.volumes)
+            if chosen.volumes:
+                self.cluster.volumes.assume(bound.uid, chosen.node, chosen.volumes)
+                self.cluster.volumes.bound(bound.uid)
         names = [(one.claim.namespace, one.claim.name) for one in objects]
         return PlacedPod(bound, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended)
 
