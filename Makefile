@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check fuzz-cel mutants soak cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -86,14 +86,31 @@ peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random ca
 plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED
 	PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
 
-fuzz-cel: $(VENV)/.dev ## fuzz expressions for a minute (ARGS="--seconds 0": without end)
-	$(BIN)/python -m tests.fuzz.cel_expressions $(ARGS)
+fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and bodies of calls of the extender and the guard for MINUTES=N
+	$(BIN)/pip install --quiet --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo "no atheris for this machine: inputs are drawn without guidance"
+	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1) $(ARGS)
 
 mutants: $(VENV)/.dev ## mutate allocator and scheduler in N random places of a SEED, and print mutants that no test detects
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
 soak: $(VENV)/.dev ## run a hostile tenant beside others on a real control plane for MINUTES=N (needs Go once): figures, verdict
 	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1) $(ARGS)
+
+chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on a real control plane (needs Go once): verdict
+	$(BIN)/python -m tests.chaos.run --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),1) $(ARGS)
+
+ON_REAL_SERVER := $(addprefix tests/integration/,attempt live extender guard)
+versions: $(VENV)/.dev ## run the integration tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA", NEXT=: fewer
+	failed=; \
+	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 1.35-gates GA every-gate); do \
+	  echo "== Kubernetes 1.36, profile $$profile"; \
+	  CONTROL_PLANE_PROFILE=$$profile $(BIN)/python -m pytest -q -n auto --dist loadfile $(ON_REAL_SERVER) $(ARGS) || failed="$$failed $$profile"; \
+	done; \
+	for release in $(if $(filter undefined,$(origin NEXT)),1.37,$(NEXT)); do \
+	  echo "== Kubernetes $$release"; \
+	  CONTROL_PLANE_RELEASE=$$release $(BIN)/python -m pytest -q -n auto --dist loadfile $(ON_REAL_SERVER) $(ARGS) || failed="$$failed $$release"; \
+	done; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 cluster: $(VENV)/.run ## run a Kubernetes control plane with a small fleet until Ctrl-C (needs Go once)
 	$(BIN)/python -m tests.controlplane.cluster $(ARGS)
@@ -136,6 +153,7 @@ lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dev pyproject.toml -o requirements/dev.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra bench pyproject.toml -o requirements/bench.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dask pyproject.toml -o requirements/dask.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra fuzz pyproject.toml -o requirements/fuzz.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/build.in -o requirements/build.txt
 
 clean: ## remove everything that the other targets created

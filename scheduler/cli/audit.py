@@ -8,8 +8,7 @@ from allocator.gates import Features
 from allocator.status.pool_status import pool_statuses
 from scheduler.checks.audit import RULES
 from scheduler.checks.audit.cluster_state import ClusterState
-from scheduler.checks.contract import run
-from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -21,6 +20,7 @@ from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.output.device_map import MAP, device_map
 from scheduler.status.claim_status import claim_statuses
 
@@ -60,20 +60,16 @@ def command(
         stop(f"the input contains no {' and no '.join(missing)}: there is nothing to audit")
     if "Pod" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
-    with after_delay("checking ..."):
+    with after_delay("reading pools ..."):
         state = _state(inventory, source.features)
-        found = list(run(RULES, state))
-    code = print_findings(
-        found,
-        RULES,
-        inventory,
-        source.shown,
-        name="dra audit",
-        output=output,
-        fail_on=fail_on,
-        devices=lambda: (MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))),
+    code = report_findings(
+        RULES, state, inventory, source.shown, name="dra audit", output=output, fail_on=fail_on, devices=_devices
     )
     sys.exit(BAD_INPUT if inventory.errors else code)
+
+
+def _devices(state: ClusterState) -> tuple[MapColumns, PageTable]:
+    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))
 
 
 def _state(inventory: Inventory, features: Features) -> ClusterState:

@@ -6,10 +6,11 @@ from typing import Any
 import click
 import orjson
 
-from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
+from scheduler.checks.contract import Check, Checked, CheckFinding, FindingLevel, ObjectName, Observation, run
 from scheduler.cli.claims import PAGE
 from scheduler.cli.cluster_source import ShownObjects
-from scheduler.cli.ending import print_to_stderr
+from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.output.check_page import check_page
 from scheduler.output.check_results import junit, key_of_object, list_of, sarif, table
@@ -37,18 +38,25 @@ Exit codes: 0 if there is no finding of the level of --fail-on or a worse one, 1
 """
 
 
-def print_findings(  # noqa: PLR0913 - one for each thing that is printed
-    found: Sequence[CheckFinding[Any]],  # Any: what the rules look at
-    rules: Sequence[Check[Any]],
+def report_findings(  # noqa: PLR0913 - one for each thing that is printed
+    rules: Sequence[Check[Checked]],
+    checked: Checked,
     inventory: Inventory,
     shown: ShownObjects,
     *,
     name: str,
     output: str,
     fail_on: str,
-    devices: Callable[[], tuple[MapColumns, PageTable]],
+    devices: Callable[[Checked], tuple[MapColumns, PageTable]],
 ) -> int:
-    """Print the findings. The exit code, if the input could be read. name: of the command. devices: of a page."""
+    """Run the rules and print what they find. The exit code, if all of the input could be read.
+
+    name: of the command. devices: of a page.
+    """
+    if not _shows_an_object(inventory, shown):
+        stop(f"nothing is checked: the input contains no object {shown}")
+    with after_delay("checking ..."):
+        found = list(run(rules, checked))
     every = len(found)
     found = [one for one in found if _is_shown(one.observation, inventory, shown)]
     found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
@@ -56,11 +64,17 @@ def print_findings(  # noqa: PLR0913 - one for each thing that is printed
     counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
     counted = f"{len(rules)} rules: {counted}{_hidden(every - len(found), shown)}"
     if output == PAGE:
-        click.echo(check_page(found, rules, inventory.places, (name, counted), devices()), nl=False)
+        click.echo(check_page(found, rules, inventory.places, (name, counted), devices(checked)), nl=False)
     else:
         click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
     print_to_stderr([counted])
     return int(_fails(numbers, fail_on))
+
+
+def _shows_an_object(inventory: Inventory, shown: ShownObjects) -> bool:
+    """Whether an object of the input is among those that are shown, whatever is found of it."""
+    objects = {*inventory.versions, *inventory.faults}
+    return shown.is_everything or any(shown.has(key[1], inventory.labels.get(key, {})) for key in objects)
 
 
 def _hidden(number: int, shown: ShownObjects) -> str:

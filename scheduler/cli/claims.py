@@ -1,12 +1,13 @@
 """`dra claims`: each claim, with what it holds and for whom."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 import click
 import orjson
 
+from allocator.status.pool_status import pool_statuses
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
@@ -14,11 +15,14 @@ from scheduler.cli.inputs import (
     keep_going_option,
     overlay_option,
 )
-from scheduler.input.inventory import Inventory
+from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
+from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.claim_table import claim_table, list_of
+from scheduler.output.claims_page import claims_page
 from scheduler.output.yaml_dump import dump
 from scheduler.status.claim_status import ClaimStatus, claim_statuses
+from scheduler.status.held_devices import held_by
 
 FORMATS = ("table", "json", "yaml")
 PAGE = "html"
@@ -34,6 +38,7 @@ Examples:
   dra claims cluster.yaml -n ml             the claims of a namespace
   dra claims -l app=train                   the claims with a label, of the live cluster
   dra claims must-gather/ -o json           with the request, share and capacity of each device
+  dra claims cluster.yaml -o html > a.html  a page with a map of the devices that claims hold
 """
 
 output_option = click.option(
@@ -51,7 +56,7 @@ output_or_page_option = click.option(
 
 @click.command(name="claims", epilog=_EPILOG)
 @source_options
-@output_option
+@output_or_page_option
 @overlay_option
 @keep_going_option
 def command(
@@ -67,15 +72,21 @@ def command(
     reserved for its users, also deleted.
     """
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
-    print_claims(claims_of(inventory, source.shown), output, str(source.shown))
+    claims = Claims(inventory)
+    found = claims_of(claims, inventory.pods, source.shown)
+    if output == PAGE:
+        pools = pool_statuses(cluster_of(inventory, claims, inventory.pods, source.features).fleet.current)
+        held = list(held_by(pools, {str(one.claim) for one in found}))
+        click.echo(claims_page(found, held, str(source.shown)), nl=False)
+    else:
+        print_claims(found, output, str(source.shown))
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
-def claims_of(inventory: Inventory, shown: ShownObjects) -> list[ClaimStatus]:
-    """The claims of the input that are shown."""
-    found = Claims(inventory).objects.values()
-    chosen = [one for one in found if shown.has(one.claim.namespace, one.metadata.labels)]
-    return claim_statuses(chosen, inventory.pods)
+def claims_of(claims: Claims, pods: Iterable[Pod], shown: ShownObjects) -> list[ClaimStatus]:
+    """The claims of the input that are shown. pods: of the input."""
+    chosen = [one for one in claims.objects.values() if shown.has(one.claim.namespace, one.metadata.labels)]
+    return claim_statuses(chosen, pods)
 
 
 def print_claims(found: Sequence[ClaimStatus], output: str, where: str) -> None:
@@ -83,9 +94,18 @@ def print_claims(found: Sequence[ClaimStatus], output: str, where: str) -> None:
     if output != "table":
         print_object(list_of(found), output)
     elif found:
-        click.echo(claim_table(found, datetime.now(UTC)))
+        click.echo(claims_text(found, where))
     if not found:
-        print_to_stderr([f"there is no ResourceClaim {where}"])
+        print_to_stderr([_nothing(where)])
+
+
+def claims_text(found: Sequence[ClaimStatus], where: str) -> str:
+    """The claims as a table with their ages, or that there are none."""
+    return claim_table(found, datetime.now(UTC)) if found else _nothing(where)
+
+
+def _nothing(where: str) -> str:
+    return f"there is no ResourceClaim {where}"
 
 
 def print_object(found: dict[str, object], output: str) -> None:

@@ -81,7 +81,7 @@ EVERYTHING = ShownObjects()
 class ClusterSource:
     """What a command reads, when it asks for it, and what of it it prints.
 
-    paths: files and folders; none for the cluster.
+    paths: files and folders; none for the cluster. access: which it is. choice: of features.
     """
 
     def __init__(
@@ -93,18 +93,14 @@ class ClusterSource:
     ) -> None:
         self.paths = paths
         self.shown = shown
-        self._cluster = cluster or ClusterAccess()
-        self._choice = choice or FeatureChoice()
-        if paths and self._cluster.is_named:
+        self.access = cluster or ClusterAccess()
+        self.choice = choice or FeatureChoice()
+        if paths and self.access.is_named:
             raise click.UsageError("--kubeconfig and --context name a cluster to read: they exclude PATH.")
 
     def at(self, paths: tuple[str, ...]) -> "ClusterSource":
         """The same of these paths."""
-        return ClusterSource(paths, self._cluster, self._choice, self.shown)
-
-    def latest(self) -> "ClusterSource":
-        """The same, to be read anew."""
-        return self.at(self.paths)
+        return ClusterSource(paths, self.access, self.choice, self.shown)
 
     def objects(self) -> Iterable[RawObject | Finding]:
         """All objects; the command ends where a cluster cannot be read."""
@@ -113,13 +109,13 @@ class ClusterSource:
     @cached_property
     def features(self) -> Features:
         """Those that were chosen, by default those of the cluster."""
-        return self._choice.features(None if self.paths else self._live.served)
+        return self.choice.features(None if self.paths else self._live.served)
 
     @cached_property
     def _live(self) -> "LiveCluster":
         from scheduler.cli.live_cluster import read_cluster  # with all that it takes to call a server
 
-        return read_cluster(self._cluster)
+        return read_cluster(self.access)
 
 
 _OPTIONS = (

@@ -27,7 +27,7 @@ def kubectl_complete() -> None:
     click.echo("\n".join([*lines, _NO_FILES if len(plain) == len(found) else _FILES]))
 
 
-@click.command(name="completion")
+@click.command(name="completion", epilog='\b\nExample:\n  eval "$(dra completion bash)"')
 @click.argument("shell", type=click.Choice(sorted(_USE)))
 def command(shell: str) -> None:
     """Print the script that completes commands, options, policies, gates, namespaces, pods and files in SHELL.

@@ -18,7 +18,8 @@ BAD_INPUT = 2
 
 INTERRUPTED = 130
 CLOSED_PIPE = 141
-"""Exit codes of a program that ends by Ctrl-C, or as nobody reads its output any more."""
+TERMINATED = 143
+"""Exit codes of a program that ends by Ctrl-C, as nobody reads its output any more, or by SIGTERM."""
 
 
 def print_to_stderr(lines: Iterable[str]) -> None:

@@ -1,7 +1,8 @@
 """`dra explain`: why a pod or a claim gets what it gets, or why it gets nothing and what would help."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,9 +25,9 @@ from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
-from scheduler.offline.pod_explanation import Explanation, explain
-from scheduler.output.explanation_json import list_of, object_of
-from scheduler.output.explanation_page import explanation_page, explanations_page
+from scheduler.offline.pod_explanation import Explanation, Verdict, explain
+from scheduler.output.explanation_json import listed, object_of
+from scheduler.output.explanation_page import ExplanationsPage, explanation_page
 from scheduler.output.explanation_text import text_of
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
@@ -130,25 +131,42 @@ def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output
     given.warn_of(given.pods)
     pods = sorted(given.pending, key=order_of)
     claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
-    found: list[Explanation] = []
+    numbers: Counter[Verdict] = Counter()
+    page = ExplanationsPage()
     with Progress() as progress:
-        looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
-        for number, look in enumerate(looks, start=1):
-            if given.is_shown(look, shown):
-                found.append(explain(placement, look))
-            placement.take(look)
-            progress.show(number, len(pods) + len(claims))
+
+        def explained() -> Iterator[Explanation]:
+            looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
+            for number, look in enumerate(looks, start=1):
+                if given.is_shown(look, shown):
+                    explanation = explain(placement, look, is_brief=True)
+                    numbers[explanation.verdict] += 1
+                    yield explanation
+                placement.take(look)
+                progress.show(number, len(pods) + len(claims))
+
+        if output == PAGE:
+            for one in explained():
+                page.add(one)
+        else:
+            for piece in listed(explained()) if output == "json" else _texts(explained()):
+                progress.clear()
+                click.echo(piece, nl=False)
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
-    fitting = sum(one.verdict == "Fits" for one in found)
-    counted = f"{fitting} of {len(found)} fit{'' if found else f': nothing {shown} waits for devices'}"
-    if output == "json":
-        click.echo(orjson.dumps(list_of(found), option=orjson.OPT_INDENT_2).decode())
-    elif output == PAGE:
-        click.echo(explanations_page(found, counted, *given.devices_of(placement)), nl=False)
-    elif found:
-        click.echo("\n\n".join(map(text_of, found)))
+    fitting, every = numbers["Fits"], numbers.total()
+    counted = f"{fitting} of {every} fit{'' if every else f': nothing {shown} waits for devices'}"
+    if output == PAGE:
+        click.echo(page.html(counted, *given.devices_of(placement)), nl=False)
     print_to_stderr([counted])
-    return fitting == len(found)
+    return fitting == every
+
+
+def _texts(explanations: Iterable[Explanation]) -> Iterator[str]:
+    """Each as text, with an empty line in between."""
+    before = ""
+    for one in explanations:
+        yield f"{before}{text_of(one)}\n"
+        before = "\n"
 
 
 def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:

@@ -7,10 +7,9 @@ import click
 
 from allocator.gates import Features
 from allocator.status.pool_status import pool_statuses
-from scheduler.checks.contract import run
 from scheduler.checks.lint import RULES
 from scheduler.checks.lint.manifests import Manifests
-from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, print_findings
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import overlay_option, read_inventory
@@ -19,6 +18,7 @@ from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.check_page import CLASS_MAP, class_map
+from scheduler.output.data_page import MapColumns, PageTable
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -28,6 +28,9 @@ Examples:
   dra lint cluster.yaml -o html > lint.html   a page with a map of devices and their classes
   dra lint cluster.yaml job.yaml --fail-on warning
 """
+
+
+_CHECKED = frozenset({"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
 
 
 @click.command(name="lint", epilog=_EPILOG)
@@ -43,26 +46,22 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     the rules.
     """
     inventory = read_inventory(source.objects(), overlays, source.features)
-    if not inventory.kinds and not inventory.errors:
-        stop("the input contains no objects")
+    if not inventory.errors and not inventory.kinds & _CHECKED:
+        stop(f"the input contains no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
     if "ResourceSlice" not in inventory.kinds:
         print_to_stderr(
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
         )
-    with after_delay("checking ..."):
+    with after_delay("reading pools ..."):
         manifests = _manifests(inventory, source.features)
-        found = list(run(RULES, manifests))
-    code = print_findings(
-        found,
-        RULES,
-        inventory,
-        source.shown,
-        name="dra lint",
-        output=output,
-        fail_on=fail_on,
-        devices=lambda: (CLASS_MAP, class_map(manifests.pools, manifests.memberships)),
+    code = report_findings(
+        RULES, manifests, inventory, source.shown, name="dra lint", output=output, fail_on=fail_on, devices=_devices
     )
     sys.exit(code)
+
+
+def _devices(manifests: Manifests) -> tuple[MapColumns, PageTable]:
+    return CLASS_MAP, class_map(manifests.pools, manifests.memberships)
 
 
 def _manifests(inventory: Inventory, features: Features) -> Manifests:

@@ -2,7 +2,8 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.client.api_resources import Resource
 from scheduler.client.cluster_dump import ListedResource, dump
-from scheduler.client.connection import connect
+from scheduler.client.connection import Connection, connect
 from scheduler.client.credentials import context_name
 from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
@@ -38,13 +39,23 @@ def read_cluster(access: ClusterAccess) -> LiveCluster:
         stop(str(error))
 
 
-async def _read(access: ClusterAccess) -> LiveCluster:
+@asynccontextmanager
+async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Served]]:
+    """A connection while the context is open, with what the API server serves; which cluster it is is printed.
+
+    Raises NotConfigured, NotServed, CallFailed.
+    """
     kubeconfig = Path(access.kubeconfig) if access.kubeconfig else None
     context = await asyncio.to_thread(context_name, kubeconfig, access.context or None, os.environ, Path.home())
     async with connect(kubeconfig=kubeconfig, context=access.context or None) as connection:
         served = await discover(connection)
         where = f"context {context}" if context else "the cluster of this pod"
         print_to_stderr([f"reading {where}: {connection.server}, {served.release_text}"])
+        yield connection, served
+
+
+async def _read(access: ClusterAccess) -> LiveCluster:
+    async with connected(access) as (connection, served):
         listed = [one async for one in dump(connection, served)]
     print_to_stderr(_problems(listed))
     return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served)

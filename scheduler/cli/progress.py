@@ -46,8 +46,13 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove the line from a terminal, so that something else can be printed."""
         if self._is_shown and sys.stderr.isatty():
             click.echo("\r\033[K", nl=False, err=True, color=True)
+        self._is_shown = False
 
     def show(self, done: float, total: int) -> None:
         """So many are done of so many; a share of one only in a bar."""

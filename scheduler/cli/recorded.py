@@ -51,12 +51,16 @@ def reference_options(release: str) -> Callable[[Command], Command]:
 def replay_all(files: Iterable[str], replay: Callable[[Iterator[bytes]], Iterator[Result]]) -> Iterator[Result]:
     """How the cases of the files went, in order; ends the command at input that is no case."""
     for file in files:
+        number = 0
         try:
-            yield from replay(_lines(file))
+            for number, replayed in enumerate(replay(_lines(file)), start=1):  # noqa: B007 - it is used below
+                yield replayed
         except OSError as error:
             stop(f"{file}: {error.strerror or error}")
         except InvalidCase as error:
             stop(f"{file}: {error}")
+        if not number:
+            stop(f"{file} contains no case")
 
 
 def cases_of(lines: Iterable[bytes], decode: Callable[[Json], Case]) -> Iterator[Case]:

@@ -1,15 +1,16 @@
 """`dra status`: what there is of devices, and who holds it."""
 
+import math
 import sys
+from collections.abc import Sequence
 
 import click
 
-from allocator.gates import Features
 from allocator.search.rules import bits
 from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
-from scheduler.cli.claims import PAGE, claims_of, output_or_page_option, print_claims, print_object
+from scheduler.cli.claims import PAGE, claims_of, claims_text, output_or_page_option, print_claims, print_object
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -18,17 +19,21 @@ from scheduler.cli.inputs import (
     overlay_option,
 )
 from scheduler.cli.progress import after_delay
-from scheduler.cli.watching import follow
+from scheduler.cli.watching import updates_of
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.status_page import status_page
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview
+from scheduler.status.claim_status import ClaimStatus
 from scheduler.status.held_devices import held_by
 from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
 
 CLAIM = "claim"
+
+AGES_S = 10.0
+"""How often --watch makes ages anew."""
 
 _EPILOG = """
 \b
@@ -59,11 +64,11 @@ Examples:
 )
 @click.option(
     "--interval",
-    type=click.FloatRange(min=1),
-    default=5,
+    type=click.FloatRange(min=0.1),
+    default=1,
     show_default=True,
     metavar="SECONDS",
-    help="How long --watch waits before it reads the cluster again.",
+    help="How long --watch waits at least before it prints what has changed.",
 )
 @overlay_option
 @keep_going_option
@@ -90,27 +95,31 @@ def command(  # noqa: PLR0913 - one for each option
     With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
     """
     if is_watched:
-        if source.paths or output != "table":
-            raise click.UsageError("--watch follows a live cluster as a table: it cannot be combined with PATH and -o.")
-        latest = source.latest
-
-        def show() -> None:
-            if code := _print(latest(), overlays, by, output, keep_going=keep_going):
-                sys.exit(code)
-
-        follow(show, interval, has_colour=_has_colour(context))
+        if source.paths or overlays or output != "table":
+            excluded = "PATH, --overlay and -o"
+            raise click.UsageError(f"--watch follows a live cluster as a table: it cannot be combined with {excluded}.")
+        _watch(source, by, interval, has_colour=context.find_root().color is not False)
     sys.exit(_print(source, overlays, by, output, keep_going=keep_going))
 
 
-def _has_colour(context: click.Context) -> bool:
-    return context.find_root().color is not False
+def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colour: bool) -> None:
+    """Follow the cluster until Ctrl-C."""
+    from scheduler.cli.watched_cluster import Following, WatchedCluster  # with all that it takes to call a server
+
+    def text_of(live: WatchedCluster) -> str:
+        claims = live.claims(lambda one: source.shown.has(one.claim.namespace, one.metadata.labels))
+        if by == CLAIM:
+            return claims_text(claims, str(source.shown))
+        return _text(_report(live.cluster, claims, source.shown), by)
+
+    Following(text_of, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 
 
 def _print(source: ClusterSource, overlays: tuple[str, ...], by: str | None, output: str, *, keep_going: bool) -> int:
     """Print it once; the exit code."""
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     if by == CLAIM and output != PAGE:
-        print_claims(claims_of(inventory, source.shown), output, str(source.shown))
+        print_claims(claims_of(Claims(inventory), inventory.pods, source.shown), output, str(source.shown))
     else:
         _print_status(inventory, source, by, output)
     return BAD_INPUT if inventory.errors else 0
@@ -121,8 +130,10 @@ def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, o
         stop("the input contains no ResourceSlice")
     if "ResourceClaim" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no ResourceClaim: no device is shown as allocated"])
+    claims = Claims(inventory)
     with after_delay("counting devices ..."):
-        report = _report(inventory, source.features, source.shown)
+        cluster = cluster_of(inventory, claims, inventory.pods, source.features)
+        report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown)
     if not report.pools and not source.shown.is_everything:
         print_to_stderr([f"no claim {source.shown} holds a device"])
     if output == PAGE:
@@ -131,22 +142,26 @@ def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, o
     elif output != "table":
         print_object(object_of(report), output)
     else:
-        click.echo(TABLES[by](report) if by else overview(report))
+        click.echo(_text(report, by))
 
 
-def _report(inventory: Inventory, features: Features, shown: ShownObjects) -> StatusReport:
-    claims_of_input = Claims(inventory)
-    cluster = cluster_of(inventory, claims_of_input, inventory.pods, features)
-    pools = list(pool_statuses(cluster.fleet.current))
-    claims = claims_of(inventory, shown)
+def _text(report: StatusReport, by: str | None) -> str:
+    return str(TABLES[by](report)) if by else overview(report)
+
+
+def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects) -> StatusReport:
+    """What there is. claims: those that are shown."""
+    snapshot = cluster.fleet.current
+    pools = list(pool_statuses(snapshot))
     if not shown.is_everything:
         pools = list(held_by(pools, {str(one.claim) for one in claims}))
-    members = [Membership(one, features.environment) for one in sorted(inventory.classes, key=lambda one: one.name)]
+    environment = snapshot.features.environment
+    members = [Membership(one, environment) for _, one in sorted(snapshot.classes.items())]
     return StatusReport(
         pools,
         drivers=tallies(pools, by_driver),
         classes=tallies(pools, by_class(members), [one.name for one in members] if shown.is_everything else ()),
-        nodes=tallies(pools, by_node, [node.name for node in inventory.nodes] if shown.is_everything else ()),
+        nodes=tallies(pools, by_node, cluster.names() if shown.is_everything else ()),
         namespaces=tallies(pools, by_namespace),
         rooms={one.name: _room(cluster, one.name) for one in members},
         claims=claims,

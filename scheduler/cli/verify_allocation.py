@@ -87,7 +87,9 @@ class AllocationCase:
     allocator: str
 
 
-@click.command(name="allocation")
+@click.command(
+    name="allocation", epilog="\b\nExample:\n  dra verify allocation cases.jsonl --kubernetes 1.36 --no-strict"
+)
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
 @reference_options("1.37")
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:

@@ -109,7 +109,7 @@ def _text(result: object) -> str:
     return "true" if result else "false"
 
 
-@click.command(name="cel")
+@click.command(name="cel", epilog="\b\nExample:\n  dra verify cel cases.jsonl --kubernetes 1.36")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
 @click.option(
     "--kubernetes",

@@ -169,7 +169,7 @@ class ReplayedCase:
         return f"{how}: {'; '.join(one.text for one in self.differences)}"
 
 
-@click.command(name="scheduling")
+@click.command(name="scheduling", epilog="\b\nExample:\n  dra verify scheduling cases.jsonl --no-strict")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...", type=click.Path(allow_dash=True))
 @reference_options(DEFAULT_RELEASE)
 def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:

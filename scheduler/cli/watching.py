@@ -1,19 +1,16 @@
-"""Output that is printed again and again: on a terminal in place, otherwise below each other where it has changed."""
+"""Output that is shown again and again: on a terminal in place, otherwise below each other where it has changed."""
 
-import io
-import shutil
+import os
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Self, TextIO
+from typing import Protocol, Self, TextIO
 
 import click
 
-from scheduler import garbage
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr
+from scheduler.cli.ending import print_to_stderr
+from scheduler.output.table import printable
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?1049l\x1b[?25h"
 _BOLD, _PLAIN, _TO_THE_END = "\x1b[1m", "\x1b[0m", "\x1b[K"
@@ -21,49 +18,39 @@ _BOLD, _PLAIN, _TO_THE_END = "\x1b[1m", "\x1b[0m", "\x1b[K"
 
 @dataclass(frozen=True, slots=True)
 class PrintedText:
-    """What a command printed once. notes: on standard error. is_whole: it did not end with an error."""
+    """What is shown. notes: beside the text, for people."""
 
     text: str
-    notes: str
-    is_whole: bool = True
+    notes: str = ""
 
 
-def frame_of(show: Callable[[], None]) -> PrintedText:
-    """What it prints, and whether it ended well."""
-    text, notes, is_whole = io.StringIO(), io.StringIO(), True
-    try:
-        with redirect_stdout(text), redirect_stderr(notes):
-            show()
-    except SystemExit as end:
-        is_whole = end.code in (None, 0)
-    return PrintedText(text.getvalue().rstrip("\n"), notes.getvalue().rstrip("\n"), is_whole)
+class PrintedUpdates(Protocol):
+    """Where texts are shown while the context is open."""
+
+    def __enter__(self) -> Self:
+        """Prepare it."""
+        ...
+
+    def __exit__(self, *_: object) -> None:
+        """Leave everything as it was."""
+        ...
+
+    def show(self, shown: PrintedText) -> None:
+        """The text that is to be seen from now on."""
+        ...
 
 
-def follow(
-    show: Callable[[], None], interval_s: float, wait: Callable[[float], None] = time.sleep, *, has_colour: bool = True
-) -> None:
-    """Print it until Ctrl-C, after that many seconds each time. What fails at first ends the command.
-
-    What fails later is tried again, and the text before it stays, with the error below it. wait: for tests.
-    """
-    garbage.keep()  # a command is not expected to last
-    frame = frame_of(show)
-    if not frame.is_whole:
-        print_to_stderr([frame.notes])
-        sys.exit(BAD_INPUT)
-    with Screen(sys.stdout, has_colour=has_colour) if sys.stdout.isatty() else _Log() as printed:
-        while True:
-            printed.show(frame)
-            wait(interval_s)
-            after = frame_of(show)
-            frame = after if after.is_whole else PrintedText(frame.text, after.notes)
+def updates_of(*, has_colour: bool) -> PrintedUpdates:
+    """The whole terminal, or lines where standard output is none, or one that cannot be drawn on."""
+    is_screen = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    return Screen(sys.stdout, has_colour=has_colour) if is_screen else PlainUpdates()
 
 
-class _Log:
+class PlainUpdates:
     """Each text that differs from the one before it, after a line without text; and so for the notes."""
 
     def __init__(self) -> None:
-        self._last = PrintedText("", "")
+        self._last = PrintedText("")
 
     def __enter__(self) -> Self:
         return self
@@ -71,14 +58,14 @@ class _Log:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def show(self, frame: PrintedText) -> None:
+    def show(self, shown: PrintedText) -> None:
         """Print what is new of it."""
-        if frame.notes != self._last.notes and frame.notes:
-            print_to_stderr([frame.notes])
-        if frame.text != self._last.text:
-            click.echo(f"\n{frame.text}" if self._last.text else frame.text)
+        before = _lines(self._last.notes)
+        print_to_stderr(line for line in _lines(shown.notes) if line not in before)
+        if shown.text != self._last.text:
+            click.echo(f"\n{shown.text}" if self._last.text else shown.text)
             sys.stdout.flush()
-        self._last = frame
+        self._last = shown
 
 
 class Screen:
@@ -100,17 +87,18 @@ class Screen:
         self._output.write(f"{_LEAVE}{self._last}\n")
         self._output.flush()
 
-    def show(self, frame: PrintedText) -> None:
+    def show(self, shown: PrintedText) -> None:
         """Draw it, cut to the terminal."""
-        columns, rows = shutil.get_terminal_size()
-        if (columns, rows) != self._size:
+        columns, rows = size = _size_of(self._output)
+        if size != self._size:
             self._output.write("\x1b[2J")
-            self._size, self._written, self._plain = (columns, rows), (), None
-        lines = cut([*frame.text.split("\n"), "", *frame.notes.split("\n"), "Ctrl-C ends"], columns, rows)
+            self._size, self._written, self._plain = size, (), None
+        foot = ["", *(line[:columns] for line in (*_lines(shown.notes), "Ctrl-C ends"))][-rows:]
+        lines = [*cut(shown.text.split("\n"), columns, rows - len(foot)), *foot]
         written = self._marked(lines)
         self._output.write("".join(rewritten(self._written, written)))
         self._output.flush()
-        self._plain, self._written, self._last = lines, written, frame.text
+        self._plain, self._written, self._last = lines, written, shown.text
 
     def _marked(self, lines: Sequence[str]) -> Sequence[str]:
         """The lines, bold where they differ from those before."""
@@ -120,8 +108,23 @@ class Screen:
         return [line if line in before else f"{_BOLD}{line}{_PLAIN}" for line in lines]
 
 
+def _size_of(output: TextIO) -> tuple[int, int]:
+    """Columns and rows as they are now, whatever the environment says."""
+    try:
+        columns, rows = os.get_terminal_size(output.fileno())
+    except OSError:
+        columns, rows = 0, 0
+    return columns or 80, rows or 24
+
+
+def _lines(notes: str) -> Sequence[str]:
+    return [printable(line) for line in notes.split("\n") if line]
+
+
 def cut(lines: Sequence[str], columns: int, rows: int) -> Sequence[str]:
     """As much of the lines as fits; the last row says how many are left out."""
+    if rows < 1:
+        return []
     found = list(lines) if len(lines) <= rows else [*lines[: rows - 1], f"... {len(lines) - rows + 1} more lines"]
     return [line[:columns] for line in found]
 

@@ -18,10 +18,11 @@ from typing import Any
 
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import load_incluster_config
-from kubernetes_asyncio.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
+from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from scheduler.client.errors import NotConfigured
 from scheduler.client.exec_plugin import PLUGIN_S, Programs, exec_of
+from scheduler.client.inline_files import InlineFiles
 
 RENEW_S = 60.0
 """How long credentials are taken as they are before it is looked whether they have to be renewed."""
@@ -43,12 +44,13 @@ class Credentials:
     has last said that it does not know us.
     """
 
-    def __init__(self, configuration: Configuration, load: Load, programs: Programs) -> None:
+    def __init__(self, configuration: Configuration, load: Load, programs: Programs, files: InlineFiles) -> None:
         self.configuration = configuration
         self.trouble = ""
         self.is_refused = False
         self._load = load
         self._programs = programs
+        self._files = files
         self._renewal: tuple[asyncio.Task[None], bool] | None = None
         self._renew_at = asyncio.get_running_loop().time() + RENEW_S
 
@@ -72,6 +74,7 @@ class Credentials:
     def close(self) -> None:
         """Let nothing go on."""
         self._programs.close()
+        self._files.close()
         if self._renewal is not None:
             self._renewal[0].cancel()
 
@@ -126,17 +129,24 @@ async def beside(work: Callable[[], None]) -> None:
 
 
 class _Loader(KubeConfigLoader):
-    """The library's, with programs that end."""
+    """The library's, with programs that end, and without temporary files."""
 
-    def __init__(self, config: Any, context: str | None, programs: Programs) -> None:  # Any: the library's own node
+    def __init__(  # Any: the library's own node
+        self, config: Any, context: str | None, programs: Programs, files: InlineFiles
+    ) -> None:
         super().__init__(config, context, self._gcloud, config_base_path=None)
         self._programs = programs
+        self._files = files
         self._lasts_until: datetime | None = None
 
     def load(self, configuration: Configuration, *, is_forced: bool) -> None:
         """Bring the configuration up to date; waits."""
         if is_forced:
             self._lasts_until = None
+        for node, fields in ((self._cluster, _OF_CLUSTER), (self._user, _OF_USER)):
+            section = node.value if node is not None else None
+            if isinstance(section, dict):
+                self._files.put_into(section, fields)
         asyncio.run(asyncio.wait_for(self.load_and_set(configuration), PLUGIN_S + 1))
 
     async def load_from_exec_plugin(self) -> bool:
@@ -148,8 +158,8 @@ class _Loader(KubeConfigLoader):
         if "token" in status:
             self.token = f"Bearer {status['token']}"
         if "clientCertificateData" in status:
-            self.cert_file: str | None = _file(status, "clientCertificateData")
-            self.key_file: str | None = _file(status, "clientKeyData")
+            self.cert_file: str | None = self._files.path_of(str(status["clientCertificateData"]).encode())
+            self.key_file: str | None = self._files.path_of(str(status["clientKeyData"]).encode())
         expires = status.get("expirationTimestamp")
         self._lasts_until = datetime.fromisoformat(expires) if expires else _FOR_EVER
         return True
@@ -161,12 +171,11 @@ class _Loader(KubeConfigLoader):
         return SimpleNamespace(token=credential["access_token"], expiry=credential["token_expiry"])
 
 
+_OF_CLUSTER, _OF_USER = ("certificate-authority",), ("client-certificate", "client-key")
+"""Fields of a kubeconfig that name files, and have a twin that holds the content."""
+
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 """Until the server refuses it."""
-
-
-def _file(status: Mapping[str, Any], field: str) -> str | None:
-    return FileOrData(status, None, field, base64_file_content=False).as_file()
 
 
 async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> Credentials:
@@ -177,16 +186,21 @@ async def load(kubeconfig: Path | None, context: str | None, environ: Mapping[st
     files = _files(kubeconfig, environ, home)
     if not files and "KUBERNETES_SERVICE_HOST" not in environ:
         raise NotConfigured(_nothing_found(home))
-    configuration, programs = Configuration(), Programs()
+    configuration, programs, inline = Configuration(), Programs(), InlineFiles()
     try:
-        load_again = _of_kubeconfig(files, context, configuration, programs) if files else _of_pod(configuration)
+        if files:
+            load_again = _of_kubeconfig(files, context, configuration, programs, inline)
+        else:
+            load_again = _of_pod(configuration)
         await beside(lambda: load_again(False))
     except Exception as error:
+        inline.close()
         raise NotConfigured(f"{files or 'the service account of this pod'}: {_problem(error)}") from error
     except asyncio.CancelledError:
         programs.close()
+        inline.close()
         raise
-    return Credentials(configuration, load_again, programs)
+    return Credentials(configuration, load_again, programs, inline)
 
 
 def context_name(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> str:
@@ -201,9 +215,11 @@ def context_name(kubeconfig: Path | None, context: str | None, environ: Mapping[
         raise NotConfigured(f"{files}: {_problem(error)}") from error
 
 
-def _of_kubeconfig(files: str, context: str | None, configuration: Configuration, programs: Programs) -> Load:
+def _of_kubeconfig(
+    files: str, context: str | None, configuration: Configuration, programs: Programs, inline: InlineFiles
+) -> Load:
     # The user's file is left as it is: the library could write renewed tokens into it.
-    loader = _Loader(KubeConfigMerger(files).config, context, programs)
+    loader = _Loader(KubeConfigMerger(files).config, context, programs, inline)
     return lambda is_forced: loader.load(configuration, is_forced=is_forced)
 
 

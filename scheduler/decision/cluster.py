@@ -379,9 +379,14 @@ class Cluster:
         self.pods.forget(pod_uid)
 
     def bound(self, pod_uid: str) -> None:
-        """The pod's attempt has ended well: what it took counts until the watches show it."""
+        """The pod's attempt has ended well: what it took counts until the watches show it.
+
+        A pod that they do not show had ended or gone when it was reserved for: nothing more will come of it.
+        """
         self.claims.release(pod_uid)
         self.volumes.bound(pod_uid)
+        if not self.pods.is_shown(pod_uid):
+            self.pods.forget(pod_uid)
 
     def set_aside(self, devices: Iterable[DeviceID], holder: str = NOT_READY) -> Claim:
         """Withhold these devices until `put_back` of the returned value; claims that hold them keep them.

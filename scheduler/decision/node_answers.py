@@ -6,6 +6,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from allocator.fleet.fleet import Fleet
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.search.rules import Mask, bits
@@ -16,11 +17,13 @@ from scheduler.decision.feasibility import rejections
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.plugin import Rejected
-from scheduler.state.masks import union
 from scheduler.state.pod_requests import pod_requests
 
 Answer = str | Outcome | AllocationError
-"""What a node says: why the pod cannot be there at all, or what becomes of the claims."""
+"""What a node says: why the pod cannot be there at all, or what becomes of the claims.
+
+An `Allocated` here has a score, and no allocations: nodes with the same score share it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +55,15 @@ def unfit(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], refused: N
     return [Unfit(answer, cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
 
 
-def answers(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) -> Iterator[tuple[str, Answer]]:
-    """What each node says, by name, in the order of their numbers. Cost: an allocation for each that is able."""
-    fleet, found = cluster.fleet_of(pod), dict[int, Answer]()
+def answers(
+    cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], *, names_devices: bool = True
+) -> Iterator[tuple[str, Answer]]:
+    """What each node says, by name, in the order of their numbers; nodes that say the same share an object.
+
+    names_devices: a refusal has the node's own devices and their holders, so that no other node shares it.
+    Cost: O(nodes), and with names_devices O(devices of the nodes that lack some).
+    """
+    found = dict[int, Answer]()
     for required in requirements_of(cluster, pod, claims):
         texts: dict[int, list[str]] = {}
         for text, nodes in _not_left(cluster, pod, claims, required, _filtered(cluster, pod, required)):
@@ -62,11 +71,50 @@ def answers(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) -> Itera
                 texts.setdefault(number, []).append(text)
         found |= {number: "; ".join(reported) for number, reported in texts.items()}
         left = _left(cluster, pod, claims, required)
-        lacking = union(nodes for _, nodes in fleet.unable(required.pending, left)) if required.pending else 0
-        found |= {number: fleet.refusal(required.pending, number) for number in bits(lacking)}
-        found |= {number: _answer(cluster, pod, claims, required, number) for number in bits(left & ~lacking)}
+        for answer, nodes in _by_devices(cluster.fleet_of(pod), required.pending, left, names_devices=names_devices):
+            found |= dict.fromkeys(bits(nodes), answer)
+        if pod is not None and counts_devices(cluster):
+            for number in bits(left):
+                if isinstance(found[number], Allocated):
+                    found[number] = beside_devices(cluster, pod, claims, required, number) or found[number]
     for number in sorted(found):
         yield cluster.name_of(number), found[number]
+
+
+def _by_devices(
+    fleet: Fleet, pending: Sequence[Claim], nodes: Mask, *, names_devices: bool
+) -> Iterator[tuple[Answer, Mask]]:
+    """What the nodes say of the devices of claims."""
+    if not pending:
+        yield Allocated((), 0, fleet.features), nodes
+        return
+    for outcome, lacking in fleet.unable_by_node(pending, nodes):
+        nodes &= ~lacking
+        if names_devices:
+            yield from ((fleet.refusal(pending, number), 1 << number) for number in bits(lacking))
+        else:
+            yield outcome, lacking
+    able = fleet.able(pending) & nodes
+    for (_, score), own in fleet.scores(pending, able).items():
+        yield Allocated((), 0, fleet.features, score), own
+    for number in bits(nodes & ~able):
+        try:
+            yield fleet.allocate(number, pending), 1 << number
+        except AllocationError as error:
+            yield error, 1 << number
+
+
+def same_answers(answers: Mapping[str, Answer]) -> list[tuple[Answer, list[str]]]:
+    """The nodes that share an answer together, in the order of their first nodes."""
+    found: dict[int, tuple[Answer, list[str]]] = {}
+    for name, answer in answers.items():
+        found.setdefault(id(answer), (answer, []))[1].append(name)
+    return list(found.values())
+
+
+def refusal_on(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], number: int) -> Outcome:
+    """Why a node that lacks devices does, with devices and holders."""
+    return cluster.fleet_of(pod).refusal(requirements_on(cluster, pod, claims, number).pending, number)
 
 
 def requirements_on(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], number: int) -> Requirements:
@@ -120,18 +168,6 @@ def _left(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: 
 
 def _allowed(cluster: Cluster, pod: Pod | None, required: Requirements) -> Mask:
     return required.nodes if pod is None else allowed(cluster, cycle_of(cluster, pod, required.requests), required)
-
-
-def _answer(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements, number: int) -> Answer:
-    outcome: Outcome = Allocated((), 0, cluster.fleet.features)
-    if required.pending:
-        try:
-            outcome = cluster.fleet_of(pod).allocate(number, required.pending)
-        except AllocationError as error:
-            return error
-    if pod is None or not isinstance(outcome, Allocated) or not counts_devices(cluster):
-        return outcome
-    return beside_devices(cluster, pod, claims, required, number) or outcome
 
 
 def _crowded(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements) -> Mapping[str, Mask]:

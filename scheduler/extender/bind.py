@@ -206,6 +206,9 @@ def _to_bind(raw: Json | None, args: ExtenderBindingArgs) -> Pod | None:
     if raw["metadata"].get("deletionTimestamp"):
         raise NotBound(f"pod {name} is being deleted")
     try:
-        return pod_of(raw)
+        pod = pod_of(raw)
     except Undecodable as error:
         raise NotBound(f"pod {name}: {error}") from error
+    if pod.is_finished:  # the API server would bind it, and nobody would ever take its devices away
+        raise NotBound(f"pod {name} has ended: {pod.phase}")
+    return pod

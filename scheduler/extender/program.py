@@ -55,7 +55,8 @@ def run(configuration: ExtenderConfiguration) -> int:
             site = await open_.enter_async_context(running.connected(configuration))
             extender = Extender(configuration, site)
             secured = secure(configuration, site.connection)
-            probes = health.serving(configuration.health_address, extender.probes(certificates), secured)
+            hosts = configuration.secure_serving.allowed_hosts
+            probes = health.serving(configuration.health_address, extender.probes(certificates), secured, hosts)
             url = await open_.enter_async_context(probes)
             _LOG.info("serving /healthz, /livez, /readyz, /metrics, /debug/queue and /ui at %s", url)
             context = certificates.context if certificates else None
@@ -151,7 +152,9 @@ class Extender:
         clients = frozenset(self._configuration.tls.client_names)
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
         most_calls = self._configuration.most_calls
-        return ServedVerbs(PREFIX, self.verbs(), wire.error_result, clients, most_calls, self._metrics.called, limits)
+        hosts = self._configuration.secure_serving.allowed_hosts
+        called = self._metrics.called
+        return ServedVerbs(PREFIX, self.verbs(), wire.error_result, clients, most_calls, called, limits, hosts=hosts)
 
     def probes(self, certificates: Certificates | None) -> health.Endpoints:
         """What the endpoints serve."""

@@ -20,8 +20,7 @@ def holder_of(raw: Raw) -> WatchedClaim:
     metadata = raw["metadata"]
     return claim_of(
         {
-            "apiVersion": raw["apiVersion"],
-            "kind": raw["kind"],
+            **{field: raw[field] for field in ("apiVersion", "kind") if field in raw},
             "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
             "status": _only(raw.get("status"), "allocation", "devices", "results"),
         }

@@ -77,7 +77,8 @@ def run(configuration: GuardConfiguration) -> int:
             site = await open_.enter_async_context(running.connected(configuration))
             guard = Guard(configuration, site)
             secured = secure(configuration, site.connection)
-            probes = health.serving(configuration.health_address, guard.probes(trouble), secured)
+            hosts = configuration.secure_serving.allowed_hosts
+            probes = health.serving(configuration.health_address, guard.probes(trouble), secured, hosts)
             url = await open_.enter_async_context(probes)
             _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
             serving = server.serving(configuration.address, context, guard.served())

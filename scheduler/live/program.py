@@ -63,7 +63,8 @@ def run(configuration: Configuration) -> int:
         async with running.connected(configuration) as site:
             scheduler = Scheduler(configuration, site)
             secured = secure(configuration, site.connection)
-            async with serving(configuration.health_address, scheduler.probes(), secured) as url:
+            hosts = configuration.secure_serving.allowed_hosts
+            async with serving(configuration.health_address, scheduler.probes(), secured, hosts) as url:
                 _LOG.info("serving /healthz, /livez, /readyz, /metrics, /debug/queue and /ui at %s", url)
                 await scheduler.run(stop)
 

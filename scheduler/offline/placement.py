@@ -174,9 +174,9 @@ class Placement:
             case NotPlaced() as refused:
                 return self._refused(look, refused)
 
-    def answers(self, look: Look) -> Iterator[tuple[str, Answer]]:
-        """What each node says, by name in their order. Cost: an allocation for each."""
-        return answers(self.cluster, look.pod, look.claims)
+    def answers(self, look: Look, *, names_devices: bool = True) -> Iterator[tuple[str, Answer]]:
+        """What each node says, by name in their order; see `node_answers.answers`."""
+        return answers(self.cluster, look.pod, look.claims, names_devices=names_devices)
 
     def kept(self, look: Look) -> str:
         """Which volume keeps the pod on one node, in words; empty where none does."""

@@ -17,7 +17,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.able import policy_on
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.nearest import nearest_refusing, with_devices
-from scheduler.decision.node_answers import Answer, requirements_on
+from scheduler.decision.node_answers import Answer, refusal_on, requirements_on, same_answers
 from scheduler.decision.plugin_remedies import PluginRefusal, plugin_refusal, refusing_plugins
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.offline.placement import Look, PlacedPod, Placement
@@ -54,10 +54,11 @@ class Explanation:
     kept: str = ""
 
 
-def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanation:
+def explain(placement: Placement, look: Look, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
     """Explain what becomes of the pod or claim as things are now. asked_for: a node, or empty.
 
-    Cost: an allocation for each node, and what `explain_on` costs on one.
+    is_brief: of the nodes that lack devices, only the nearest names devices and holders, and nodes that lack the same
+    share their answer. Cost: as `node_answers.answers`, and what `explain_on` costs on one node.
     """
     fleet = placement.cluster.fleet_of(look.pod)
     about = (look.pod, look.claims, fleet.features, fleet.policy.name)
@@ -70,8 +71,14 @@ def explain(placement: Placement, look: Look, asked_for: str = "") -> Explanatio
     decided = placement.decide(look)
     if isinstance(decided, NotPlaced) and decided.everywhere:
         return Explanation(*about, "DoesNotFit", decided.everywhere)
-    answers = dict(placement.answers(look))
-    chosen = decided.node if isinstance(decided, Placed) else _most_informative(placement.cluster, look, answers)
+    answers = dict(placement.answers(look, names_devices=not is_brief))
+    nearest = _nearest(answers)
+    if is_brief and nearest:
+        answers[nearest] = _named(placement.cluster, look, nearest)
+    if isinstance(decided, Placed):
+        chosen = decided.node
+    else:
+        chosen = _most_informative(placement.cluster, look, answers, nearest)
     reported = asked_for or chosen
     verdict = _verdict({reported: answers[reported]} if asked_for else answers)
     updating = placement.updating(lacking_devices(answers))
@@ -109,7 +116,20 @@ def _holding(placement: Placement, claim: Claim) -> str:
     return f"{state}, reserved for {names or 'nobody'}"
 
 
-def _most_informative(cluster: Cluster, look: Look, answers: Mapping[str, Answer]) -> str:
+def _nearest(answers: Mapping[str, Answer]) -> str:
+    """The nearest of the nodes that lack devices; empty where there is none."""
+    first = {names[0]: one for one, names in same_answers(answers) if isinstance(one, Refused | Exhausted)}
+    return nearest_of(first) if first else ""
+
+
+def _named(cluster: Cluster, look: Look, name: str) -> Answer:
+    """The same answer with devices and holders."""
+    number = cluster.number_of(name)
+    assert number is not None
+    return refusal_on(cluster, look.pod, look.claims, number)
+
+
+def _most_informative(cluster: Cluster, look: Look, answers: Mapping[str, Answer], nearest: str) -> str:
     """The first node that ends the attempt, else the nearest: where devices match, if not all that are needed.
 
     Without such a node one goes before that has the devices, and refuses the pod for another reason.
@@ -117,11 +137,11 @@ def _most_informative(cluster: Cluster, look: Look, answers: Mapping[str, Answer
     errors = [name for name, answer in answers.items() if isinstance(answer, AllocationError)]
     if errors:
         return errors[0]
-    lacking = {name: answer for name, answer in answers.items() if not isinstance(answer, str | AllocationError)}
-    nearest = nearest_of(lacking) if lacking else ""
-    if look.pod is None or (nearest and has_matching_devices(lacking[nearest])):
+    answer = answers.get(nearest)
+    if look.pod is None or (isinstance(answer, Refused | Exhausted) and has_matching_devices(answer)):
         return nearest
-    refusing = union(1 << number for number in cluster.numbers_of(answers.keys() - lacking.keys()))
+    beside = [name for name, answer in answers.items() if isinstance(answer, str)]
+    refusing = union(1 << number for number in cluster.numbers_of(beside))
     if nearest:
         refusing &= with_devices(cluster, look.pod, look.claims)
     return cluster.name_of(nearest_refusing(cluster, look.pod, look.claims, refusing)) if refusing else nearest

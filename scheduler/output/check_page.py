@@ -43,7 +43,7 @@ def check_page(
 
 
 def _findings(found: Sequence[AnyFinding], places: Places) -> PageTable:
-    header = ["LEVEL", "OBJECT", "FIELD", "FINDING", "RULE", "FILE", "WHAT TO DO"]
+    header = ["LEVEL", "OBJECT", "FINDING", "FIELD", "RULE", "FILE", "WHAT TO DO"]
     return PageTable("findings", "Findings", ColumnTable(header, [_finding(one, places) for one in found]))
 
 
@@ -51,7 +51,7 @@ def _finding(one: AnyFinding, places: Places) -> list[str]:
     subject, rule = one.observation.subject, one.rule
     place = place_of(subject, places)
     file = f"{place.file}, document {place.document}" if place else "-"
-    return [rule.level, str(subject), one.observation.field or "-", first_line(one), rule.name, file, rule.advice]
+    return [rule.level, str(subject), first_line(one), one.observation.field or "-", rule.name, file, rule.advice]
 
 
 def _rules(found: Sequence[AnyFinding], rules: Sequence[AnyCheck]) -> PageTable:

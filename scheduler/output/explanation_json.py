@@ -1,6 +1,8 @@
 """An explanation as a JSON object, versioned: docs/explain.md describes each field, and fields are only added."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import orjson
 
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
 from allocator.explain.node_explanation import NodeExplanation, PassedOver
@@ -38,9 +40,17 @@ _KINDS: Mapping[Category, str] = {
 }
 
 
-def list_of(explanations: Sequence[Explanation]) -> Json:
-    """Several of them."""
-    return {"apiVersion": API_VERSION, "kind": f"{KIND}List", "items": [object_of(one) for one in explanations]}
+def listed(explanations: Iterable[Explanation]) -> Iterator[bytes]:
+    """A list of them as JSON, piece by piece: one of them may have a megabyte."""
+    whole = orjson.dumps({"apiVersion": API_VERSION, "kind": f"{KIND}List", "items": [0]}, option=orjson.OPT_INDENT_2)
+    before, _, after = whole.partition(b"\n    0")
+    yield before
+    separator = b""
+    for one in explanations:
+        text = orjson.dumps(object_of(one), option=orjson.OPT_INDENT_2)
+        yield separator + b"\n    " + text.replace(b"\n", b"\n    ")
+        separator = b","
+    yield (after if separator else after.lstrip()) + b"\n"
 
 
 def object_of(explanation: Explanation) -> Json:
@@ -57,17 +67,17 @@ def object_of(explanation: Explanation) -> Json:
         "reason": reason_of(explanation),
         "keptBy": explanation.kept or None,
         "node": _node(explanation) if explanation.node else None,
-        "otherNodes": [
-            {
-                "name": name,
-                "verdict": _verdict_on_node(answer),
-                "reason": answer_text(answer),
-                "plugin": explanation.plugins.get(name) if isinstance(answer, str) else None,
-                "score": _score(answer),
-            }
-            for name, answer in other_answers(explanation).items()
-        ],
+        "otherNodes": list(_other_nodes(explanation)),
     }
+
+
+def _other_nodes(explanation: Explanation) -> Iterator[Json]:
+    said: dict[int, Json] = {}
+    for name, answer in other_answers(explanation).items():
+        if id(answer) not in said:
+            said[id(answer)] = {"verdict": _verdict_on_node(answer), "reason": answer_text(answer)}
+        plugin = explanation.plugins.get(name) if isinstance(answer, str) else None
+        yield {"name": name, **said[id(answer)], "plugin": plugin, "score": _score(answer)}
 
 
 def _claim(claim: Claim) -> Json:

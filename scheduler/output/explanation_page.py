@@ -41,16 +41,26 @@ def explanation_page(explanation: Explanation, pools: Sequence[PoolStatus], clai
     )
 
 
-def explanations_page(
-    found: Sequence[Explanation], counted: str, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus]
-) -> str:
-    """The page of several explanations. counted: how many fit, in words. pools, claims: after all of them."""
-    rows = [[subject_of(one), verdict_text(one), one.node or "-", reason_of(one)] for one in found]
-    table = PageTable("explained", "Pods and claims", ColumnTable(["POD OR CLAIM", "VERDICT", "NODE", "REASON"], rows))
-    answer = [f"{counted}.", states_text(states_of(pools))]
-    details = [_folded(one) for one in found]
-    sections = [element("section", {}, element("h2", {}, "Details"), *details)] if details else []
-    return data_page(DataPage(_ALL, answer, [table, device_map(pools, claims)], MAP, details=sections))
+class ExplanationsPage:
+    """The page of several explanations, of which it keeps what it shows: what each node says is much more."""
+
+    def __init__(self) -> None:
+        self._rows: list[list[str]] = []
+        self._details: list[Element] = []
+
+    def add(self, one: Explanation) -> None:
+        """One more."""
+        self._rows.append([subject_of(one), verdict_text(one), one.node or "-", reason_of(one)])
+        self._details.append(_folded(one))
+
+    def html(self, counted: str, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> str:
+        """The page. counted: how many fit, in words. pools, claims: after all of them."""
+        header = ["POD OR CLAIM", "VERDICT", "NODE", "REASON"]
+        table = PageTable("explained", "Pods and claims", ColumnTable(header, self._rows))
+        answer = [f"{counted}.", states_text(states_of(pools))]
+        heading = element("h2", {}, "Details")
+        sections = [element("section", {}, heading, *self._details)] if self._details else []
+        return data_page(DataPage(_ALL, answer, [table, device_map(pools, claims)], MAP, details=sections))
 
 
 def _folded(explanation: Explanation) -> Element:

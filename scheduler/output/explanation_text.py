@@ -11,7 +11,7 @@ from allocator.explain.text import devices_text, node_text, refusal_text, summar
 from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
-from scheduler.decision.node_answers import Answer
+from scheduler.decision.node_answers import Answer, same_answers
 from scheduler.decision.plugin_remedies import PluginRefusal
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.node_groups import answer_text, by_reason
@@ -78,7 +78,8 @@ def reason_of(explanation: Explanation) -> str:
     answer = answers[node]
     if isinstance(answer, AllocationError):
         return str(answer).partition("\n")[0]
-    refused = [(name, one, 1) for name, one in answers.items() if not isinstance(one, AllocationError)]
+    groups = [(names[0], one, len(names)) for one, names in same_answers(answers)]
+    refused = [(name, one, number) for name, one, number in groups if not isinstance(one, AllocationError)]
     return summary(refused, len(answers), explanation.updating)
 
 
@@ -89,11 +90,16 @@ def other_answers(explanation: Explanation) -> dict[str, Answer]:
 
 def _by_plugin(explanation: Explanation) -> dict[str, Answer]:
     """The same, with the plugin that refuses each node."""
-    plugins = explanation.plugins
-    return {
-        name: f"{plugins[name]}: {answer}" if name in plugins and isinstance(answer, str) else answer
-        for name, answer in other_answers(explanation).items()
-    }
+    answers = other_answers(explanation)
+    texts: dict[tuple[str, str], str] = {}
+    return {name: _with_plugin(answer, explanation.plugins.get(name, ""), texts) for name, answer in answers.items()}
+
+
+def _with_plugin(answer: Answer, plugin: str, texts: dict[tuple[str, str], str]) -> Answer:
+    """texts: those that were made so far, which nodes share."""
+    if not plugin or not isinstance(answer, str):
+        return answer
+    return texts.setdefault((plugin, answer), f"{plugin}: {answer}")
 
 
 def _node_lines(explanation: Explanation) -> Iterator[str]:

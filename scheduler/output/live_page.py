@@ -3,8 +3,10 @@
 from scheduler.output.columns import ColumnTable
 from scheduler.output.data_page import DataPage, PageTable, data_page, live_policy
 from scheduler.output.device_map import MAP, device_map
+from scheduler.output.status_report import tally_columns
 
 ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
+DRIVERS, CLASSES = "drivers", "classes"
 """Names of the tables; the answer is none, and has a line for each sentence."""
 
 EVENTS = "ui/events"
@@ -22,6 +24,8 @@ _TABLES = (
         ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
     ),
     PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ())),
+    PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
+    PageTable(CLASSES, "Classes", tally_columns("CLASS", ())),
     device_map((), ()),
 )
 

@@ -14,7 +14,7 @@ from allocator.outcome import (
     NotEnough,
     Refused,
 )
-from scheduler.decision.node_answers import Answer
+from scheduler.decision.node_answers import Answer, same_answers
 
 
 def answer_text(answer: Answer) -> str:
@@ -27,11 +27,14 @@ def answer_text(answer: Answer) -> str:
 
 def by_reason(answers: Mapping[str, Answer]) -> list[tuple[str, list[str]]]:
     """(what they say, the nodes) for nodes that say the same but for numbers and holders, the most nodes first."""
-    groups: dict[Hashable, list[str]] = {}
-    for name, answer in answers.items():
-        groups.setdefault(_key(answer), []).append(name)
-    reported = [(_text([answers[name] for name in names]), names) for names in groups.values()]
-    return sorted(reported, key=lambda group: -len(group[1]))
+    groups: dict[Hashable, tuple[list[Answer], list[str]]] = {}
+    for answer, names in same_answers(answers):
+        found, named = groups.setdefault(_key(answer), ([], []))
+        found.append(answer)
+        named.extend(names)
+    places = {name: place for place, name in enumerate(answers)}
+    reported = [(_text(found), sorted(names, key=places.__getitem__)) for found, names in groups.values()]
+    return sorted(reported, key=lambda group: (-len(group[1]), places[group[1][0]]))
 
 
 def _key(answer: Answer) -> Hashable:

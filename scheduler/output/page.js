@@ -191,7 +191,8 @@ class Table {
       if (!column) cell.scope = "row";
       if (this.data.columns[column].isNumber) cell.className = "number";
       if (this.isLong && text.length > 30) cell.title = text;
-      cell.textContent = text;
+      if (this.isLong) cell.textContent = text; // on one line
+      else cell.append(...breakable(text));
       row.append(cell);
     });
     return row;
@@ -201,6 +202,11 @@ class Table {
     this.isPrinted = isPrinted;
     this.draw();
   }
+}
+
+/* A list that can be broken after its commas, and is copied as it is. */
+function breakable(text) {
+  return text.split(/(?<=,)/).flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
 }
 
 function filterInput(id, use) {
@@ -446,7 +452,7 @@ class NodeMap {
     const head = make("tr", {}, ...columns.map((one) => make("th", { scope: "col" }, one.title)));
     const body = rows.slice(0, PRINTED).map((row) => {
       const [first, ...others] = row;
-      return make("tr", {}, make("th", { scope: "row" }, first), ...others.map((text) => make("td", {}, text)));
+      return make("tr", {}, make("th", { scope: "row" }, first), ...others.map((text) => make("td", {}, ...breakable(text))));
     });
     const table = make("table", {}, make("caption", {}, this.chosen), make("thead", {}, head), make("tbody", {}, ...body));
     const label = `Devices of ${this.chosen}`;

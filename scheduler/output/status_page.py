@@ -18,6 +18,7 @@ from scheduler.output.status_report import (
     pool_table,
     problem_table,
 )
+from scheduler.status.claim_status import ClaimStatus
 
 _MOST = 5
 """Problems and classes that the answer names."""
@@ -75,12 +76,12 @@ def _tables(report: StatusReport) -> Iterator[PageTable]:
     yield PageTable("nodes", "Nodes", node_table(report))
     yield PageTable("pools", "Pools", pool_table(report))
     yield PageTable("namespaces", "Namespaces", namespace_table(report))
-    yield PageTable("claims", "Claims", _claims(report))
+    yield claims_table(report.claims)
 
 
-def _claims(report: StatusReport) -> ColumnTable:
+def claims_table(claims: Iterable[ClaimStatus]) -> PageTable:
     """With when they were created: a page is read later, so that no age holds."""
-    return ColumnTable(
-        ["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "CREATED"],
-        [[*claim_cells(one), one.created or "-"] for one in report.claims],
+    header = ["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "CREATED"]
+    return PageTable(
+        "claims", "Claims", ColumnTable(header, [[*claim_cells(one), one.created or "-"] for one in claims])
     )

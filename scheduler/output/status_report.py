@@ -160,14 +160,21 @@ TABLES: Mapping[str, Callable[[StatusReport], ColumnTable]] = {
 def _tally_table(title: str, groups: Sequence[Tally], last: str = "", cells: Sequence[str] = ()) -> ColumnTable:
     """The table, without columns of states that no device is in. last: the title of one more column, with its cells."""
     states = [s for s in DeviceState if s in _ALWAYS or any(group.states[s] for group in groups)]
-    states.sort(key=lambda state: state is not DeviceState.FREE)
-    header = [title, "DEVICES", *(state.name for state in states), "CLAIMS", *([last] if last else [])]
+    table = tally_columns(title, groups, states)
+    if not last:
+        return table
+    rows = [[*row, cell] for row, cell in zip(table.rows, cells, strict=True)]
+    return ColumnTable([*table.header, last], rows, table.numbers)
+
+
+def tally_columns(title: str, groups: Sequence[Tally], states: Iterable[DeviceState] = DeviceState) -> ColumnTable:
+    """A line for each group, with a column for each of the states, free devices first."""
+    ordered = sorted(states, key=lambda state: state is not DeviceState.FREE)
+    header = [title, "DEVICES", *(state.name for state in ordered), "CLAIMS"]
     rows = [
-        [group.name, str(group.devices), *(str(group.states[state]) for state in states), str(len(group.claims))]
+        [group.name, str(group.devices), *(str(group.states[state]) for state in ordered), str(len(group.claims))]
         for group in groups
     ]
-    if last:
-        rows = [[*row, cell] for row, cell in zip(rows, cells, strict=True)]
     return ColumnTable(header, rows, _NUMBERS)
 
 

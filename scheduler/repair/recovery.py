@@ -22,6 +22,20 @@ TRIES = 3
 """For each claim. One that cannot be written then is left to the sweep: nobody's pods wait for it."""
 
 
+LAST_EPOCH = 2**63 - 2
+"""What is later was written by nobody of ours, but for a clock that is millions of years ahead."""
+
+
+def epoch_after(binder: Binder, claims: Iterable[Claim]) -> int:
+    """The epoch of a process that begins by its own clock: later than all of ours that have left an intent on a claim.
+
+    The clock may have been set back since, or the other process may have run where it is ahead.
+    """
+    intents = map(intent_of, claims)
+    ours = [one.epoch for one in intents if one and one.scheduler == binder.scheduler and one.epoch < LAST_EPOCH]
+    return max([binder.epoch, *(epoch + 1 for epoch in ours)])
+
+
 async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[str], bool]) -> int:
     """Settle all unfinished claims and say how many these were.
 

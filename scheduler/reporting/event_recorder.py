@@ -97,6 +97,11 @@ class _EventSeries:
     count: int = 1
 
 
+def _age_s(series: _EventSeries, now: datetime) -> float:
+    """For how long it was not said again."""
+    return (now - series.said_at).total_seconds()
+
+
 class Events:
     """Events that are waiting to be written; `run` writes them.
 
@@ -201,8 +206,11 @@ class Events:
                 self._known.popitem(last=False)
 
     def _finish(self, now: datetime) -> None:
-        """Forget the series that have ended; they stand in the order in which they were said last."""
-        while self._known and (now - next(iter(self._known.values())).said_at).total_seconds() >= FINISHED_S:
+        """Forget the series that have ended; they stand in the order in which they were said last.
+
+        Those that were said later than now have ended as well: the clock was set back, and would not come to them soon.
+        """
+        while self._known and not 0 <= _age_s(next(iter(self._known.values())), now) < FINISHED_S:
             self._known.popitem(last=False)
 
     def _put(self, call: "_EventCall") -> bool:

@@ -98,6 +98,11 @@ def host_and_port(address: str) -> tuple[str, int]:
 def is_loopback(address: str) -> bool:
     """Whether only this machine can reach the address, HOST:PORT."""
     host, _ = host_and_port(address)
+    return is_loopback_host(host)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether the host is this machine alone: `localhost`, or a loopback address, an IPv6 one without brackets."""
     if host == "localhost":
         return True
     try:
@@ -178,6 +183,11 @@ class SecureServing(Section):
     )
     """Paths that are open to everybody over HTTPS; a trailing `*` matches any suffix. Other paths require a bearer
     token whose owner may `get` the path, verified with TokenReview and SubjectAccessReview."""
+
+    allowed_hosts: list[Annotated[str, AfterValidator(object_name)]] = Field(default_factory=list)
+    """Host names in requests over plain HTTP that are answered, beside `localhost` and loopback addresses: of a proxy
+    on the same machine that passes on the name it was called by. Other requests get 421, so that no web page in a
+    browser of the machine can read what is served."""
 
 
 class LeaderElectionSection(Section):

@@ -34,7 +34,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.plugins.profile import Profile
 from scheduler.repair.claim_statuses import ClaimStatuses
-from scheduler.repair.recovery import recover
+from scheduler.repair.recovery import epoch_after, recover
 from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
 from scheduler.runtime import health, metrics, watches
 from scheduler.runtime.cluster_updates import ClusterUpdates
@@ -178,6 +178,7 @@ class Core:
             time.monotonic() - began,
         )
         if recovers:
+            self.binder.epoch = epoch_after(self.binder, (found.raw for found in self._marked_claims()))
             await self._recover()
         self.is_filled = True
 

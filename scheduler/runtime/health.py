@@ -6,7 +6,7 @@ Source: the health endpoints of Kubernetes' components, with `?verbose` and `?ex
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -17,6 +17,7 @@ from aiohttp.typedefs import Handler
 
 from scheduler.runtime.access import guarding
 from scheduler.runtime.listening import listening
+from scheduler.runtime.own_hosts import answering_own
 from scheduler.runtime.secure import Secure
 
 IDLE_S = 120.0
@@ -83,17 +84,21 @@ def _line(name: str, failure: str, *, is_excluded: bool) -> str:
 
 
 @asynccontextmanager
-async def serving(address: str, served: Endpoints, secured: Secure | None = None) -> AsyncIterator[str]:
+async def serving(
+    address: str, served: Endpoints, secured: Secure | None = None, allowed_hosts: Collection[str] = ()
+) -> AsyncIterator[str]:
     """Serves while the context is open, and gives the URL. address: HOST:PORT, port 0 for any that is free.
 
-    secured: None for plain HTTP, where everybody may read everything. Raises CannotServe.
+    secured: None for plain HTTP, where everybody on the machine may read everything. allowed_hosts: see `misdirection`.
+    Raises CannotServe.
     """
     context = secured.context if secured else None
-    async with listening("healthAddress", address, _application(served, secured), context) as where:
+    application = _application(served, secured, allowed_hosts)
+    async with listening("healthAddress", address, application, context) as where:
         yield f"{'https' if secured else 'http'}://{where}"
 
 
-def _application(served: Endpoints, secured: Secure | None) -> web.Application:
+def _application(served: Endpoints, secured: Secure | None, allowed_hosts: Collection[str]) -> web.Application:
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=_INDEX + "".join(f"{path}\n" for path in served.more_paths))
 
@@ -107,7 +112,7 @@ def _application(served: Endpoints, secured: Secure | None) -> web.Application:
         await _write_list(response, served.queue())
         return response
 
-    guards = [guarding(secured.access, secured.open_paths)] if secured else []
+    guards = [guarding(secured.access, secured.open_paths) if secured else answering_own(allowed_hosts)]
     application = web.Application(middlewares=guards, handler_args={"keepalive_timeout": IDLE_S})
     application.router.add_get("/", index)
     application.router.add_get("/metrics", metrics)

@@ -8,10 +8,14 @@ import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from tempfile import NamedTemporaryFile
 
-VALID = timedelta(days=3650)
+VALID = datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+"""For the lifetime of the process, whatever the clocks of this machine and of its callers say.
+
+Source: RFC 5280 4.1.2.5, of certificates without a well-defined end.
+"""
 
 
 def self_signed(*names: str) -> tuple[ssl.SSLContext, bytes]:
@@ -19,7 +23,7 @@ def self_signed(*names: str) -> tuple[ssl.SSLContext, bytes]:
 
     names: those of DNS by which it is called; of this machine where none is given.
     """
-    certificate, key = _certificate_and_key(names or (socket.gethostname() or "localhost",), datetime.now(UTC))
+    certificate, key = _certificate_and_key(names or (socket.gethostname() or "localhost",))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     with _file_of(certificate + key) as path:
@@ -27,7 +31,7 @@ def self_signed(*names: str) -> tuple[ssl.SSLContext, bytes]:
     return context, certificate
 
 
-def _certificate_and_key(hosts: Sequence[str], now: datetime) -> tuple[bytes, bytes]:
+def _certificate_and_key(hosts: Sequence[str]) -> tuple[bytes, bytes]:
     """Each in PEM."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
@@ -38,8 +42,8 @@ def _certificate_and_key(hosts: Sequence[str], now: datetime) -> tuple[bytes, by
     names = x509.SubjectAlternativeName([x509.DNSName(host) for host in dict.fromkeys((*hosts, "localhost"))])
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))  # whose clock is behind takes it too
-        .not_valid_after(now + VALID)
+        .not_valid_before(VALID[0])
+        .not_valid_after(VALID[1])
         .add_extension(names, critical=False)
         .sign(key, hashes.SHA256())
     )

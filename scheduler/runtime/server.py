@@ -19,6 +19,7 @@ from aiohttp.typedefs import Handler
 
 from scheduler.attempt.attempts import INTERNAL
 from scheduler.runtime.listening import Limits, listening
+from scheduler.runtime.own_hosts import MISDIRECTED, misdirection
 from scheduler.runtime.tls import is_allowed, names_in
 
 LARGEST_BODY = 10 * 1024 * 1024
@@ -51,7 +52,7 @@ class ServedVerbs:
     where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
     called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
     most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
-    for so long a connection is kept that brings no call.
+    for so long a connection is kept that brings no call. hosts: as `misdirection` takes them.
     """
 
     prefix: str
@@ -64,6 +65,7 @@ class ServedVerbs:
     most_bytes: int = MOST_BYTES
     read_s: float = READ_S
     idle_s: float = IDLE_S
+    hosts: Collection[str] = ()
 
 
 @asynccontextmanager
@@ -152,6 +154,10 @@ def _too_large() -> _RefusedCall:
 
 def _check(request: web.Request, served: ServedVerbs, under_way: int) -> None:
     """Raises _RefusedCall where the caller may not call, or not now."""
+    if reason := misdirection(request, served.hosts):
+        raise _RefusedCall(MISDIRECTED, reason)
+    if "Origin" in request.headers:
+        raise _RefusedCall(403, "calls of web pages are not answered")  # a page may send some without reading answers
     if served.clients:
         certificate = request.get_extra_info("peercert")
         if not is_allowed(certificate, served.clients):

@@ -1,7 +1,7 @@
 """What a CEL expression selects of a fleet, what it costs, and on which devices it fails."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import cel
@@ -42,13 +42,13 @@ def select(expression: str, devices: Sequence[Device], environment: cel.Environm
         elif outcome.value:
             matching.append(device)
     program = cel.compile(expression, environment)
-    unknown = _unknown(program.reads.paths, devices) if devices else []
+    names = {table: fully_named(devices, table) for table in TABLES}
+    unknown = unknown_names(program.reads.paths, names) if devices else []
     return ExpressionSelection(expression, devices, matching, failures, program.estimated_cost, highest, unknown)
 
 
-def _unknown(paths: Iterable[Sequence[str]], devices: Sequence[Device]) -> list[str]:
-    """Names that are read and not there; an expression that reads a whole map names none."""
-    names = {table: fully_named(devices, table) for table in TABLES}
+def unknown_names(paths: Iterable[Sequence[str]], names: Mapping[str, Collection[str]]) -> list[str]:
+    """What is read and not there, in words; an expression that reads a whole map names none. names: by `TABLES`."""
     read = {(path[0], f"{path[1]}/{path[2]}") for path in paths if len(path) == 3 and path[0] in names}
     missing = sorted((table, name) for table, name in read if name not in names[table])
     return [f"no device has {name} in its {table}{did_you_mean(name, names[table])}" for table, name in missing]

@@ -13,16 +13,20 @@ from itertools import islice
 
 import orjson
 
+import cel
 from allocator.cluster.snapshot import Snapshot
-from allocator.model import PoolID
+from allocator.model import DeviceClass, PoolID
+from allocator.status.matching import Membership
 from allocator.status.pool_status import DeviceState, PoolStatus, pool_status
 from scheduler.output.device_map import DEVICES
-from scheduler.output.live_page import ANSWER, DECISIONS, PROBLEMS, QUEUE
+from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
 from scheduler.output.status_page import states_text
-from scheduler.output.status_report import device_columns, pool_problems
+from scheduler.output.status_report import device_columns, pool_problems, tally_columns
 from scheduler.output.table import printable
 from scheduler.state.claim_index import ClaimObject
 from scheduler.status.claim_status import claim_statuses
+from scheduler.status.tally import Tally, by_class, by_driver, tallies
+from scheduler.ui.live_tallies import LiveTallies
 from scheduler.ui.ui_source import UiSource
 
 REFRESH_S = 1.0
@@ -52,6 +56,8 @@ class _PoolView:
     seen: Sequence[object]
     claims: Mapping[str, ClaimObject | None]
     states: Counter[DeviceState]
+    drivers: Sequence[Tally]
+    classes: Sequence[Tally]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,8 @@ class LiveView:
         self._groups: dict[tuple[str, str], _ShownRows] = {}
         self._pools: dict[PoolID, _PoolView] = {}
         self._states: Counter[DeviceState] = Counter()
+        self._drivers, self._classes = LiveTallies(), LiveTallies()
+        self._members: Mapping[str, tuple[DeviceClass, Membership]] = {}
         self._rows_of: dict[str, set[str]] = {}
         self._is_whole = False
         self._is_changed = False
@@ -103,6 +111,7 @@ class LiveView:
 
     async def refresh(self) -> None:
         """Look at everything once."""
+        self._find_classes()
         self._tables()
         snapshot = self._snapshot
         pools = {*snapshot.by_pool, *snapshot.usage.holders, *snapshot.usage.shares}
@@ -146,17 +155,24 @@ class LiveView:
         """The pool as it is now; nothing happens if nothing that it shows has changed."""
         snapshot = self._snapshot
         usage = snapshot.usage
-        seen = (snapshot.by_pool.get(pool_id), usage.holders.get(pool_id), usage.shares.get(pool_id))
+        seen = (snapshot.by_pool.get(pool_id), usage.holders.get(pool_id), usage.shares.get(pool_id), self._members)
         known = self._pools.get(pool_id)
         if known and _are_same(known.seen, seen) and self._are_current(known.claims):
             return
         status = pool_status(snapshot, pool_id)
         claims = {name: self._claim(name) for one in status.devices for name in one.holders}
-        self._states.subtract(known.states if known else {})
-        view = _PoolView(seen, claims, Counter(one.state for one in status.devices))
-        self._pools[pool_id] = view
-        self._states.update(view.states)
+        states = Counter(one.state for one in status.devices)
+        members = [member for _, member in self._members.values()]
+        drivers, classes = tallies([status], by_driver), tallies([status], by_class(members))
+        view = self._pools[pool_id] = _PoolView(seen, claims, states, drivers, classes)
+        self._count(known, view)
         self._show(pool_id, status, claims)
+
+    def _count(self, old: _PoolView | None, new: _PoolView | None) -> None:
+        self._states.subtract(old.states if old else {})
+        self._states.update(new.states if new else {})
+        self._drivers.replace(old.drivers if old else (), new.drivers if new else ())
+        self._classes.replace(old.classes if old else (), new.classes if new else ())
 
     def _show(self, pool_id: PoolID, status: PoolStatus, claims: Mapping[str, ClaimObject | None]) -> None:
         name = f"{pool_id.driver}/{pool_id.pool}"
@@ -165,10 +181,22 @@ class LiveView:
         self._set(PROBLEMS, name, [[name, problem] for problem in pool_problems(status)])
 
     def _forget(self, pool_id: PoolID) -> None:
-        self._states.subtract(self._pools.pop(pool_id).states)
+        self._count(self._pools.pop(pool_id), None)
         name = f"{pool_id.driver}/{pool_id.pool}"
         self._set(DEVICES, name, None)
         self._set(PROBLEMS, name, None)
+
+    def _find_classes(self) -> None:
+        """The classes as they are now; after a change of one, every pool is looked at anew."""
+        classes = self._snapshot.classes
+        if {name: one for name, (one, _) in self._members.items()} != dict(classes):
+            environment = self._snapshot.features.environment
+            self._members = {name: self._member(one, environment) for name, one in sorted(classes.items())}
+
+    def _member(self, one: DeviceClass, environment: cel.Environment) -> tuple[DeviceClass, Membership]:
+        """What the class selects; one that has not changed keeps its answers."""
+        known = self._members.get(one.name)
+        return known if known and known[0] == one else (one, Membership(one, environment))
 
     def _claim(self, name: str) -> ClaimObject | None:
         namespace, _, claim = name.partition("/")
@@ -182,6 +210,9 @@ class LiveView:
     def _tables(self) -> None:
         source = self._source
         self._set(ANSWER, "", [[one] for one in self._answer()])
+        if self._is_whole:
+            self._set_all(DRIVERS, _by_name(self._drivers.tallies()))
+            self._set_all(CLASSES, _by_name(self._classes.tallies(self._members)))
         waiting = islice(source.queue(), MOST_WAITING)
         self._set_all(QUEUE, {f"{one.get('pod')} {one.get('uid')}": _waiting(one) for one in waiting})
         self._set_all(DECISIONS, {_newest_first(number): one.cells() for number, one in source.decisions.kept()})
@@ -224,6 +255,10 @@ class LiveView:
 
 def _are_same(old: Sequence[object], new: Sequence[object]) -> bool:
     return all(one is other for one, other in zip(old, new, strict=True))
+
+
+def _by_name(groups: Sequence[Tally]) -> Mapping[str, Sequence[str]]:
+    return {row[0]: row for row in tally_columns("", groups).rows}
 
 
 def _newest_first(number: int) -> str:

@@ -1,7 +1,8 @@
 """The programs of a control plane: those that a user has, or else built from the Go module in this folder.
 
 Built once into a cache folder outside of the tree, under a name that changes with what is built; a lock keeps two
-builds from running at once, and a build shows up under its name only when it is complete.
+builds from running at once, and a build shows up under its name only when it is complete. The same holds for programs
+of our own in this module, such as `kubelet`.
 Source: KUBEBUILDER_ASSETS is the folder that the test tools of controller authors (setup-envtest) fill.
 """
 
@@ -14,16 +15,20 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 MODULE = Path(__file__).parent
 HOW_TO_GET = (
     "no control plane at hand: install Go 1.26 or later (https://go.dev/dl) to have it built once, in about 4 minutes, "
     "or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver, kube-controller-manager and kube-scheduler"
 )
+RELEASE = "CONTROL_PLANE_RELEASE"
+"""Names another release than the usual one, such as 1.37, for which the module has a file go-1.37.mod."""
+
 TOLD_EVERY_S = 30.0
 ETCD_PACKAGE = "server"  # the last part of its import path, and so what the compiler names the program
 _NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
@@ -57,9 +62,9 @@ def is_at_hand(environment: Mapping[str, str]) -> bool:
 
 
 def find(environment: Mapping[str, str], tell: Tell) -> Binaries:
-    """The programs: the user's own, those built before, or built now.
+    """The programs: the user's own, those built before, or built now. Raises Unavailable or BuildError.
 
-    tell: is given a line on what takes long. Raises Unavailable or BuildError.
+    environment: RELEASE may be set in it. tell: is given a line on what takes long.
     """
     own = _own(environment)
     missing = _missing(own)
@@ -72,11 +77,26 @@ def find(environment: Mapping[str, str], tell: Tell) -> Binaries:
     return Binaries(etcd, apiserver, controller_manager, scheduler, found.get("kubectl"))
 
 
-def release() -> str:
-    """The release of Kubernetes that the module names, such as v1.36.3."""
-    named = re.search(r"k8s\.io/kubernetes (v\S+)", (MODULE / "go.mod").read_text())
-    assert named, "go.mod requires k8s.io/kubernetes"
+def own_program(name: str, environment: Mapping[str, str], tell: Tell) -> Path:
+    """A program of our own, such as kubelet, of the usual release: built before, or now. Raises as `find`."""
+    environment = {key: value for key, value in environment.items() if key != RELEASE}
+    sources = sorted((MODULE / name).glob("*.go"))
+    program = _cache(environment) / f"{name}-{_key(environment, sources)}"
+    if not program.is_file():
+        _once(program, program.is_file, environment, tell, f"./{name}")
+    return program
+
+
+def release(environment: Mapping[str, str] = MappingProxyType({})) -> str:
+    """The release of Kubernetes that is built, such as v1.36.3."""
+    named = re.search(r"k8s\.io/kubernetes (v\S+)", _module_file(environment).read_text())
+    assert named, "it requires k8s.io/kubernetes"
     return named[1]
+
+
+def _module_file(environment: Mapping[str, str]) -> Path:
+    other = environment.get(RELEASE)
+    return MODULE / (f"go-{other}.mod" if other else "go.mod")
 
 
 def _own(environment: Mapping[str, str]) -> dict[str, Path]:
@@ -112,50 +132,68 @@ def _release_of(program: Path) -> str:
 def _built(environment: Mapping[str, str], tell: Tell) -> dict[str, Path]:
     folder = _folder(environment)
     if not folder.is_dir():
-        if not _has_go(environment):
-            raise Unavailable(HOW_TO_GET)
-        with _locked(folder.with_suffix(".lock"), tell):
-            if not folder.is_dir():
-                _build(folder, environment, tell)
+        _once(folder, folder.is_dir, environment, tell, "tool")
     return {name: folder / name for name in _NAMES}
+
+
+def _once(target: Path, is_built: Callable[[], bool], environment: Mapping[str, str], tell: Tell, package: str) -> None:
+    """Build the package as the target, unless another process does it meanwhile."""
+    if not _has_go(environment):
+        raise Unavailable(HOW_TO_GET)
+    with _locked(target.with_suffix(".lock"), tell):
+        if not is_built():
+            _build(target, environment, tell, package)
 
 
 def _folder(environment: Mapping[str, str]) -> Path:
     """Where the built programs are, or will be."""
+    return _cache(environment) / _key(environment)
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
     cache = environment.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "dra-scheduler" / "controlplane" / _key()
+    return (Path(cache) if cache else Path.home() / ".cache") / "dra-scheduler" / "controlplane"
 
 
-def _key() -> str:
+def _key(environment: Mapping[str, str], sources: Sequence[Path] = ()) -> str:
     """A name for what is built: the pinned sources, how, and for which machine."""
-    said = [(MODULE / name).read_text() for name in ("go.mod", "go.sum")]
-    said += [*_build_flags(), platform.system(), platform.machine()]
+    module_file = _module_file(environment)
+    said = [path.read_text() for path in (module_file, module_file.with_suffix(".sum"), *sources)]
+    said += [*_build_flags(environment), platform.system(), platform.machine()]
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
 
 
-def _build_flags() -> list[str]:
+def _build_flags(environment: Mapping[str, str]) -> list[str]:
     """Small programs that know their release: without it they take themselves for an unfinished one."""
-    major, minor, _ = release().removeprefix("v").split(".", 2)
-    stamps = {"gitVersion": release(), "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    built = release(environment)
+    major, minor, _ = built.removeprefix("v").split(".", 2)
+    stamps = {"gitVersion": built, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     stamped = " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
     return ["-trimpath", "-mod=readonly", "-ldflags", f"-s -w {stamped}"]
 
 
-def _build(folder: Path, environment: Mapping[str, str], tell: Tell) -> None:
-    tell(f"building etcd and Kubernetes {release()} into {folder}: once, about 4 minutes on 2 cores")
+def _build(target: Path, environment: Mapping[str, str], tell: Tell, package: str) -> None:
+    """The folder of the control plane's programs, or the one program of a package."""
+    is_tool = package == "tool"
+    what = f"etcd and Kubernetes {release(environment)}" if is_tool else package.removeprefix("./")
+    tell(f"building {what} into {target}: once, about {'4 minutes' if is_tool else 'a minute'} on 2 cores")
     started = time.monotonic()
-    unfinished = Path(tempfile.mkdtemp(dir=folder.parent, prefix="building-"))
+    unfinished = Path(tempfile.mkdtemp(dir=target.parent, prefix="building-"))
     try:
-        _compile(unfinished, environment, lambda: tell(f"still building, {time.monotonic() - started:.0f} s"))
-        (unfinished / ETCD_PACKAGE).rename(unfinished / "etcd")
-        unfinished.rename(folder)
+        _compile(unfinished, environment, lambda: tell(f"still building, {time.monotonic() - started:.0f} s"), package)
+        if is_tool:
+            (unfinished / ETCD_PACKAGE).rename(unfinished / "etcd")
+            unfinished.rename(target)
+        else:
+            (unfinished / package.removeprefix("./")).rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     tell(f"built in {time.monotonic() - started:.0f} s")
 
 
-def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], None]) -> None:
-    command = ["go", "build", *_build_flags(), "-o", f"{folder}{os.sep}", "tool"]
+def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], None], package: str) -> None:
+    module_file = f"-modfile={_module_file(environment)}"
+    command = ["go", "build", module_file, *_build_flags(environment), "-o", f"{folder}{os.sep}", package]
     alone = {**environment, "GOWORK": "off"}  # a workspace of the user's would replace the pinned modules
     with tempfile.TemporaryFile() as said:
         with subprocess.Popen(command, cwd=MODULE, env=alone, stdout=said, stderr=said) as compiler:

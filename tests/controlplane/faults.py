@@ -91,6 +91,18 @@ def meanwhile(action: Callable[[], object]) -> Fault:
     return act
 
 
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """The request, and a watch as well as any, comes so much later."""
+
+    seconds: float
+
+    async def __call__(self, forward: Forward) -> Answer:
+        """The fault."""
+        await asyncio.sleep(self.seconds)
+        return await forward()
+
+
 class Hold:
     """The request waits on the way there until `release`, and goes on even if the client has given up by then."""
 

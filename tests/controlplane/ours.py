@@ -21,17 +21,23 @@ class Program(Process):
     """A program with the endpoints of all of ours; it ends with `stop` or `kill`, or with this process.
 
     command: which one. kubeconfig: None for the account's own; another one leads through a proxy. options: further
-    flags. name: of the log.
+    flags. name: of the log. launcher: what runs in the place of `dra`, with its arguments.
     """
 
     def __init__(
-        self, command: Sequence[str], plane: ControlPlane, options: Sequence[str], kubeconfig: Path | None, name: str
+        self,
+        command: Sequence[str],
+        plane: ControlPlane,
+        options: Sequence[str],
+        kubeconfig: Path | None,
+        name: str,
+        *,
+        launcher: Sequence[str | Path] = (PROGRAM,),
     ) -> None:
         (self._port,) = free_ports(1)
         reach = [f"--kubeconfig={kubeconfig or plane.kubeconfig(OURS)}", f"--health-address=127.0.0.1:{self._port}"]
-        super().__init__(
-            name, [PROGRAM, *command, *reach, *options], plane.folder / "logs" / f"{name}-{self._port}.log"
-        )
+        log = plane.folder / "logs" / f"{name}-{self._port}.log"
+        super().__init__(name, [*launcher, *command, *reach, *options], log)
 
     def await_readyz(self) -> None:
         """Wait until it is ready. Raises StartError with the end of its log."""
@@ -63,8 +69,9 @@ class Scheduler(Program):
         *,
         kubeconfig: Path | None = None,
         name: str = "dra-scheduler",
+        launcher: Sequence[str | Path] = (PROGRAM,),
     ) -> None:
-        super().__init__(["scheduler", "run"], plane, options, kubeconfig, name)
+        super().__init__(["scheduler", "run"], plane, options, kubeconfig, name, launcher=launcher)
 
 
 class Extender(Program):
@@ -77,18 +84,28 @@ class Extender(Program):
         *,
         kubeconfig: Path | None = None,
         name: str = "dra-extender",
+        launcher: Sequence[str | Path] = (PROGRAM,),
     ) -> None:
-        super().__init__(["extender", "serve"], plane, options, kubeconfig, name)
+        super().__init__(["extender", "serve"], plane, options, kubeconfig, name, launcher=launcher)
 
 
 class Guard(Program):
     """`dra guard serve`. port: of the webhook. options: those that it was started with."""
 
-    def __init__(self, plane: ControlPlane, port: int, options: Sequence[str] = (), *, name: str = "dra-guard") -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        port: int,
+        options: Sequence[str] = (),
+        *,
+        kubeconfig: Path | None = None,
+        name: str = "dra-guard",
+        launcher: Sequence[str | Path] = (PROGRAM,),
+    ) -> None:
         self.port = port
         self.options = options
-        address = f"--address=127.0.0.1:{port}"
-        super().__init__(["guard", "serve", address], plane, options, plane.kubeconfig(GUARD), name)
+        command = ["guard", "serve", f"--address=127.0.0.1:{port}"]
+        super().__init__(command, plane, options, kubeconfig or plane.kubeconfig(GUARD), name, launcher=launcher)
 
 
 @contextmanager

@@ -102,6 +102,11 @@ class ControlPlane:
         return f"https://127.0.0.1:{self._port}"
 
     @property
+    def etcd_port(self) -> int:
+        """Where etcd answers its clients, in plain HTTP too."""
+        return self._etcd_port
+
+    @property
     def ca_file(self) -> Path:
         """What vouches for the API server's certificate."""
         return self.folder / "apiserver" / "apiserver.crt"
@@ -162,9 +167,18 @@ class ControlPlane:
 
     def restart_api_server(self) -> None:
         """Kill the API server and start it again, at the same address and over the same data; it is ready then."""
-        (running,) = (one for one in self._processes if one.name == "kube-apiserver" and one.is_running)
-        running.kill()
+        self._kill("kube-apiserver")
         self._start_apiserver()
+
+    def restart_etcd(self) -> None:
+        """Kill etcd and start it again over the same data; it is ready then."""
+        self._kill("etcd")
+        self._start_etcd()
+
+    def _kill(self, name: str) -> None:
+        (running,) = (one for one in self._processes if one.name == name and one.is_running)
+        running.kill()
+        self._processes.remove(running)
 
     def running(self) -> list[str]:
         """The names of the programs that run."""
@@ -201,7 +215,7 @@ class ControlPlane:
             *("--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24"),
             *(f"--disable-admission-plugins={_NOT_ADMITTING}", "--endpoint-reconciler-type=none"),
             *self.profile.version_flags(),
-            *self.profile.gate_flags(),
+            *self.profile.flags(),
         ]
         process = self._start("kube-apiserver", self._binaries.apiserver, flags)
         self._await(process, self._port, "/readyz", self.ca_file)
@@ -221,7 +235,7 @@ class ControlPlane:
         """Start a component that serves its health, and nothing that needs more than a token to ask for."""
         folder = self.folder / name
         serving = [f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={folder}"]
-        asking = ["--authentication-skip-lookup=true", *self.profile.gate_flags()]
+        asking = ["--authentication-skip-lookup=true", *self.profile.flags()]
         process = self._start(name, program, [*serving, *asking, *flags])
         self._await(process, port, "/healthz", folder / f"{name}.crt")
         return process

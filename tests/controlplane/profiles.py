@@ -1,20 +1,33 @@
 """Profiles of a control plane: which feature gates are set, and which API versions are served besides the default.
 
 Gates are set equally on every component: where one knows an API that another does not serve, its informers never sync.
-Source: the feature gates and --runtime-config of Kubernetes 1.36.
+Source: the feature gates, --runtime-config and --emulated-version of Kubernetes 1.36.
 """
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class ControlPlaneProfile:
-    """Gates by name, and group versions to serve besides those that are served by default."""
+    """Gates by name, and group versions to serve besides those that are served by default.
+
+    emulated: the release that every component behaves as, such as 1.35; empty: its own. lacks: gates of device
+    allocation that are on in the default profile, and off here. said: gates that our programs are told of, because
+    neither the release nor what is served shows them.
+    """
 
     name: str
     gates: Mapping[str, bool] = field(default_factory=dict)
     versions: tuple[str, ...] = ()
+    emulated: str = ""
+    lacks: frozenset[str] = frozenset()
+    said: Mapping[str, bool] = field(default_factory=dict)
+
+    def flags(self) -> list[str]:
+        """The flags that every component takes."""
+        return [*([f"--emulated-version={self.emulated}"] if self.emulated else []), *self.gate_flags()]
 
     def gate_flags(self) -> list[str]:
         """The flag that every component takes; none where all gates are as they come."""
@@ -29,13 +42,24 @@ class ControlPlaneProfile:
 
 _OLDER = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
 
+_BETA_IN_1_36 = frozenset(
+    {
+        "DRAConsumableCapacity",
+        "DRADeviceBindingConditions",
+        "DRADeviceTaints",
+        "DRAExtendedResource",
+        "DRAPartitionableDevices",
+    }
+)
+"""What is alpha, and off, in 1.34 and 1.35."""
+
 DEFAULT = ControlPlaneProfile("default")
 """As a cluster comes: gates that are beta and on, v1 alone."""
 
 EVERY_VERSION = ControlPlaneProfile("every-version", versions=_OLDER)
 """The gates of a cluster as it comes, and resource.k8s.io in every version."""
 
-GA = ControlPlaneProfile("GA", gates={"AllBeta": False})
+GA = ControlPlaneProfile("GA", gates={"AllBeta": False}, lacks=_BETA_IN_1_36 | {"DRAResourceClaimDeviceStatus"})
 """Only what is generally available."""
 
 ALL = ControlPlaneProfile(
@@ -55,4 +79,31 @@ ALL = ControlPlaneProfile(
 )
 """What DRA has in beta that is off, and in alpha."""
 
-PROFILES: Mapping[str, ControlPlaneProfile] = {profile.name: profile for profile in (DEFAULT, EVERY_VERSION, GA, ALL)}
+
+def _emulating(release: str) -> ControlPlaneProfile:
+    return ControlPlaneProfile(release, versions=_OLDER, emulated=release, lacks=_BETA_IN_1_36)
+
+
+def _emulating_with_gates(release: str) -> ControlPlaneProfile:
+    gates = dict.fromkeys(sorted(_BETA_IN_1_36), True)
+    return ControlPlaneProfile(f"{release}-gates", gates, _OLDER, release, said=gates)
+
+
+OTHERS = (
+    _emulating("1.34"),
+    _emulating_with_gates("1.34"),
+    _emulating("1.35"),
+    _emulating_with_gates("1.35"),
+    GA,
+    ControlPlaneProfile("every-gate", gates={"AllAlpha": True, "AllBeta": True}, versions=("api/all",)),
+)
+"""What `make versions` runs the integration tests against, in place of the profile with every version."""
+
+PROFILES: Mapping[str, ControlPlaneProfile] = {
+    profile.name: profile for profile in (DEFAULT, EVERY_VERSION, ALL, *OTHERS)
+}
+
+
+def chosen() -> ControlPlaneProfile:
+    """What integration tests run against where they ask for nothing in particular: CONTROL_PLANE_PROFILE."""
+    return PROFILES[os.environ.get("CONTROL_PLANE_PROFILE", EVERY_VERSION.name)]

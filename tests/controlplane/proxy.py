@@ -103,11 +103,12 @@ class _OpenWatch:
 
 
 class Proxy:
-    """The proxy while its context is open. requests: all that came, in their order."""
+    """The proxy while its context is open. requests: all that came, in their order. name: where there are several."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, name: str = "proxied") -> None:
         self.requests: list[Request] = []
         self._plane = plane
+        self._name = name
         self._rules: list[Rule] = []
         self._watches: set[_OpenWatch] = set()
         self._carried: set[asyncio.Task[Answer]] = set()
@@ -131,7 +132,7 @@ class Proxy:
 
     def kubeconfig(self, identity: Identity) -> Path:
         """The path of a kubeconfig for the identity that leads through the proxy."""
-        path = self._plane.folder / f"{identity.name}.proxied.kubeconfig"
+        path = self._plane.folder / f"{identity.name}.{self._name}.kubeconfig"
         ca_file, token = self._plane.ca_file, self._plane.token_file(identity).read_text()
         write_kubeconfig(path, identity, server=self.server, ca_file=ca_file, token=token)
         return path

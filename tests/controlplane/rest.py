@@ -74,10 +74,11 @@ class _ApiResource:
 
 
 class RestClient:
-    """One identity at one API server; a connection per call, so that threads may share it."""
+    """One identity at one API server; a connection per call, so that threads may share it. timeout_s: of a call."""
 
-    def __init__(self, server: str, ca_file: Path, token: str) -> None:
+    def __init__(self, server: str, ca_file: Path, token: str, timeout_s: float = TIMEOUT_S) -> None:
         self._host = urlsplit(server).netloc
+        self._timeout_s = timeout_s
         self._tls = ssl.create_default_context(cafile=ca_file)
         self._token = token
         self._resources: dict[Kind, _ApiResource] = {}
@@ -108,9 +109,9 @@ class RestClient:
         """PUT of the object's status: nothing else of it is taken."""
         return self._call("PUT", f"{self._path_of(obj)}/status", obj, _write(is_dry=is_dry, is_strict=is_strict))
 
-    def delete(self, kind: Kind, name: str, namespace: str = "") -> None:
-        """Delete at once; what has finalizers stays until they are gone."""
-        self._call("DELETE", self._path(kind, name, namespace), {"gracePeriodSeconds": 0})
+    def delete(self, kind: Kind, name: str, namespace: str = "", *, grace_s: int = 0) -> None:
+        """Delete at once; what has finalizers stays until they are gone. grace_s: what a pod's node has to end it."""
+        self._call("DELETE", self._path(kind, name, namespace), {"gracePeriodSeconds": grace_s})
 
     def read(self, path: str) -> Json:
         """GET of any path, such as /version."""
@@ -217,9 +218,9 @@ class RestClient:
         path: str,
         body: Mapping[str, Any] | bytes | None,
         query: Mapping[str, str] | None = None,
-        timeout_s: float = TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPSConnection(self._host, timeout=timeout_s, context=self._tls)
+        connection = http.client.HTTPSConnection(self._host, timeout=timeout_s or self._timeout_s, context=self._tls)
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         url = f"{path}?{urlencode(query)}" if query else path
         try:

@@ -16,9 +16,10 @@ from typing import IO, Any, Self
 import orjson
 import pytest
 
+from tests.controlplane.binaries import Unavailable, own_program
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "benchmarks" / "peer"
-PLUGINS = ROOT / "tests" / "controlplane"
 GO_IS_MISSING = "the reference is not at hand: install Go 1.26 or later (https://go.dev/dl) to compare with it"
 LIMIT = "300s"  # after this the reference is taken to hang; on a busy machine it may need a minute
 
@@ -54,14 +55,12 @@ def build(kubernetes: str = "1.37") -> Path:
     return program
 
 
-def built_plugins_or_skipped(folder: Path) -> Path:
-    """The program that asks kube-scheduler's own plugins, built into the folder; skips the test without Go."""
-    if not has_go():
+def built_plugins_or_skipped() -> Path:
+    """The program that asks kube-scheduler's own plugins; skips the test without Go."""
+    try:
+        return own_program("plugins", os.environ, lambda _: None)
+    except Unavailable:
         pytest.skip(GO_IS_MISSING)
-    program = folder / "plugins"
-    # The flags are those of the control plane, whose packages are compiled already.
-    _go_build(PLUGINS, "-trimpath", "-mod=readonly", "-o", str(program), "./plugins")
-    return program
 
 
 def _go_build(folder: Path, *arguments: str) -> None:

@@ -19,8 +19,8 @@ NODES, WAITING = 120, 40
 
 
 @pytest.fixture(scope="module")
-def plugins(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return built_plugins_or_skipped(tmp_path_factory.mktemp("plugins"))
+def plugins() -> Path:
+    return built_plugins_or_skipped()
 
 
 def judged(plugins: Path, asks: Asks, chosen: Sequence[str]) -> subprocess.CompletedProcess[bytes]:

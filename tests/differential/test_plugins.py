@@ -81,8 +81,8 @@ SCORING = {
 
 
 @pytest.fixture(scope="module")
-def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    with Peer(built_plugins_or_skipped(tmp_path_factory.mktemp("plugins"))) as running:
+def plugins() -> Iterator[Peer]:
+    with Peer(built_plugins_or_skipped()) as running:
         yield running
 
 

@@ -1,5 +1,7 @@
 """A real control plane for tests: started once for each profile that is asked for, cleared after each test.
 
+CONTROL_PLANE_PROFILE names another one for the tests that ask for nothing in particular. Those are skipped whose
+features it lacks, which `needs` names by their gates, and those that ask for a profile of their own.
 Without the programs, and without Go to build them, the tests that need them are skipped, and one line at the end says
 how to get them.
 """
@@ -15,7 +17,7 @@ import pytest
 from tests.controlplane.binaries import HOW_TO_GET, Binaries, find, is_at_hand
 from tests.controlplane.contents import clear
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.profiles import ALL, EVERY_VERSION, ControlPlaneProfile
+from tests.controlplane.profiles import ALL, EVERY_VERSION, ControlPlaneProfile, chosen
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import RestClient
 
@@ -23,11 +25,25 @@ ROOT = Path(__file__).resolve().parents[2]
 FLEET = ROOT / "manifests" / "examples" / "fleet"
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "needs(*gates): what the test expects of the control plane")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if not is_at_hand(os.environ):
-        for item in items:
-            if needs_programs(item):
-                item.add_marker(pytest.mark.skip(reason="no control plane at hand"))
+    is_here, profile = is_at_hand(os.environ), chosen()
+    for item in items:
+        if needs_programs(item) and (reason := _obstacle(item, profile) if is_here else "no control plane at hand"):
+            item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def _obstacle(item: pytest.Item, profile: ControlPlaneProfile) -> str:
+    """Why the test cannot run against the profile; empty if it can."""
+    needed = {gate for mark in item.iter_markers("needs") for gate in mark.args}
+    if lacking := sorted(needed & profile.lacks):
+        return f"the profile {profile.name} lacks {', '.join(lacking)}"
+    if profile is not EVERY_VERSION and hasattr(getattr(item, "module", None), "PROFILE"):
+        return "it has a profile of its own"
+    return ""
 
 
 def needs_programs(item: pytest.Item) -> bool:
@@ -52,7 +68,9 @@ class Planes:
         self._running: dict[str, ControlPlane] = {}
 
     def of(self, profile: ControlPlaneProfile) -> ControlPlane:
-        """The control plane of the profile, started now if it is not running yet."""
+        """The control plane of the profile, or of the one chosen in place of the usual; started if it does not run."""
+        if profile is EVERY_VERSION:
+            profile = chosen()
         if profile.name not in self._running:
             plane = ControlPlane(self._binaries, self._folder / profile.name, profile)
             self._running[profile.name] = self._stack.enter_context(plane)

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.binaries import HOW_TO_GET, BuildError, Unavailable, find, is_at_hand
+from tests.controlplane.binaries import HOW_TO_GET, BuildError, Unavailable, find, is_at_hand, own_program
 
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 BUILDS = """
 echo built >> "$COUNTED"
 while [ "$1" != -o ]; do shift; done
-for name in server kube-apiserver kube-controller-manager kube-scheduler kubectl; do
+case "$3" in tool) names="server kube-apiserver kube-controller-manager kube-scheduler kubectl";; *) names="$3";; esac
+for name in $names; do
   printf '#!/bin/sh\\necho Kubernetes v1.36.3\\n' > "$2/$name"; chmod +x "$2/$name"
 done
 """
@@ -52,6 +53,16 @@ def test_programs_are_built_once_and_found_later_even_without_go(tmp_path: Path)
     assert is_at_hand(environment(tmp_path, go=None))
     assert find(environment(tmp_path, go=None), reported.append) == built
     assert (tmp_path / "counted").read_text() == "built\n"
+
+
+def test_program_of_our_own_is_built_once_beside_the_others(tmp_path: Path) -> None:
+    built = own_program("kubelet", environment(tmp_path), ignored)
+    assert built.name.startswith("kubelet-")
+    assert own_program("kubelet", environment(tmp_path, go=None), ignored) == built
+    assert own_program("plugins", environment(tmp_path), ignored) != built
+    assert (tmp_path / "counted").read_text() == "built\nbuilt\n"
+    with pytest.raises(Unavailable):
+        own_program("kubelet", environment(tmp_path / "another", go=None), ignored)
 
 
 def test_two_at_once_build_once(tmp_path: Path) -> None:

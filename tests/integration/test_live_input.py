@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,7 +18,7 @@ from tests.controlplane.identities import TENANT, Identity
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import RestClient
 from tests.integration.conftest import FLEET
-from tests.unit.scheduler.manifests import a_claim, a_request, a_slice
+from tests.unit.scheduler.manifests import a_claim, a_request
 
 DRA = Path(sys.executable).with_name("dra")
 
@@ -131,18 +130,3 @@ def test_a_context_that_is_not_there_is_named(plane: ControlPlane) -> None:
     run = dra("claims", "--kubeconfig", plane.kubeconfig(), "--context", "absent")
     assert (run.returncode, run.stdout) == (2, "")
     assert "absent" in run.stderr
-
-
-def test_a_watch_prints_the_table_again_when_a_device_appears(plane: ControlPlane, fleet: RestClient) -> None:
-    options = ("--watch", "--interval", "1", "--by", "driver", "--kubeconfig", str(plane.kubeconfig()))
-    with subprocess.Popen([DRA, "status", *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
-        before = [run.stdout.readline().split() for _ in range(4)]
-        restore(fleet, [a_slice("new", node="gpu-b", driver="new.example")])
-        after = [run.stdout.readline().split() for _ in range(6)]
-        run.send_signal(signal.SIGINT)
-        run.communicate(timeout=30)
-    assert ["gpu.example.com", "12", "11", "1", "1"] in before
-    assert after[0] == []
-    assert ["new.example", "2", "2", "0", "0"] in after
-    assert run.returncode == 130

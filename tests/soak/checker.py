@@ -89,6 +89,10 @@ class Checker:
         for rule, text in follow(revision):
             self.wrongs.append(Wrong(rule, revision.version, text, subject))
 
+    def remembered(self) -> list[str]:
+        """The revisions, a line each, as far as `REMEMBERED` goes back."""
+        return [line for _, line in self._past]
+
     def story(self, about: Wrong | Waited) -> list[str]:
         """The revisions of the objects that it is about, a line each, as far as `REMEMBERED` goes back.
 

@@ -9,6 +9,9 @@ from tests.soak.inventory import DeviceId, quantity
 from tests.soak.revisions import Revision
 
 PROTECTION = "resource.kubernetes.io/delete-protection"
+EXTENDED = "extended resources"
+"""What stands for a pod's entry where its claim is made for its extended resources; no entry has such a name."""
+
 _SHOWN = 300
 
 
@@ -99,14 +102,17 @@ def pod_of(raw: Json, before: PodFacts | None) -> PodFacts:
     named = {one["name"]: one["resourceClaimName"] for one in entries if one.get("resourceClaimName")}
     made = {one["name"]: one.get("resourceClaimName", "") for one in status.get("resourceClaimStatuses") or ()}
     known = dict(before.claims) if before else {}
+    extended = status.get("extendedResourceClaimStatus")
+    of_resources = {EXTENDED: extended["resourceClaimName"]} if extended else {}
     claims = {**known, **{entry: name for entry, name in made.items() if name or entry not in known}, **named}
+    claims |= of_resources
     return PodFacts(
         namespace=metadata["namespace"],
         name=metadata["name"],
         uid=metadata["uid"],
         node=spec.get("nodeName", ""),
         is_over=status.get("phase") in ("Succeeded", "Failed"),
-        entries=tuple(one["name"] for one in entries),
+        entries=(*(one["name"] for one in entries), *of_resources),
         claims=tuple(claims.items()),
     )
 

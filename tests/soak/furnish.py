@@ -45,7 +45,14 @@ def furnish(plane: ControlPlane, nodes: int, webhook: str, authority: bytes) -> 
     """Put it all there. webhook: its address, which ends with a slash; authority: what vouches for its certificate."""
     api = plane.client()
     grant(api)
-    for objects in (_namespaces(), _fleet(nodes), _classes(), _templates(), _rights(), _policy()):
+    for objects in (
+        _namespaces(),
+        [*fleet(nodes), *devices_of_all_nodes()],
+        classes(),
+        _templates(),
+        _rights(),
+        _policy(),
+    ):
         restore(api, objects)
     restore(api, _webhooks(webhook, authority))
 
@@ -63,20 +70,24 @@ def _namespaces() -> Iterator[Json]:
     yield {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ADMINS, "labels": labels}}
 
 
-def _fleet(nodes: int) -> Iterator[Json]:
-    for node in (f"node-{number:03d}" for number in range(nodes)):
-        yield an_object(NODE, node)
-        yield _slice(GPU, node, [_gpu(number) for number in range(GPUS)])
-        yield _slice(NIC, node, [{"name": "nic", **_shared("bandwidth", "100G")}])
-        yield _slice(PART, node, _parts(), of=2)
-        yield _slice(PART, node, [], "-counters", of=2, counters="80Gi")
-    ports = [{"name": f"port-{number}"} for number in range(FABRIC_DEVICES)]
+def fleet(nodes: int) -> Iterator[Json]:
+    """So many nodes, and the devices of each."""
+    for name in (f"node-{number:03d}" for number in range(nodes)):
+        node = an_object(NODE, name)
+        yield {**node, "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}
+        yield _slice(GPU, name, [_gpu(number) for number in range(GPUS)])
+        yield _slice(NIC, name, [{"name": "nic", **_shared("bandwidth", "100G")}])
+        yield _slice(PART, name, _parts(), of=2)
+        yield _slice(PART, name, [], "-counters", of=2, counters="80Gi")
+
+
+def devices_of_all_nodes(fabric: int = FABRIC_DEVICES, memory: int = MEMORY_DEVICES) -> Iterator[Json]:
+    """So many devices of each driver whose devices all nodes reach."""
+    ports = [{"name": f"port-{number}"} for number in range(fabric)]
     parts = [ports[begin : begin + _SLICE_DEVICES] for begin in range(0, len(ports), _SLICE_DEVICES)]
     for number, part in enumerate(parts):
         yield _slice(FABRIC, "", part, f"-{number}", of=len(parts))
-    yield _slice(
-        MEMORY, "", [{"name": f"pool-{number}", **_shared("memory", "1Ti")} for number in range(MEMORY_DEVICES)]
-    )
+    yield _slice(MEMORY, "", [{"name": f"pool-{number}", **_shared("memory", "1Ti")} for number in range(memory)])
 
 
 def _slice(driver: str, node: str, devices: list[Json], suffix: str = "", *, of: int = 1, counters: str = "") -> Json:
@@ -118,7 +129,8 @@ def _parts() -> list[Json]:
     ]
 
 
-def _classes() -> Iterator[Json]:
+def classes() -> Iterator[Json]:
+    """One of each driver's devices."""
     for driver in (GPU, PART, NIC, FABRIC, MEMORY):
         yield an_object(CLASS, driver, spec={"selectors": [selector(f"device.driver == '{driver}'")]})
 

@@ -13,11 +13,13 @@ from scheduler.checks.lint.selector_cost import SELECTOR_COST
 from scheduler.checks.lint.selector_fails import SELECTOR_FAILS
 from scheduler.checks.lint.selector_matches_all import SELECTOR_MATCHES_ALL
 from scheduler.checks.lint.selector_matches_none import SELECTOR_MATCHES_NONE
+from scheduler.checks.lint.selector_too_expensive import SELECTOR_TOO_EXPENSIVE
 from scheduler.checks.lint.unknown_attribute import UNKNOWN_ATTRIBUTE
 from scheduler.checks.lint.unsatisfiable_request import UNSATISFIABLE_REQUEST
 
 RULES: Sequence[Check[Manifests]] = (
     INVALID_OBJECT,
+    SELECTOR_TOO_EXPENSIVE,
     SELECTOR_FAILS,
     UNKNOWN_ATTRIBUTE,
     UNSATISFIABLE_REQUEST,

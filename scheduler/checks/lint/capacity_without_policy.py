@@ -16,7 +16,8 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
                 found[device.driver, name] += 1
                 first.setdefault((device.driver, name), str(device.id))
     for (driver, name), number in sorted(found.items()):
-        message = f"capacity {name} has no requestPolicy on {number} shared devices, first on {first[driver, name]}"
+        devices = f"{number} shared device{'' if number == 1 else 's'}"
+        message = f"capacity {name} has no requestPolicy on {devices}, first on {first[driver, name]}"
         yield Observation(ObjectName("driver", driver), message)
 
 

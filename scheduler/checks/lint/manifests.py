@@ -1,6 +1,6 @@
 """What the rules of `dra lint` look at: requests and classes, and the devices that their selectors are run over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from allocator.status.pool_status import PoolStatus
 from scheduler.checks.contract import ObjectName
 from scheduler.input.inventory import Inventory
 from scheduler.input.template_claim import claim_of_template
+from scheduler.status.selection import TABLES, fully_named
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,10 @@ class Manifests:
         """Which devices each class selects, by its name."""
         return [Membership(one, self.environment) for one in self.classes]
 
+    def cost(self, selector: CheckedSelector) -> int:
+        """The most that the selector can cost, as the API server estimates it."""
+        return cel.compile(selector.expression, self.environment).estimated_cost
+
     def answers(self, selector: CheckedSelector) -> SelectorResult:
         """What the selector says. Cost: O(its devices), once for equal selectors of equal classes."""
         key = selector.expression, selector.whole
@@ -122,11 +127,9 @@ class Manifests:
         return {}
 
     @cached_property
-    def attributes(self) -> frozenset[str]:
-        """The qualified names of all attributes that a device has."""
-        return frozenset(
-            name if "/" in name else f"{device.driver}/{name}" for device in self.devices for name in device.attributes
-        )
+    def names(self) -> Mapping[str, Collection[str]]:
+        """The qualified names of all attributes and capacities that devices have, by `TABLES`."""
+        return {table: fully_named(self.devices, table) for table in TABLES}
 
 
 def _claims(inventory: Inventory) -> Iterator[WaitingClaim]:

@@ -12,8 +12,8 @@ NEAR = 0.8
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
-        cost = cel.compile(one.expression, manifests.environment).estimated_cost
-        if cost > NEAR * cel.COST_LIMIT:
+        cost = manifests.cost(one)
+        if NEAR * cel.COST_LIMIT < cost <= cel.COST_LIMIT:
             message = f"may cost {cost:,} units, {100 * cost // cel.COST_LIMIT} % of the limit of {cel.COST_LIMIT:,}"
             yield Observation(one.subject, message, one.field)
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import cel
-from allocator.did_you_mean import did_you_mean
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import CheckedSelector, Manifests
+from scheduler.status.selection import unknown_names
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
@@ -16,12 +16,9 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
 
 
 def _meant(manifests: Manifests, selector: CheckedSelector) -> str:
-    """What may be misspelt: attributes that it reads and no device has."""
+    """What may be misspelt: attributes and capacities that it reads and no device has."""
     paths = cel.compile(selector.expression, manifests.environment).reads.paths
-    read = {f"{path[1]}/{path[2]}" for path in paths if len(path) == 3 and path[0] == "attributes"}
-    unknown = sorted(read - manifests.attributes)
-    texts = [f"; no device has {name}{did_you_mean(name, manifests.attributes)}" for name in unknown]
-    return "".join(texts)
+    return "".join(f"; {text}" for text in unknown_names(paths, manifests.names))
 
 
 SELECTOR_MATCHES_NONE = Check(

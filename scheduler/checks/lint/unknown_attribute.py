@@ -14,8 +14,8 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
     for asked in manifests.asked:
         for number, constraint in enumerate(asked.claim.constraints):
             field, name = _named(constraint)
-            if name and name not in manifests.attributes:
-                message = f"no device has the attribute {name}{did_you_mean(name, manifests.attributes)}"
+            if name and name not in manifests.names["attributes"]:
+                message = f"no device has the attribute {name}{did_you_mean(name, manifests.names['attributes'])}"
                 yield Observation(asked.subject, message, f"{asked.path}.devices.constraints[{number}].{field}")
 
 

@@ -37,6 +37,7 @@ def _reason(fleet: Fleet, claim: Claim) -> str:
     try:
         if fleet.able([claim]):
             return ""
+        fleet.scores([claim], fleet.all)  # which raises what ends the attempt on every node, such as a missing class
         refusals = list(fleet.unable([claim], fleet.all))
     except AllocationError as error:
         return str(error).partition("\n")[0]

@@ -10,6 +10,7 @@ from tests.controlplane.identities import EXTENDER
 from tests.controlplane.ours import Extender
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.process import Process
+from tests.controlplane.profiles import chosen
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import CLAIM, POD, Json, RestClient
 from tests.integration.live.world import NAMESPACE, World, claims_of, is_allocated, users_of
@@ -49,6 +50,7 @@ class Door:
             "tls": self.certificates.tls_of_extender(),
             "httpTimeoutSeconds": TIMEOUT_S,
             "logging": {"level": "debug"},
+            "featureGates": dict(chosen().said),
         }
         path.write_text(json.dumps({**kind, **own, **self.settings}))
         return Extender(plane, [f"--config={path}"], kubeconfig=proxy.kubeconfig(EXTENDER))

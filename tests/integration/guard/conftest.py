@@ -7,12 +7,12 @@ import pytest
 
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import clear
+from tests.controlplane.door import Door, door
 from tests.controlplane.guarded import LEASE, WEBHOOK, WEBHOOKS, install
 from tests.controlplane.ours import Guard
 from tests.controlplane.plane import ControlPlane, free_ports
-from tests.controlplane.profiles import EVERY_VERSION
+from tests.controlplane.profiles import chosen
 from tests.controlplane.rest import RestClient
-from tests.integration.guard.door import Door, door
 from tests.integration.guard.scene import PATIENT, REQUEST_TIMEOUT_S, await_answers, serve
 
 
@@ -20,7 +20,7 @@ from tests.integration.guard.scene import PATIENT, REQUEST_TIMEOUT_S, await_answ
 def impatient(binaries: Binaries, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane whose API server gives up a request after ten seconds."""
     flags = {"kube-apiserver": [f"--request-timeout={REQUEST_TIMEOUT_S}s"]}
-    with ControlPlane(binaries, tmp_path_factory.mktemp("impatient") / "plane", EVERY_VERSION, flags=flags) as running:
+    with ControlPlane(binaries, tmp_path_factory.mktemp("impatient") / "plane", chosen(), flags=flags) as running:
         yield running
 
 

@@ -1,14 +1,15 @@
 """What the tests of the guard share: its webhook at a door, a fleet of two kinds of devices, and who writes."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from tests.controlplane.contents import ensure_namespace
+from tests.controlplane.door import Door
 from tests.controlplane.guarded import WEBHOOK
 from tests.controlplane.ours import Guard
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, SLICE, ApiError, Json, RestClient
-from tests.integration.guard.door import Door
 
 REQUEST_TIMEOUT_S = 10
 NAMESPACE = "guarded"
@@ -25,10 +26,10 @@ leaderElection: {leaseDurationSeconds: 20, renewDeadlineSeconds: 18}
 """The configuration of a guard that is not to lose its lease."""
 
 
-def serve(plane: ControlPlane, way: Door, port: int, *options: str, name: str = "dra-guard") -> Guard:
-    """A guard, to which the door leads from now on."""
+def serve(plane: ControlPlane, way: Door, port: int, *options: str, **how: Any) -> Guard:
+    """A guard, to which the door leads from now on. how: further arguments of `Guard`. Any: of their types."""
     timeout = f"--request-timeout={REQUEST_TIMEOUT_S}"
-    guard = Guard(plane, port, [f"--publish-certificate={WEBHOOK}", timeout, *options], name=name)
+    guard = Guard(plane, port, [f"--publish-certificate={WEBHOOK}", timeout, *options], **how)
     guard.await_readyz()
     way.lead_to(port)
     return guard

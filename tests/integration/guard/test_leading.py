@@ -8,6 +8,7 @@ from threading import Thread
 import pytest
 
 from tests.controlplane.contents import manifests, restore
+from tests.controlplane.door import Door
 from tests.controlplane.guarded import MANIFESTS, WEBHOOK, WEBHOOKS
 from tests.controlplane.identities import DRIVER as ANYBODY
 from tests.controlplane.identities import GUARD
@@ -16,7 +17,6 @@ from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import Json, Kind, RestClient
 from tests.integration.access import await_rights, rights
-from tests.integration.guard.door import Door
 from tests.integration.guard.scene import (
     NAMESPACE,
     a_claim,

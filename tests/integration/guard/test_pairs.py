@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.controlplane.door import Door
 from tests.controlplane.ours import WITHOUT_LEASE, Guard, Scheduler
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, POD, RestClient
 from tests.controlplane.rights import grant
-from tests.integration.guard.door import Door
 from tests.integration.guard.scene import holders
 from tests.integration.live.crowd import GPU, NAMESPACE, WITHIN_S, a_pod, empty, furnish, placed, send, wrongs
 from tests.integration.live.history import History

@@ -17,6 +17,7 @@ PROVISIONER = "d.example"
 LOCAL = "local"
 MADE = "made"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
+NAMED_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 _HOST = "kubernetes.io/hostname"
 _MODES = ["ReadWriteOnce"]
 
@@ -129,9 +130,12 @@ class Storage:
         return node
 
     def ask_for_another_node(self, name: str = "v") -> str:
-        """As where the node has no space left: take the annotation away, once it is there; what it said."""
-        node = self.asked_for(name)
-        claim = self._api.get(VOLUME_CLAIM, name, NAMESPACE)
+        """As where the node has no space left: take the annotation away, once it is there; what it said.
+
+        A provisioner acts when kube-controller-manager has named it in the claim. Before, both would write the claim.
+        """
+        claim = self.claim_when(name, lambda claim: bool(selected_node(claim) and _provisioner(claim) == PROVISIONER))
+        node = selected_node(claim)
         kept = {key: value for key, value in claim["metadata"]["annotations"].items() if key != SELECTED_NODE}
         self._replace(claim, annotations=kept)
         return node
@@ -147,6 +151,10 @@ def _kind(kind: tuple[str, str]) -> Mapping[str, str]:
 def selected_node(claim: Json) -> str:
     """The node for which a volume is to be made, "" for none."""
     return str(claim["metadata"].get("annotations", {}).get(SELECTED_NODE, ""))
+
+
+def _provisioner(claim: Json) -> str:
+    return str(claim["metadata"].get("annotations", {}).get(NAMED_PROVISIONER, ""))
 
 
 def phase_of(found: Json) -> str:

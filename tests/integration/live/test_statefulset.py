@@ -57,8 +57,8 @@ Cluster = Mapping[str, Mapping[str, Json]]
 
 
 @pytest.fixture
-def plugins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
-    with Peer(built_plugins_or_skipped(tmp_path_factory.mktemp("plugins"))) as running:
+def plugins() -> Iterator[Peer]:
+    with Peer(built_plugins_or_skipped()) as running:
         yield running
 
 

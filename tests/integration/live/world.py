@@ -15,6 +15,7 @@ from tests.controlplane.contents import READY, ensure_namespace
 from tests.controlplane.ours import Program
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
+from tests.controlplane.profiles import chosen
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import (
     ATTACHMENT,
@@ -61,10 +62,13 @@ def settings_file(folder: Path, **settings: object) -> Path:
     """A configuration of our scheduler, with short backoffs and without a lease unless told otherwise."""
     path = folder / "config.json"
     kind = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
-    election = {"leaderElection": {"leaderElect": False}}
-    path.write_text(
-        json.dumps({**kind, "podInitialBackoffSeconds": 0.1, "podMaxBackoffSeconds": 1, **election, **settings})
-    )
+    usual = {
+        "podInitialBackoffSeconds": 0.1,
+        "podMaxBackoffSeconds": 1,
+        "leaderElection": {"leaderElect": False},
+        "featureGates": dict(chosen().said),
+    }
+    path.write_text(json.dumps({**kind, **usual, **settings}))
     return path
 
 

@@ -85,12 +85,15 @@ class Watched:
         node: str = "",
         phase: str = "",
         made: Mapping[str, str] | None = None,
+        extended: str = "",
         is_gone: bool = False,
     ) -> None:
         entries: list[Json] = [{"name": claim, "resourceClaimName": claim} for claim in claims]
         entries += [{"name": entry, "resourceClaimTemplateName": "any"} for entry in ("made",) if made is not None]
         statuses = [{"name": entry, "resourceClaimName": claim} for entry, claim in (made or {}).items()]
-        status = {"phase": phase, "resourceClaimStatuses": statuses}
+        status: Json = {"phase": phase, "resourceClaimStatuses": statuses}
+        if extended:
+            status["extendedResourceClaimStatus"] = {"resourceClaimName": extended, "requestMappings": []}
         self._tell("Pod", name, is_gone, spec={"nodeName": node, "resourceClaims": entries}, status=status)
 
     def bound(self, name: str, *claims: str, node: str = NODE) -> None:
@@ -338,3 +341,12 @@ def test_slice_whose_reach_is_not_known_is_refused() -> None:
     spec = {"driver": "gpu", "pool": {"name": "p"}, "nodeSelector": {}}
     with pytest.raises(ValueError, match="pool p"):
         inventory_of([{"spec": spec}])
+
+
+def test_claim_of_extended_resources_is_one_of_the_pods_own(reported: Watched) -> None:
+    reported.claim("made", GPU, users=["pod"])
+    reported.pod("pod", extended="made")
+    reported.pod("pod", extended="made", node=NODE)
+    assert reported.rules == []
+    reported.claim("made", GPU, users=["other"])
+    assert reported.rules == [WITHOUT_DEVICES]

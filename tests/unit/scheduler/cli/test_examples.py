@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.cli.main import COMMANDS
 from tests.unit.scheduler.cli.command import dra
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -14,26 +15,49 @@ FLEET = "manifests/examples/fleet"
 CUT = " ..."
 """At the end of a line of a page: the rest of it is left out."""
 
-PAGES = ("allocate", "audit", "cel", "dump", "fit", "status", "whatif")
-"""Those of `dra explain`, `generate` and `simulate` have tests of their own."""
+PAGES = ("allocate", "audit", "cel", "claims", "dump", "fit", "lint", "status", "verify", "whatif")
+ELSEWHERE = {
+    "compare": "differential/test_compare.py",
+    "completion": "unit/scheduler/cli/test_main.py",
+    "explain": "unit/scheduler/cli/test_explain.py",
+    "extender": "unit/scheduler/extender/test_documentation.py",
+    "generate": "unit/scheduler/cli/test_generate.py",
+    "guard": "unit/scheduler/guard/test_documentation.py",
+    "scheduler": "unit/scheduler/runtime/test_documentation.py",
+    "simulate": "unit/scheduler/cli/test_simulation_pages.py",
+}
+"""The pages of other subcommands, and below tests/ what holds them to the program."""
 
 
 def examples(page: str) -> Iterator[tuple[str, list[str]]]:
     """The commands on the bundled fleet with the lines below them."""
-    text = (ROOT / "docs" / f"{page}.md").read_text()
+    text = page_of(page)
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *lines = part.rstrip("\n").split("\n")
-            if command.startswith("dra ") and FLEET in command:
+            if command.startswith(("dra ", "echo ")) and (FLEET in command or command.endswith(" -")):
                 yield command, lines
+
+
+def page_of(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text()
 
 
 def output_of(command: str) -> str:
     """What the last of the programs of a pipe prints."""
     text = ""
     for one in command.split(" | "):
-        text = dra(*shlex.split(one)[1:], stdin=text).out
+        program, *arguments = shlex.split(one)
+        text = " ".join(arguments) if program == "echo" else dra(*arguments, stdin=text).out
     return text
+
+
+def test_every_subcommand_has_a_page_that_a_test_holds_to_the_program() -> None:
+    assert {*PAGES, *ELSEWHERE} == COMMANDS.keys()
+    for name in COMMANDS:
+        assert f"`dra {name}" in page_of(name)
+    for name, test in ELSEWHERE.items():
+        assert f"{name}.md" in (ROOT / "tests" / test).read_text()
 
 
 def agrees(shown: str, printed: str) -> bool:

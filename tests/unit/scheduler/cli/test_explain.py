@@ -14,13 +14,16 @@ from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
 from scheduler.cli.inputs import Input, inventory_of
+from scheduler.decision.node_answers import Answer
 from scheduler.input.documents import read
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
 from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output import node_groups
 from scheduler.output.explanation_json import object_of
 from scheduler.output.explanation_text import text_of as explanation_text
+from scheduler.output.node_groups import answer_text
 from scheduler.output.table import reason_of
 from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import (
@@ -846,6 +849,49 @@ def test_all_pods_and_claims_are_explained_each_on_what_those_before_it_leave() 
         "claim default/unused does not fit",
     ]
     assert run.err.endswith("2 of 4 fit\n")
+
+
+def held_on(*nodes: str) -> list[Json]:
+    """Nodes with two devices, one of which is in use, and a pod that needs two."""
+    held = [an_allocated_claim(f"of-{node}", "gpu-0", node=node) for node in nodes]
+    objects = [one for node in nodes for one in (a_node(node), a_slice(node=node))]
+    return [a_class(), *objects, *held, a_claim("two", a_request(count=2)), a_pod("p", claim="two")]
+
+
+def without_holders(found: Any) -> Any:
+    return orjson.loads(re.sub(r" \(held by [^()]*\)", "", orjson.dumps(found).decode()))
+
+
+def test_all_say_of_each_what_is_said_of_it_alone_but_for_holders_on_other_nodes() -> None:
+    objects = [*held_on("a", "b", "c"), a_node("d", unschedulable=True), a_slice(node="d")]
+    [one] = orjson.loads(dra("explain", "--all", "-", "-o", "json", stdin=text_of(*objects)).out)["items"]
+    alone = object_on("p", objects)
+    assert one["node"] == alone["node"]
+    assert "held by default/of-a" in one["reason"]
+    assert [other["reason"].count("held by") for other in alone["otherNodes"]] == [1, 1, 0]
+    assert [other["reason"].count("held by") for other in one["otherNodes"]] == [0, 0, 0]
+    assert without_holders(one) == without_holders(alone)
+
+
+def test_equal_nodes_are_worked_out_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Answer] = []
+
+    def text(answer: Answer) -> str:
+        said.append(answer)
+        return answer_text(answer)
+
+    monkeypatch.setattr(node_groups, "answer_text", text)
+    run = run_on("--all", held_on(*(f"node-{number:02}" for number in range(40))))
+    assert "39 nodes (node-01, " in run.out
+    assert len(said) < 5
+
+
+def test_a_list_without_items_is_a_list() -> None:
+    run = dra("explain", "--all", "-", "-o", "json", stdin=text_of(*a_cluster()))
+    assert orjson.loads(run.out)["items"] == []
+    assert run.out == orjson.dumps(orjson.loads(run.out), option=orjson.OPT_INDENT_2).decode() + "\n"
+    several = run_on("--all", [*a_cluster(), a_claim("x"), a_claim("y")], "-o", "json").out
+    assert several == orjson.dumps(orjson.loads(several), option=orjson.OPT_INDENT_2).decode() + "\n"
 
 
 def test_all_say_what_allocate_does() -> None:

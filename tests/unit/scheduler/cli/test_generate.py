@@ -8,6 +8,7 @@ import pytest
 from scheduler.input.documents import Finding, read
 from scheduler.synthetic.presets import PRESETS
 from tests.unit.scheduler.cli.command import dra
+from tests.unit.scheduler.cli.test_simulation_pages import blocks
 
 SMALL = ("generate", "--preset=mixed", "--nodes=3", "--devices=2", "--pods=5")
 
@@ -48,6 +49,13 @@ def test_pods_are_in_the_namespace_with_claims_of_their_own() -> None:
     run = dra("generate", "--nodes=0", "--pods=3", "--claims", "-n", "ml", "--shapes=gpu-1=1")
     assert run.err == "3 ResourceClaims, 3 Pods\n"
     assert {orjson.loads(line)["metadata"]["namespace"] for line in run.out.splitlines()} == {"ml"}
+
+
+def test_the_example_of_docs_generate_md_prints_what_it_shows() -> None:
+    [(command, counted), *_] = blocks("generate.md")
+    arguments, _, _ = command.partition(" > ")
+    run = dra(*arguments.split()[1:])
+    assert (run.code, run.err) == (0, counted)
 
 
 def test_list_names_what_mixes_are_made_of() -> None:

@@ -99,9 +99,8 @@ def test_a_class_is_run_over_all_devices_and_a_request_over_those_of_its_class()
 def test_a_selector_that_accepts_no_device_is_a_warning_with_what_may_be_misspelt() -> None:
     expression = f'device.attributes["{DRIVER}"].?modle.orValue("") == "A100"'
     findings = found([*cluster(**MODEL), asking(expression)])
-    message = (
-        f"accepts none of the devices of class gpu (2); no device has {DRIVER}/modle; did you mean {DRIVER}/model?"
-    )
+    missing = f"no device has {DRIVER}/modle in its attributes; did you mean {DRIVER}/model?"
+    message = f"accepts none of the devices of class gpu (2); {missing}"
     assert ("selector-matches-none", message) in [(one[0], one[3]) for one in findings]
 
 
@@ -154,9 +153,49 @@ def test_a_claim_near_a_limit_is_a_warning() -> None:
     requests = [a_request(f"r{number}") for number in range(29)]
     findings = [one for one in found([*cluster(), a_claim("c", *requests)]) if one[0] == "near-limit"]
     assert [one[2:] for one in findings] == [
-        ("spec.devices.requests", "has 29 of at most 32 entries"),
-        ("spec.devices.requests[*].count", "has 29 of at most 32 entries"),
+        ("spec.devices.requests", "has 29 of at most 32 requests"),
+        ("spec.devices.requests[*].count", "has 29 of at most 32 devices"),
     ]
+
+
+def test_selectors_subrequests_and_constraints_near_their_limits_are_warnings() -> None:
+    selectors = [{"cel": {"expression": "true"}}] * 32
+    names = [f"{DRIVER}/model", *(f"{DRIVER}/a{number}" for number in range(28))]
+    claim = a_claim("c", a_request(selectors=selectors), a_request("any", count=1))
+    claim["spec"]["devices"]["constraints"] = [{"matchAttribute": name} for name in names]
+    ways = [{"name": f"way-{number}", "deviceClassName": "gpu"} for number in range(8)]
+    claim["spec"]["devices"]["requests"][1] = {"name": "any", "firstAvailable": ways}
+    findings = [one for one in found([*cluster(**MODEL), claim]) if one[0] == "near-limit"]
+    assert [one[3] for one in findings] == [
+        "has 29 of at most 32 constraints",
+        "has 32 of at most 32 selectors of gpu",
+        "has 8 of at most 8 subrequests of any",
+    ]
+
+
+def test_a_class_that_does_not_exist_is_named() -> None:
+    [(rule, _, _, message)] = found([*cluster(), a_claim("c", a_request(device_class="gpux"))])
+    assert rule == "unsatisfiable-request"
+    assert message.endswith("device class gpux does not exist; did you mean gpu?")
+
+
+def test_a_capacity_that_no_device_has_is_named() -> None:
+    expression = f'has(device.capacity["{DRIVER}"].memry)'
+    messages = [one[3] for one in found([*cluster(capacity={"memory": {"value": "80Gi"}}), asking(expression)])]
+    assert any(
+        f"no device has {DRIVER}/memry in its capacity; did you mean {DRIVER}/memory?" in text for text in messages
+    )
+
+
+def test_a_selector_above_the_cost_limit_is_an_error() -> None:
+    inner = "true"
+    for name in "dcba":
+        inner = f'device.attributes["{DRIVER}"].all({name}, {inner})'
+    run = lint(cluster(inner))
+    assert run.code == 1
+    [(rule, subject, _, message)] = [one for one in found(cluster(inner)) if "cost" in one[3]]
+    assert (rule, subject) == ("selector-too-expensive", "DeviceClass/gpu")
+    assert message.endswith(f"more than the limit of {cel.COST_LIMIT:,}")
 
 
 def test_a_selector_near_the_cost_limit_is_a_warning() -> None:
@@ -187,6 +226,16 @@ def test_without_slices_selectors_are_compiled_and_a_warning_says_that_they_are_
 def test_input_without_objects_is_no_success() -> None:
     run = dra("lint", "-", stdin="")
     assert run.code != 0
+
+
+def test_objects_without_devices_and_namespaces_without_objects_are_no_success() -> None:
+    run = lint([a_node()])
+    assert (run.code, run.out) == (2, "")
+    assert "no ResourceSlice: there is nothing to check" in run.err
+    run = lint([*cluster(), a_claim()], "-n", "typo")
+    assert (run.code, run.out) == (2, "")
+    assert "nothing is checked: the input contains no object in namespace typo" in run.err
+    assert lint([*cluster(), a_claim()], "-n", "default").code == 0
 
 
 def test_every_rule_has_a_name_of_its_own_and_advice() -> None:

@@ -1,8 +1,11 @@
 import importlib
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
 
+import click
 import pytest
 from click.shell_completion import BashComplete
 
@@ -12,6 +15,7 @@ from scheduler.cli.main import COMMANDS
 from scheduler.installation import InstallationError
 from scheduler.version import VERSION
 from tests.unit.scheduler.cli.command import dra
+from tests.unit.scheduler.documented import DOCS
 
 HELP = {
     ("--help",): [
@@ -128,6 +132,33 @@ def test_completion_scripts_are_printed_for_three_shells(shell: str, parts: list
     run = dra("completion", shell)
     assert run.code == 0
     assert [part for part in parts if part not in run.out] == []
+
+
+def test_docs_completion_md_says_where_the_help_says_that_the_scripts_go() -> None:
+    help_text = " ".join(dra("completion", "--help").out.split())
+    rows = re.findall(r"\| (\w+) \| `(.+?)` \| `(.+)` \|", (DOCS / "completion.md").read_text())
+    assert [shell for shell, _, _ in rows] == ["bash", "zsh", "fish"]
+    for _, file, line in rows:
+        assert f"{file}: {line}".replace("\\|", "|") in help_text
+
+
+def commands(command: click.Command, context: click.Context) -> Iterator[click.Context]:
+    """All subcommands that are no groups."""
+    if not isinstance(command, click.Group):
+        yield context
+        return
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found
+        yield from commands(found, click.Context(found, parent=context, info_name=name))
+
+
+def test_every_help_has_an_example_and_says_what_each_option_does() -> None:
+    found = list(commands(entry.dra, click.Context(entry.dra, info_name="dra")))
+    assert len(found) > len(COMMANDS)
+    for context in found:
+        assert f"{context.command_path} " in context.command.get_help(context).partition("Example")[2]
+        assert [one.name for one in context.command.params if isinstance(one, click.Option) and not one.help] == []
 
 
 def test_a_broken_installation_is_reported_in_one_line(

@@ -42,6 +42,24 @@ def devices(run: Run) -> dict[str, list[str]]:
     return {row[0].removeprefix(f"{DRIVER}/"): row[1:] for row in tables_of(run.out)["devices"]}
 
 
+def test_claims_are_listed_with_the_devices_that_they_hold() -> None:
+    other = an_allocated_claim("other", "gpu-1")
+    other["metadata"]["namespace"] = "ml"
+    objects = [*two_nodes(), other, a_claim("waiting")]
+    run = page(["claims"], objects)
+    assert answer_of(run.out) == ["3 claims are in the input: 2 allocated, 1 pending.", "2 devices are held by them."]
+    assert {row[1]: row[2] for row in tables_of(run.out)["claims"]} == {
+        "held": "allocated",
+        "waiting": "pending",
+        "other": "allocated",
+    }
+    assert sorted(devices(run)) == ["node-1/gpu-0", "node-1/gpu-1"]
+    run = page(["claims"], objects, "-n", "ml")
+    assert answer_of(run.out) == ["1 claim is in namespace ml: 1 allocated.", "1 device is held by them."]
+    assert devices(run)["node-1/gpu-1"][2] == "ml/other"
+    assert answer_of(page(["claims"], objects, "-n", "nobody").out)[0] == "0 claims are in namespace nobody."
+
+
 def test_fit_marks_what_the_copies_take() -> None:
     command = ["fit", "pod/default/p"]
     objects = [*two_nodes(), a_pod("p", template="two")]
@@ -159,7 +177,7 @@ def test_audit_shows_findings_and_who_holds_devices() -> None:
     assert devices(run)["node-1/gpu-0"][2] == "default/again,default/held"
 
 
-@pytest.mark.parametrize("command", [["claims"], ["allocate"]])
+@pytest.mark.parametrize("command", [["cel", "true"], ["allocate"]])
 def test_subcommands_without_a_page_say_so(command: list[str]) -> None:
     run = dra(*command, "-", "-o", "html", stdin=text_of(*two_nodes()))
     assert run.code == 2

@@ -46,6 +46,11 @@ def run(command: str, folder: Path) -> tuple[str, str]:
     return found.stdout, found.stderr
 
 
+def complaints(err: str) -> list[str]:
+    """What is printed to standard error, but for what takes more than a second on a busy machine."""
+    return [line for line in err.splitlines() if not line.endswith(" ...")]
+
+
 def shown(printed: str) -> list[str]:
     return [line.rstrip() for line in printed.splitlines()]
 
@@ -90,7 +95,7 @@ def test_the_page_from_a_dump_to_a_decision(cluster: Path) -> None:
     for command, printed in blocks("simulate-your-cluster.md"):
         out, err = run(command, cluster)
         assert shown(out) == shown(printed), f"{command}\n{out}"
-        assert not err
+        assert complaints(err) == []
     page = (cluster / "policies.html").read_text()
     assert page.startswith("<!doctype html>")
     assert "best-fit" in page
@@ -102,7 +107,7 @@ def test_what_is_generated_is_simulated_as_the_page_of_the_command_shows(tmp_pat
     run(generate, tmp_path)
     out, err = run(simulate, tmp_path)
     assert shown(out) == shown(printed), out
-    assert not err
+    assert complaints(err) == []
     out, _ = run(f"{simulate} -o html", tmp_path)
     assert out.startswith("<!doctype html>")
     assert out.rstrip().endswith("</html>")

@@ -1,72 +1,25 @@
 """Output that is followed: what is printed again, and what a terminal is sent."""
 
 import io
+import re
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import click
 import pytest
 
-from scheduler.cli.ending import stop
-from scheduler.cli.watching import PrintedText, Screen, cut, follow, frame_of, rewritten
+from scheduler.cli import watching
+from scheduler.cli.watching import PlainUpdates, PrintedText, Screen, cut, rewritten, updates_of
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.manifests import a_cluster
 
 
-def showing(*texts: str) -> Callable[[], None]:
-    """Prints one text after the other; an empty one is an error."""
-    left: Iterator[str] = iter(texts)
-
-    def show() -> None:
-        text = next(left)
-        click.echo("reading", err=True)
-        if not text:
-            stop("the server is away")
-        click.echo(text)
-
-    return show
-
-
-def until(frames: int) -> Callable[[float], None]:
-    """A clock that ends the command after so many frames."""
-    waits = iter(range(1, frames + 1))
-
-    def wait(_seconds: float) -> None:
-        if next(waits) == frames:
-            raise KeyboardInterrupt
-
-    return wait
-
-
-def followed(*texts: str) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        follow(showing(*texts), 5, until(len(texts)))
-
-
-def test_a_frame_is_what_was_printed_and_how_it_ended() -> None:
-    assert frame_of(showing("a")) == PrintedText("a", "reading")
-    assert frame_of(showing("")) == PrintedText("", "reading\ndra: the server is away", is_whole=False)
-
-
 def test_without_a_terminal_only_what_differs_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    followed("one", "one", "two", "two")
+    with PlainUpdates() as printed:
+        for text, notes in (("one", ""), ("one", "lost\nold"), ("one", "lost"), ("two", "lost"), ("two", "back\x1b")):
+            printed.show(PrintedText(text, notes))
     told = capsys.readouterr()
     assert told.out == "one\n\ntwo\n"
-    assert told.err == "reading\n"
-
-
-def test_what_fails_later_is_tried_again(capsys: pytest.CaptureFixture[str]) -> None:
-    followed("one", "", "", "two")
-    told = capsys.readouterr()
-    assert told.out == "one\n\ntwo\n"
-    assert told.err == "reading\nreading\ndra: the server is away\nreading\n"
-
-
-def test_what_fails_at_first_ends_the_command(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as end:
-        follow(showing(""), 5, until(1))
-    assert (end.value.code, "the server is away" in capsys.readouterr().err) == (2, True)
+    assert told.err == "lost\nold\nback\\x1b\n"
 
 
 def test_a_terminal_is_sent_the_lines_that_change() -> None:
@@ -99,17 +52,35 @@ def test_without_colour_nothing_is_marked() -> None:
     assert "\x1b[1m" not in sent(PrintedText("a", ""), PrintedText("b", ""), has_colour=False)
 
 
-def test_a_terminal_is_given_back_when_the_command_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notes_and_how_to_end_stay_in_sight_below_a_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_size_of", lambda _: (20, 6))
+    text = sent(PrintedText("\n".join("abcdefgh"), "connection lost at 10:00:00"))
+    rows = [row.partition("\x1b")[0] for row in re.split(r"\x1b\[\d+;1H", text)[1:]]
+    assert rows == ["a", "b", "... 6 more lines", "", "connection lost at 1", "Ctrl-C ends"]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_terminal_with_few_rows_is_not_written_beyond(monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    monkeypatch.setattr(watching, "_size_of", lambda _: (20, rows))
+    text = sent(PrintedText("a\nb\nc", "note"))
+    assert max(map(int, re.findall(r"\x1b\[(\d+);1H", text))) == rows
+    assert "Ctrl-C ends" in text
+
+
+def test_only_a_terminal_that_can_be_drawn_on_is_a_screen(monkeypatch: pytest.MonkeyPatch) -> None:
     output = io.StringIO()
-    monkeypatch.setattr(output, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdout", output)
-    followed("one", "two")
-    assert output.getvalue().endswith("\x1b[?1049l\x1b[?25htwo\n")
+    monkeypatch.setenv("TERM", "xterm")
+    assert isinstance(updates_of(has_colour=True), PlainUpdates)
+    monkeypatch.setattr(output, "isatty", lambda: True)
+    assert isinstance(updates_of(has_colour=True), Screen)
+    monkeypatch.setenv("TERM", "dumb")
+    assert isinstance(updates_of(has_colour=True), PlainUpdates)
 
 
-@pytest.mark.parametrize("options", [(), ("-o", "json")])
+@pytest.mark.parametrize("options", [(), ("-o", "json"), ("--overlay", "x.yaml")])
 def test_only_a_live_cluster_is_followed_and_as_a_table(tmp_path: Path, options: tuple[str, ...]) -> None:
     paths = () if options else (saved(tmp_path, *a_cluster()),)
     run = dra("status", "--watch", *options, *paths)
     assert (run.code, run.out) == (2, "")
-    assert "--watch follows a live cluster as a table: it cannot be combined with PATH and -o." in run.err
+    assert "--watch follows a live cluster as a table: it cannot be combined with PATH, --overlay and -o." in run.err

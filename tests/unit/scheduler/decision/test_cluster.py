@@ -528,3 +528,19 @@ def test_attempt_at_a_claim_that_is_gone_ends_well(cluster: Cluster) -> None:
     cluster.remove_claim("uid-claim")
     cluster.bound("uid-pod")
     assert in_use(cluster) == set()
+
+
+def test_pod_that_is_bound_counts_until_it_is_shown_on_its_node_and_not_if_it_had_ended_before(
+    cluster: Cluster,
+) -> None:
+    pod = a_pod()
+    cluster.set_pod(pod)
+    place(cluster, pod)
+    cluster.bound(pod.uid)
+    assert cluster.pods.assumed == 1
+    cluster.set_pod(replace(pod, node_name="node-0"))
+    assert cluster.pods.assumed == 0
+    cluster.remove_pod(pod.uid)
+    place(cluster, pod)  # by somebody who has read it before it ended
+    cluster.bound(pod.uid)
+    assert cluster.pods.assumed == 0

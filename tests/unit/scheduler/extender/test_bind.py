@@ -32,10 +32,11 @@ ARGS = ExtenderBindingArgs(PodName=POD.name, PodNamespace=POD.namespace, PodUID=
 class BindDenied(Listener):
     """Gives the pod to who reads it, and refuses every write, as RBAC does; it hears what becomes of attempts.
 
-    spec: what the pod says beside its containers.
+    spec: what the pod says beside its containers. phase: of the pod.
     """
 
-    def __init__(self, **spec: object) -> None:
+    def __init__(self, phase: str = "Pending", **spec: object) -> None:
+        self.phase = phase
         self.violations: list[Violation] = []
         self.wakes = 0
         self._spec = {"containers": [], **spec}
@@ -43,7 +44,13 @@ class BindDenied(Listener):
     async def request(self, method: str, path: str, **_: object) -> dict[str, Any]:
         if method == "GET":
             metadata = {"name": POD.name, "namespace": POD.namespace, "uid": POD.uid, "resourceVersion": "1"}
-            return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": self._spec}
+            return {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": metadata,
+                "spec": self._spec,
+                "status": {"phase": self.phase},
+            }
         message = f'it is forbidden: User "ours" cannot {method} it'
         raise ApiError(f"{method} {path}", 403, ApiStatus("Forbidden", message))
 
@@ -112,6 +119,19 @@ def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_has_a_no
         return [*reported, bool(attempts.trouble)]
 
     assert asyncio.run(act()) == [True, False, True, False]
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_pod_that_has_ended_is_not_bound(cluster: Cluster, phase: str) -> None:
+    """kube-scheduler may not know yet, and the API server would take it."""
+
+    async def act() -> str:
+        found, _ = binds(cluster, BindDenied(phase))
+        cluster.remove_pod(POD.uid)  # the watch shows only pods that have not ended
+        return await found.bind(ARGS)
+
+    assert asyncio.run(act()) == f"pod {POD} has ended: {phase}"
+    assert cluster.pods.assumed == 0
 
 
 def test_second_attempt_at_a_pod_is_not_begun_and_reported_as_a_violation(cluster: Cluster) -> None:

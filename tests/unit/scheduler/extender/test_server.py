@@ -41,7 +41,7 @@ async def raw(url: str, text: bytes) -> tuple[int, bytes]:
 def a_call(body: bytes, *headers: bytes, length: int | None = None) -> bytes:
     """The text of a call. length: that is announced; of the body where it is not said."""
     announced = b"Content-Length: %d" % (len(body) if length is None else length)
-    lines = (b"POST /v1/filter HTTP/1.1", b"Host: extender", *(headers or (announced,)))
+    lines = (b"POST /v1/filter HTTP/1.1", b"Host: localhost", *(headers or (announced,)))
     return b"\r\n".join((*lines, b"", body))
 
 

@@ -49,6 +49,14 @@ def test_claim_that_cannot_be_read_is_refused_with_the_field() -> None:
     assert "status.allocation.devices.results[0].device" in found.error
 
 
+@pytest.mark.parametrize("field", ["apiVersion", "kind"])
+def test_claim_without_a_kind_is_refused(field: str) -> None:
+    found = review.read(a_body({**a_claim("a"), field: None}, a_claim()))
+    assert field in found.error
+    nameless = {name: value for name, value in a_claim("a").items() if name != field}
+    assert field in review.read(a_body(nameless, a_claim())).error
+
+
 @pytest.mark.parametrize(
     ("body", "told"),
     [

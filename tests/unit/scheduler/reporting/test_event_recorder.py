@@ -109,6 +109,22 @@ def test_series_that_was_not_said_again_for_minutes_has_ended() -> None:
     assert asyncio.run(refuse()) == [1, 2, 3, 1]
 
 
+def test_series_begin_anew_when_the_clock_is_set_back() -> None:
+    """By a year: nothing of what is said would be written for so long."""
+    clock = [datetime(2026, 1, 1, tzinfo=UTC)]
+
+    async def refuse() -> list[int]:
+        events = Events(Silence(), "dra-scheduler", "host-0", lambda: clock[0])
+        counts = []
+        for jump in (timedelta(0), timedelta(days=-365), timedelta(seconds=1)):
+            clock[0] += jump
+            events.failed_scheduling(a_pod(0), "0/1 nodes are available.")
+            counts += [one.count for one in events._known.values()]
+        return counts
+
+    assert asyncio.run(refuse()) == [1, 1, 2]
+
+
 def test_bound_pods_push_nothing_out_of_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "KNOWN_MAX", 2)
     monkeypatch.setattr(module, "QUEUE_MAX", 7)

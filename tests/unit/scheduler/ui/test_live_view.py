@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from allocator.status import pool_status as statuses
+from allocator.status.matching import Membership
+from scheduler.output.status_report import tally_columns
+from scheduler.status.tally import by_class, by_driver, tallies
 from scheduler.ui import live_view
 from scheduler.ui.decision_log import MOST, DecisionLog
 from scheduler.ui.live_view import LiveView
-from tests.builders import DRIVER, a_pod, a_slice, on_node, watched
+from tests.builders import CLASS, DRIVER, a_class, a_pod, a_slice, on_node, watched
 from tests.unit.scheduler.extender.clusters import add_node
 from tests.unit.scheduler.ui.shown import Program, State, a_holder, answer_of, applied, devices_of, rows_of
 
@@ -58,7 +61,8 @@ def test_what_has_not_changed_is_neither_worked_out_nor_sent_again(asked: list[s
     assert (view.version, len(asked)) == (version, 3)
     program.cluster.set_claim(watched(a_holder("a", "gpu-0", pool="node-1")), 1)
     changed = refreshed(view, {}, version)
-    assert changed.keys() == {("devices", f"{DRIVER}/node-1"), ("answer", "")}
+    expected = {("devices", f"{DRIVER}/node-1"), ("answer", ""), ("drivers", DRIVER), ("classes", CLASS)}
+    assert changed.keys() == expected
     assert asked[3:] == ["node-1"]
     assert devices_of({**state, **changed})[f"{DRIVER}/node-1/gpu-0"] == ["allocated", "default/a"]
 
@@ -149,7 +153,7 @@ def test_readers_who_come_at_any_time_see_what_a_new_reader_sees(seed: int) -> N
     readers: list[tuple[State, int]] = [({}, 0)]
     for step in range(30):
         number = random.randrange(4)
-        match random.randrange(4):
+        match random.randrange(5):
             case 0:
                 claim = a_holder(f"c-{number}", "gpu-0", pool=f"node-{random.randrange(4)}")
                 program.cluster.set_claim(watched(claim), step + 1)
@@ -158,6 +162,10 @@ def test_readers_who_come_at_any_time_see_what_a_new_reader_sees(seed: int) -> N
                     program.cluster.remove_claim(found.claim.uid)
             case 2:
                 add_node(program.cluster, f"node-{number}", *(f"gpu-{one}" for one in range(1 + random.randrange(2))))
+            case 3:
+                driver = random.choice([DRIVER, "other.example"])
+                selector = f'device.driver == "{driver}"' if random.random() < 0.8 else "device.driver =="
+                program.cluster.set_class(a_class(f"class-{number}", selector))
             case _:
                 program.waiting = [{"pod": f"ml/{one}"} for one in range(random.randrange(3))]
         asyncio.run(view.refresh())
@@ -167,9 +175,41 @@ def test_readers_who_come_at_any_time_see_what_a_new_reader_sees(seed: int) -> N
         if random.random() < 0.2:
             readers.append((applied({}, view.since(0)), view.version))
     fresh = {key: rows for key, rows in refreshed(program.view()).items() if rows}
+    assert tallied(program, "drivers") == rows_of(fresh, "drivers")
+    assert tallied(program, "classes") == rows_of(fresh, "classes")
     for state, seen in readers:
         shown = {key: rows for key, rows in applied(state, view.since(seen)).items() if rows}
         assert shown == fresh
+
+
+def tallied(program: Program, table: str) -> list[list[str]]:
+    """The rows of the table, counted at once."""
+    snapshot = program.cluster.fleet.current
+    classes = sorted(snapshot.classes.values(), key=lambda one: one.name)
+    by = by_class([Membership(one, snapshot.features.environment) for one in classes])
+    known = [one.name for one in classes] if table == "classes" else ()
+    found = tallies(statuses.pool_statuses(snapshot), by if table == "classes" else by_driver, known)
+    return [list(row) for row in tally_columns("", found).rows]
+
+
+def test_drivers_and_classes_are_counted_with_their_claims() -> None:
+    program = Program(1, 2)
+    program.cluster.set_class(a_class("other", 'device.driver == "other.example"'))
+    shared = a_holder("a", "gpu-0", pool="node-0")
+    program.cluster.set_claim(watched(shared), 1)
+    view = program.view()
+    state = refreshed(view)
+    header = tally_columns("CLASS", ()).header
+    assert header[:5] == ["CLASS", "DEVICES", "FREE", "ALLOCATED", "SHARED"]
+    assert rows_of(state, "drivers") == [[DRIVER, "3", "2", "1", "0", "0", "0", "0", "1"]]
+    assert rows_of(state, "classes") == [
+        [CLASS, "3", "2", "1", "0", "0", "0", "0", "1"],
+        ["other", *"00000000"],
+    ]
+    program.cluster.remove_claim(shared.uid)
+    program.cluster.remove_class("other")
+    refreshed(view, state)
+    assert rows_of(state, "classes") == [[CLASS, "3", "3", "0", "0", "0", "0", "0", "0"]]
 
 
 def test_devices_are_not_counted_before_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +225,9 @@ def test_devices_are_not_counted_before_all_are_read(monkeypatch: pytest.MonkeyP
         await reading
         return state
 
-    assert answer_of(asyncio.run(first()))[0] == "The devices are being read."
+    state = asyncio.run(first())
+    assert answer_of(state)[0] == "The devices are being read."
+    assert rows_of(state, "drivers") == []
     assert answer_of(applied({}, view.since(0)))[0] == "2 of 2 devices are free."
 
 

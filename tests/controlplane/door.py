@@ -12,12 +12,16 @@ _CHUNK = 1 << 16
 
 
 class Door:
-    """Connections to `port` of this machine lead to `target`, as it is when they are opened; 0: they are refused."""
+    """Connections to `port` of this machine lead to `target`, as it is when they are opened; 0: they are refused.
+
+    `is_closed`: so they are while that is so.
+    """
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self.target = 0
+        self.is_closed = False
         self._open: set[socket.socket] = set()
         self._lock = Lock()
         self._answers = Event()
@@ -27,6 +31,11 @@ class Door:
     def lead_to(self, target: int) -> None:
         """New connections lead there from now on, and those that are open end."""
         self.target = target
+        self.cut()
+
+    def close_to(self, *, is_closed: bool) -> None:
+        """Refuse connections, and end those that are open; or let them through again."""
+        self.is_closed = is_closed
         self.cut()
 
     def hold_answers(self) -> None:
@@ -58,7 +67,7 @@ class Door:
         while True:
             try:
                 client, _ = self._listener.accept()
-                guard = socket.create_connection(("127.0.0.1", self.target))
+                guard = socket.create_connection(("127.0.0.1", 0 if self.is_closed else self.target))
             except OSError:
                 if self._listener.fileno() < 0:
                     return

@@ -1,0 +1,51 @@
+"""Over plain HTTP, requests are answered that name this machine, and no others.
+
+Plain HTTP is served on loopback, where a browser of the machine reaches it. A web page whose name is resolved to a
+loopback address after it was loaded (DNS rebinding) counts as of the same origin, and could read everything. Its
+requests have its own name in the Host header.
+Source: RFC 9110, 7.2 (Host) and 15.5.20 (421 Misdirected Request).
+"""
+
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from scheduler.runtime.configuration import is_loopback_host
+
+MISDIRECTED = 421
+
+
+def misdirection(request: web.Request, allowed: Collection[str]) -> str:
+    """Why the request is not answered; empty where it is. allowed: names beside those of loopback, in lower case.
+
+    A request without the header is answered: no browser sends one.
+    """
+    header = request.headers.get("Host")
+    if request.secure or header is None or _is_own(header, allowed):
+        return ""
+    return (
+        f"host {ascii(header)[1:-1]} is not served over plain HTTP: use localhost or a loopback address, "
+        "or add the name to secureServing.allowedHosts"
+    )
+
+
+def _is_own(header: str, allowed: Collection[str]) -> bool:
+    try:
+        host = (urlsplit(f"//{header}").hostname or "").removesuffix(".")
+    except ValueError:  # such as an IPv6 address that is none
+        return False
+    return is_loopback_host(host) or host in allowed
+
+
+def answering_own(allowed: Collection[str]) -> Middleware:
+    """Answers in the place of what is served, where the request names another machine."""
+
+    @web.middleware
+    async def own(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if reason := misdirection(request, allowed):
+            return web.Response(status=MISDIRECTED, text=f"{reason}\n")
+        return await handler(request)
+
+    return own
