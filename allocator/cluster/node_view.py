@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool
 from allocator.memo import Topic, TypedMemo
-from allocator.model import Device, Node, PoolID, Slice
+from allocator.model import Device, DeviceID, Node, PoolID, Slice
 from allocator.search.rules import Mask
 
 
@@ -40,6 +40,7 @@ class Named:
     mask: Mask = 0
 
 
+_IDS: Topic[frozenset[DeviceID]] = Topic("ids")
 _POSITIONS: Topic[Mapping[str, int]] = Topic("positions")
 
 
@@ -63,6 +64,11 @@ class NodeView:
     shareable: Mask
     traits: frozenset[str]
     memo: TypedMemo = field(default_factory=TypedMemo)
+
+    @property
+    def ids(self) -> frozenset[DeviceID]:
+        """Those of the devices."""
+        return self.memo.remember(_IDS, lambda: frozenset(device.id for device in self.devices))
 
     @property
     def all(self) -> Mask:

@@ -22,7 +22,7 @@ from allocator.fleet.hardware_kinds import HardwareKinds
 from allocator.fleet.questions import DeviceQuestion
 from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
 from allocator.gates import Features
-from allocator.model import Claim, Device, DeviceClass, Node, Slice
+from allocator.model import Claim, Device, DeviceClass, DeviceID, Node, Slice
 from allocator.outcome import Allocated, Outcome
 from allocator.policies.contract import FIRST_FIT, Policy, Score
 from allocator.search.rules import Mask, bits
@@ -178,6 +178,11 @@ class Fleet:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""
         self._nodes.refresh()
         return self._current.value.view(node).devices
+
+    def reached_by(self, node: Node) -> frozenset[DeviceID]:
+        """The ids of `devices`. Raises InvalidPool. Cost: O(1), unless the node's devices have changed."""
+        self._nodes.refresh()
+        return self._current.value.view(node).ids
 
     def unable(self, claims: Sequence[Claim], allowed: Mask) -> Iterator[tuple[Outcome, Mask]]:
         """The allowed nodes that cannot, by why: with numbers of devices, but without their names and holders.

@@ -32,6 +32,7 @@ from scheduler.attempt.decision import (
     PodKey,
     Retry,
 )
+from scheduler.attempt.intent import intent_of
 from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
@@ -50,7 +51,7 @@ FASTER_S = 2.0
 """How long devices stay unavailable that an attempt lost to another process."""
 
 APART_S = 60.0
-"""How long after a lost race this process takes equal nodes in an order of its own."""
+"""How long after a lost race this process keeps away from the nodes of the scheduler that was faster."""
 
 INTERNAL = "internal error, see the log"
 """What users see of an unexpected error."""
@@ -205,7 +206,7 @@ class Attempts:
             if outcome.is_lost:
                 # The faster one decides as we do, and has most likely taken the same devices: our watch will show it.
                 self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
-                self._keep_apart()
+                self._keep_apart(decision)
                 self.slots.lost()
         if isinstance(outcome, Fatal):
             self._trouble = (uid, outcome.reason)
@@ -261,12 +262,27 @@ class Attempts:
             aside = self._cluster.set_aside(devices, holder)
             asyncio.get_running_loop().call_later(for_s, self._put_back, aside, node)
 
-    def _keep_apart(self) -> None:
-        """Take equal nodes in another order than the scheduler that we met: it may have the same identity."""
-        self._cluster.order.search_as(self._binder.process)
+    def _keep_apart(self, decision: Decision) -> None:
+        """Split the nodes with the schedulers that we met; take them in another order than one of our own name."""
+        order, own = self._cluster.order, self._binder.scheduler
+        others = self._holders_of(decision.exclusive)
+        if own in others or not others:
+            order.search_as(self._binder.process)
+        order.split(own, others.union(order.others) - {own})
         if self._together:
             self._together.cancel()
-        self._together = asyncio.get_running_loop().call_later(APART_S, self._cluster.order.search_as, self._identity)
+        self._together = asyncio.get_running_loop().call_later(APART_S, self._come_together)
+
+    def _come_together(self) -> None:
+        self._cluster.order.search_as(self._identity)
+        self._cluster.order.split("", ())
+
+    def _holders_of(self, devices: Sequence[DeviceID]) -> set[str]:
+        """The schedulers whose intents are on claims with these devices, by name."""
+        holdings = [held for device in devices for held in self._cluster.claims.holders(device).values()]
+        annotations = [held.watched.metadata.annotations for held in holdings if held.watched]
+        intents = [intent_of({"metadata": {"annotations": one}}) for one in annotations]
+        return {intent.scheduler for intent in intents if intent}
 
     def _put_back(self, aside: Claim, node: str) -> None:
         self._cluster.put_back(aside)

@@ -8,9 +8,13 @@ from datetime import UTC, datetime
 
 def in_seconds(time: datetime) -> str:
     """As metav1.Time."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{_in_utc(time).isoformat(timespec='seconds')}Z"
 
 
 def in_microseconds(time: datetime) -> str:
     """As metav1.MicroTime."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return f"{_in_utc(time).isoformat(timespec='microseconds')}Z"
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(tzinfo=None)

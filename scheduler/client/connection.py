@@ -8,13 +8,12 @@ because only the caller knows what a second write would do.
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from types import SimpleNamespace, TracebackType
+from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -60,12 +59,12 @@ class _SentOnce(BytesPayload):
     """A body that aiohttp does not send again by itself when an idle connection turns out to be cut.
 
     It would for PUT. The first one may have been carried out, and the second's conflict would be reported instead.
-    check: a moment before the first byte, of the head too, which aiohttp keeps back until there is a body.
+    begin: is called a moment before the first byte, of the head too, which aiohttp keeps back until there is a body.
     """
 
-    def __init__(self, content: bytes, content_type: str, check: Callable[[], None]) -> None:
+    def __init__(self, content: bytes, content_type: str, begin: Callable[[], None]) -> None:
         super().__init__(content, content_type=content_type)
-        self._check = check
+        self._begin = begin
 
     @property
     def consumed(self) -> bool:
@@ -73,7 +72,7 @@ class _SentOnce(BytesPayload):
 
     async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
         """Write head and body."""
-        self._check()
+        self._begin()
         await super().write_with_length(writer, content_length)
 
 
@@ -115,13 +114,13 @@ class Connection:
     def __init__(
         self,
         credentials: Credentials,
-        session: aiohttp.ClientSession,
+        sessions: "_Sessions",
         options: Json,
         slots: asyncio.Semaphore,
         may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self._credentials = credentials
-        self._session = session
+        self._sessions = sessions
         self._options = options
         self._slots = slots
         self._may_send = may_send
@@ -132,11 +131,11 @@ class Connection:
 
         Asked a moment before the first byte of a call that has a body: whatever it waited for before does not count.
         """
-        return Connection(self._credentials, self._session, self._options, self._slots, may_send)
+        return Connection(self._credentials, self._sessions, self._options, self._slots, may_send)
 
     def apart(self, calls: int) -> "Connection":
         """The same server for so many calls at the same time that wait for no others; withheld as these are."""
-        return Connection(self._credentials, self._session, self._options, asyncio.Semaphore(calls), self._may_send)
+        return Connection(self._credentials, self._sessions, self._options, asyncio.Semaphore(calls), self._may_send)
 
     @property
     def refused(self) -> str:
@@ -195,7 +194,7 @@ class Connection:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
         call = _ApiCall("GET", path, query, None, JSON, timeout)
         limit = TimeLimit(idle_s)
-        with _as_our_error(call, limit):
+        with _OurErrors(call, limit):
             async with limit:
                 answer = await self._answer(call, limit)
         async with answer:
@@ -206,7 +205,7 @@ class Connection:
 
     async def _body(self, call: "_ApiCall", timeout_s: float) -> bytes:
         limit = TimeLimit(timeout_s)
-        with _as_our_error(call, limit):
+        with _OurErrors(call, limit):
             async with limit, self._slots, await self._answer(call, limit) as answer:
                 return await answer.read()
 
@@ -227,13 +226,19 @@ class Connection:
         return await self._send(call, self._credentials.authorization(), limit)
 
     async def _send(self, call: "_ApiCall", credentials: str, limit: TimeLimit) -> aiohttp.ClientResponse:
-        check = partial(self._check, call)
-        check()
+        def begin() -> None:
+            self._check(call)
+            limit.sent()
+
+        self._check(call)
         url = f"{self.server}{call.path}?{urlencode(call.query)}" if call.query else self.server + call.path
-        answer = await self._session.request(
+        session, content = self._sessions.without_body, None
+        if call.content is not None:
+            session, content = self._sessions.with_body, _SentOnce(call.content, call.content_type, begin)
+        answer = await session.request(
             call.method,
             url,
-            data=None if call.content is None else _SentOnce(call.content, call.content_type, check),
+            data=content,
             headers={"Authorization": credentials} if credentials else None,
             timeout=call.timeout,
             trace_request_ctx=limit,
@@ -266,25 +271,40 @@ class _ApiCall:
         return f"{self.method} {self.path}"
 
 
-@contextmanager
-def _as_our_error(call: _ApiCall, limit: TimeLimit) -> Iterator[None]:
-    """Turn what aiohttp raises into our errors."""
-    try:
-        yield
-    except TimeoutError as error:
-        text = "no answer in time" if limit.is_sent else "not sent: no connection, or no credentials, in time"
-        raise Unanswered(str(call), text, is_ambiguous=limit.is_sent) from error
-    except aiohttp.ClientConnectorError as error:
-        raise Unanswered(str(call), str(error), is_ambiguous=limit.is_sent) from error
-    except (aiohttp.ClientError, OSError) as error:
-        raise Unanswered(str(call), f"{type(error).__name__}: {error}", is_ambiguous=limit.is_sent) from error
+@dataclass(frozen=True, slots=True)
+class _OurErrors:
+    """Turns what aiohttp raises in the context into our errors."""
+
+    call: _ApiCall
+    limit: TimeLimit
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None) -> None:
+        if error is not None and (text := self._text(error)):
+            raise Unanswered(str(self.call), text, is_ambiguous=self.limit.is_sent) from error
+
+    def _text(self, error: BaseException) -> str:
+        """What went wrong; empty where it is none of aiohttp's errors."""
+        match error:
+            case TimeoutError():
+                return "no answer in time" if self.limit.is_sent else _NOT_SENT
+            case aiohttp.ClientConnectorError():
+                return str(error)
+            case aiohttp.ClientError() | OSError():
+                return f"{type(error).__name__}: {error}"
+        return ""
+
+
+_NOT_SENT = "not sent: no connection, or no credentials, in time"
 
 
 async def _lines(call: _ApiCall, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
     started: list[bytes] = []
     passed = 0
     while True:
-        with _as_our_error(call, limit):
+        with _OurErrors(call, limit):
             chunk = await content.readany()
         if not chunk:
             return
@@ -324,14 +344,25 @@ async def connect(
         fields = "certificate-authority, client-certificate or client-key"
         raise NotConfigured(f"{fields} of the kubeconfig are invalid: {error}") from error
     try:
-        async with _session(pool) as session:
-            yield Connection(credentials, session, _options(credentials, pool), asyncio.Semaphore(calls))
+        async with _session(pool, []) as with_body, _session(pool, [_tracing()]) as without_body:
+            sessions = _Sessions(with_body, without_body)
+            yield Connection(credentials, sessions, _options(credentials, pool), asyncio.Semaphore(calls))
     finally:
         credentials.close()
         await pool.close()
 
 
-def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
+class _Sessions(NamedTuple):
+    """The sessions for calls with a body, which says itself that it is being sent, and for those without one.
+
+    Tracing costs a tenth of what a call does.
+    """
+
+    with_body: aiohttp.ClientSession
+    without_body: aiohttp.ClientSession
+
+
+def _session(pool: RESTClientObject, tracing: list[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
     """A session on the library's pool of connections.
 
     The library's own asks for the environment's proxy and for netrc in a thread, twice in each call, which takes longer
@@ -345,7 +376,7 @@ def _session(pool: RESTClientObject) -> aiohttp.ClientSession:
         # Compressing costs both sides more than a local network does.
         headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": f"dra-scheduler/{VERSION}"},
         read_bufsize=_READ_BYTES,
-        trace_configs=[_tracing()],
+        trace_configs=tracing,
     )
 
 

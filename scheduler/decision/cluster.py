@@ -413,7 +413,7 @@ class Cluster:
         found = self.node(node)
         if found is None:
             return f"node {node} is gone"
-        reached = {device.id for device in self.fleet.devices(found)}
+        reached = self.fleet.reached_by(found)
         for allocation in allocations:
             for result in allocation.results:
                 if result.id not in reached:

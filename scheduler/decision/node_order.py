@@ -1,10 +1,12 @@
 """The order in which equally good nodes are taken; it differs between schedulers that share a fleet.
 
 Two schedulers that took the first of equal nodes would allocate the same devices, and one would have to undo its
-writes. With different orders, they use different nodes while there are many, and share what is left. The order depends
-only on identity and names, so that a decision can be repeated.
+writes. With different orders, they use different nodes while there are many, and share what is left. Schedulers that
+have met split the nodes: each takes its own first, and the others only when these are full. The order depends only on
+identities and names, so that a decision can be repeated.
 """
 
+from collections.abc import Collection
 from hashlib import blake2b
 
 import numpy as np
@@ -13,6 +15,11 @@ from scheduler.state.masks import Numbers
 
 _DIGEST_BYTES = 8
 _FEWEST = 64
+_OF_OTHERS = 1 << 63
+"""Added to the keys of nodes that are another scheduler's: they go last."""
+
+MOST_OTHERS = 8
+"""Schedulers that the nodes are split with; a client that invents more of them costs no more time."""
 
 
 class NodeOrder:
@@ -24,6 +31,8 @@ class NodeOrder:
 
     def __init__(self, identity: str = "") -> None:
         self.identity = identity
+        self._own = ""
+        self._others: tuple[str, ...] = ()
         self._names: dict[int, str] = {}
         self._keys = np.zeros(_FEWEST, np.uint64)
 
@@ -38,15 +47,39 @@ class NodeOrder:
         """Take nodes in the order of that identity from now on."""
         if identity != self.identity:
             self.identity = identity
-            for number, name in self._names.items():
-                self._keys[number] = self._key(name)
+            self._sort()
+
+    def split(self, own: str, others: Collection[str]) -> None:
+        """Take the nodes that are `own`'s first. own, others: names by which all of them split alike; no others: all.
+
+        Each node is of one of them, about as many of each.
+        """
+        others = tuple(sorted(others))[:MOST_OTHERS]
+        if (own, others) != (self._own, self._others):
+            self._own, self._others = own, others
+            self._sort()
+
+    @property
+    def others(self) -> Collection[str]:
+        """The schedulers that the nodes are split with."""
+        return self._others
 
     def first(self, numbers: Numbers) -> int:
         """The one of these nodes that goes first. numbers: ascending, at least one."""
-        if not self.identity:
+        if not self.identity and not self._others:
             return int(numbers[0])
         return int(numbers[np.argmin(self._keys[numbers])])
 
+    def _sort(self) -> None:
+        for number, name in self._names.items():
+            self._keys[number] = self._key(name)
+
     def _key(self, name: str) -> int:
-        text = f"{self.identity} {name}".encode()
-        return int.from_bytes(blake2b(text, digest_size=_DIGEST_BYTES).digest(), "big")
+        key = _digest(self.identity, name) // 2
+        is_own = all(_digest(self._own, name) > _digest(other, name) for other in self._others)
+        return key if is_own else key + _OF_OTHERS
+
+
+def _digest(identity: str, name: str) -> int:
+    """From 0 to 2**64 - 1."""
+    return int.from_bytes(blake2b(f"{identity} {name}".encode(), digest_size=_DIGEST_BYTES).digest(), "big")

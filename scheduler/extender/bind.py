@@ -136,8 +136,10 @@ class Binds:
 
     async def _reserved(self, args: ExtenderBindingArgs) -> Reserved | None:
         """What the pod gets on the node, reserved in memory; None where it is there already. Raises as `_bind`."""
-        raw = await pod_calls.get(self._binder.api, args.PodNamespace, args.PodName, args.PodUID)
-        pod = _to_bind(raw, args)
+        pod = self._shown(args)
+        if pod is None:
+            raw = await pod_calls.get(self._binder.api, args.PodNamespace, args.PodName, args.PodUID)
+            pod = _to_bind(raw, args)
         if pod is None:
             return None
         if not self._is_ours(pod):
@@ -149,6 +151,16 @@ class Binds:
             return self._attempts.reserve(pod, placed)
         except AlreadyReserved as error:
             raise NotBound(INTERNAL) from error
+
+    def _shown(self, args: ExtenderBindingArgs) -> Pod | None:
+        """The pod as the watch shows it, if it is to be bound; None if only the API server knows what became of it.
+
+        Nothing depends on how old it is: claims and pod are written with the versions that are seen here.
+        """
+        pod = self._cluster.pods.known(args.PodUID)
+        if pod is None or pod.node_name or pod.is_deleting or not self._is_ours(pod):
+            return None
+        return pod if (pod.namespace, pod.name) == (args.PodNamespace, args.PodName) else None
 
     def _placed(self, pod: Pod, node: str) -> Placed:
         """The devices for the pod on the node, as things are now."""

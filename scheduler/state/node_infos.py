@@ -102,8 +102,7 @@ class NodeInfos:
         if pod.uid in self._taken:
             raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
         self._grow(number)
-        labels = PodLabels(pod.namespace, pod.labels, pod.is_deleting)
-        taken = self._taken[pod.uid] = _Taken(number, pod_requests(pod), pod.host_ports, pod.pod_affinity, labels)
+        taken = self._taken[pod.uid] = _taken(number, pod)
         self._count(taken, 1)
         self.ports.add(number, taken.ports)
         self.terms.add(number, taken.affinity)
@@ -119,6 +118,10 @@ class NodeInfos:
         self.ports.remove(number, taken.ports)
         self.terms.remove(number, taken.affinity)
         self.pods.remove(number, taken.labels)
+
+    def is_alike(self, old: Pod, new: Pod) -> bool:
+        """Whether the pod counts for the same as before."""
+        return _taken(0, old) == _taken(0, new)
 
     def _count(self, taken: _Taken, sign: int) -> None:
         for resource, amount in taken.requests.amounts.items():
@@ -153,6 +156,11 @@ class NodeInfos:
         self.topology.grow(self.size)
         self.pods.grow(self.size)
         self.by_row.forget(self.size)
+
+
+def _taken(number: int, pod: Pod) -> _Taken:
+    labels = PodLabels(pod.namespace, pod.labels, pod.is_deleting)
+    return _Taken(number, pod_requests(pod), pod.host_ports, pod.pod_affinity, labels)
 
 
 def _offer(column: ResourceColumn, number: int, amount: int) -> None:

@@ -23,6 +23,10 @@ class Counts(Protocol):
         """The pod that was added is there no more."""
         ...
 
+    def is_alike(self, old: Pod, new: Pod) -> bool:
+        """Whether the pod counts for the same as before."""
+        ...
+
 
 class NodePods:
     """Pods by the name of their node. counts: all who count what pods take."""
@@ -118,12 +122,16 @@ class NodePods:
             node = pod.node_name
         old = self._places.get(uid, "")
         counted = self._on_node[old][uid] if old else None
-        if counted is pod and old == node:
+        if counted is not None and pod is not None and old == node and self._is_alike(counted, pod):
+            self._on_node[node][uid] = pod
             return
         if old and counted is not None:
             self._take_away(uid, old, counted)
         if node and pod is not None:
             self._put(node, pod)
+
+    def _is_alike(self, old: Pod, new: Pod) -> bool:
+        return old is new or all(counts.is_alike(old, new) for counts in self._counts)
 
     def _put(self, node: str, pod: Pod) -> None:
         self._places[pod.uid] = node

@@ -7,6 +7,7 @@ Source: scheduling invariants I1 (exclusive devices) and I5 (counters and capaci
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 from allocator.cluster.pools import has_counters
@@ -14,6 +15,8 @@ from allocator.cluster.usage import occupying
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
 from scheduler.state.claim_index import ClaimIndex, Holding
+
+_NONE: "Mapping[str, Holding]" = MappingProxyType({})
 
 
 class Rival(NamedTuple):
@@ -89,7 +92,10 @@ class Rivals:
 
     def _others(self, uid: str, device: DeviceID) -> Mapping[str, Holding]:
         """The other claims that have the device, or a share of it."""
-        return {other: held for other, held in self._index.holders(device).items() if other != uid}
+        holders = self._index.holders(device)
+        if len(holders) == 1 and uid in holders:
+            return _NONE  # as almost always
+        return {other: held for other, held in holders.items() if other != uid}
 
     def unknown(self, claim: Claim) -> Sequence[DeviceID]:
         """The devices of the claim of which it is unknown what they take: not published, or not all of their pool."""
@@ -121,9 +127,9 @@ class Rivals:
         A set that the newest generation does not show, or not yet, has nothing: who is about to take of it gives way.
         Cost: O(devices of the pool).
         """
-        slices = self._newest(pool_id)
-        if not has_counters(slices):
+        if not has_counters(self._fleet.slices.by_pool.get(pool_id, ())):
             return {}
+        slices = self._newest(pool_id)
         held = self._fleet.usage.allocated_in(pool_id)
         drawing = [device for slice_ in slices for device in slice_.devices if device.name in held]
         left = {

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduler.decision.node_order import NodeOrder
+from scheduler.decision.node_order import MOST_OTHERS, NodeOrder
 
 NODES = 200
 
@@ -64,3 +64,40 @@ def test_another_identity_puts_known_nodes_in_its_order_and_back() -> None:
     assert in_order(order, names) == in_order(an_order("kube-system/one", names), names)
     order.search_as("")
     assert in_order(order, names) == names
+
+
+def test_schedulers_that_have_met_take_nodes_of_their_own_first() -> None:
+    names = names_of(NODES)
+    orders = [an_order("", names), an_order("kube-system/two", names), an_order("kube-system/three", names)]
+    schedulers = ["one", "two", "three"]
+    for order, own in zip(orders, schedulers, strict=True):
+        order.split(own, set(schedulers) - {own})
+    own_parts = [set(in_order(order, names)[: NODES // 4]) for order in orders]
+    assert len(set().union(*own_parts)) == 3 * (NODES // 4)
+    assert [sorted(in_order(order, names)) for order in orders] == [sorted(names)] * 3
+
+
+def test_node_that_comes_after_a_split_is_of_one_of_them() -> None:
+    orders = [an_order("", []), an_order("", [])]
+    for order, own, other in zip(orders, ("one", "two"), ("two", "one"), strict=True):
+        order.split(own, [other])
+        for number, name in enumerate(names_of(NODES)):
+            order.set_node(number, name)
+    firsts = [in_order(order, names_of(NODES))[: NODES // 3] for order in orders]
+    assert not set(firsts[0]) & set(firsts[1])
+
+
+def test_without_others_the_order_is_as_before() -> None:
+    names = names_of(NODES)
+    order = an_order("kube-system/one", names)
+    before = in_order(order, names)
+    order.split("one", ["two"])
+    assert in_order(order, names) != before
+    order.split("", ())
+    assert in_order(order, names) == before
+
+
+def test_many_others_are_not_all_counted() -> None:
+    order = an_order("", names_of(3))
+    order.split("one", [f"other-{number}" for number in range(100)])
+    assert len(order.others) == MOST_OTHERS

@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.attempt.attempts import FASTER_S, Attempts
 from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.intent import ANNOTATION, Intent
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
@@ -94,10 +95,17 @@ class Server:
         """Another scheduler stores, for the claim, what first fit gives it; our watch does not show it yet."""
         node = {"key": "metadata.name", "operator": "In", "values": ["node-0"]}
         selector = {"nodeSelectorTerms": [{"matchFields": [node]}]}
-        result = {"request": "r", "driver": DRIVER, "pool": "pool", "device": "nic-0"}
+        result = {"request": "r", "driver": DRIVER, "pool": "pool-0", "device": "nic-0"}
         stored = self.claims[name]
         stored["metadata"] = {**stored["metadata"], "resourceVersion": self._next()}
         stored["status"] = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
+
+    def marked_by(self, scheduler: str, name: str) -> None:
+        """The claim has the intent of that scheduler, and the watch shows it."""
+        intent = Intent(scheduler, 1, "9", "uid-of-its-pod", "node-0", 1)
+        metadata = {**self.claims[name]["metadata"], "resourceVersion": self._next()}
+        self.claims[name]["metadata"] = {**metadata, "annotations": {ANNOTATION: str(intent)}}
+        self._show(name)
 
     def device_of(self, name: str) -> str:
         (result,) = self.claims[name]["status"]["allocation"]["devices"]["results"]
@@ -280,3 +288,31 @@ def test_pods_are_decided_only_while_a_writer_is_free_so_that_a_late_one_of_high
         return order
 
     assert asyncio.run(act()) == ["first", "second", "urgent", "third"]
+
+
+@pytest.mark.parametrize(("scheduler", "others"), [("theirs", ("theirs",)), ("ours", ())])
+def test_nodes_are_split_with_a_scheduler_that_took_the_same_devices_first(
+    room: AttemptsRoom, scheduler: str, others: tuple[str, ...]
+) -> None:
+    """The watch shows its claim while our first write is sent; one of our own name cannot be told from ourselves."""
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        answer = room.server.request
+
+        async def meet(method: str, path: str, **more: Any) -> Json:
+            room.server.request = answer  # type: ignore[method-assign]
+            room.server.add("rival")
+            room.server.given_by_another("rival")
+            room.server.marked_by(scheduler, "rival")
+            return await answer(method, path, **more)
+
+        room.server.request = meet  # type: ignore[method-assign]
+        room.queue.add(room.server.add("pod"), room.now)
+        await room.go_on()
+        assert tuple(room.cluster.order.others) == others
+        assert room.server.device_of("rival") == "nic-0"
+        assert room.server.device_of("pod") != "nic-0"
+        running.cancel()
+
+    asyncio.run(act())
