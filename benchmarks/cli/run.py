@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from statistics import median
 
 from benchmarks.cli.cases import Case, cases, write
 from benchmarks.endtoend.workload import Size
@@ -110,7 +109,7 @@ def rows(runs: Sequence[CommandRun], chosen: Sequence[Case]) -> list[Row]:
 
 def _rows(case: Case, runs: Sequence[CommandRun]) -> list[Row]:
     def row(what: str, unit: str, values: Sequence[float], target: float | None = None) -> Row:
-        return Row(f"{case.title}: {what}", unit, median(values), min(values), max(values), target)
+        return Row.of(f"{case.title}: {what}", unit, values, target)
 
     return [
         row("time", "s", [one.wall_s for one in runs], case.limit_s),

@@ -49,6 +49,11 @@ class Row:
     greatest: float
     target: float | None = None
 
+    @staticmethod
+    def of(case: str, unit: str, values: Sequence[float], target: float | None = None) -> "Row":
+        """The line of these values, one for each round."""
+        return Row(case, unit, statistics.median(values), min(values), max(values), target)
+
 
 def percentile(times: Sequence[float], part: float) -> float:
     """The least of the times that so great a part of them does not exceed."""
@@ -63,7 +68,7 @@ def rows(rounds: Sequence[Round]) -> list[Row]:
 
 def _rows(case: str, rounds: Sequence[Round]) -> list[Row]:
     def row(what: str, unit: str, values: Sequence[float], target: float | None = None) -> Row:
-        return Row(f"{case}: {what}", unit, statistics.median(values), min(values), max(values), target)
+        return Row.of(f"{case}: {what}", unit, values, target)
 
     def times(what: str, all_of_them: Sequence[Sequence[float]], part: float, target: float | None = None) -> Row:
         return row(what, "ms", [1e3 * percentile(times, part) for times in all_of_them], target)

@@ -36,4 +36,4 @@ def _median_difference_ms(one: PairedRound) -> float:
 
 
 def _row(what: str, values: Sequence[float], target: float | None = None) -> Row:
-    return Row(what, "ms", statistics.median(values), min(values), max(values), target)
+    return Row.of(what, "ms", values, target)

@@ -1,6 +1,5 @@
 """From the runs to the lines of the result."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,7 +36,7 @@ def rows(runs: Sequence[Run]) -> list[Row]:
 
 def _rows(case: str, runs: Sequence[Run]) -> list[Row]:
     def row(what: str, unit: str, values: Sequence[float], target: float | None = None) -> Row:
-        return Row(f"{case}: {what}", unit, statistics.median(values), min(values), max(values), target)
+        return Row.of(f"{case}: {what}", unit, values, target)
 
     return [
         row("time", "s", [one.wall_s for one in runs], TARGET_S),

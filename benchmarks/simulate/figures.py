@@ -1,6 +1,5 @@
 """From the runs to the lines of the result."""
 
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,8 +58,7 @@ def rows(runs: Sequence[SimulationRun]) -> list[Row]:
 
 def _rows(load: FleetLoad, runs: Sequence[SimulationRun]) -> list[Row]:
     def row(what: str, unit: str, values: Sequence[float], target: float | None = None) -> Row:
-        limit = target if load == LARGEST else None
-        return Row(f"{load}: {what}", unit, statistics.median(values), min(values), max(values), limit)
+        return Row.of(f"{load}: {what}", unit, values, target if load == LARGEST else None)
 
     return [
         row("time", "s", [one.wall_s for one in runs], TARGET_S),

@@ -9,13 +9,8 @@ from allocator.status.pool_status import pool_statuses
 from scheduler.checks.audit import RULES
 from scheduler.checks.audit.cluster_state import ClusterState
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
-from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import (
-    inventory_of,
-    keep_going_option,
-    overlay_option,
-)
+from scheduler.cli.inputs import InputSource, input_options
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
@@ -36,26 +31,17 @@ _NEEDED = ("ResourceSlice", "ResourceClaim")
 
 
 @click.command(name="audit", epilog=_EPILOG)
-@source_options
+@input_options
 @output_option
 @fail_on_option
-@overlay_option
-@keep_going_option
-def command(
-    *,
-    source: ClusterSource,
-    overlays: tuple[str, ...],
-    output: str,
-    fail_on: str,
-    keep_going: bool,
-) -> None:
+def command(*, given: InputSource, output: str, fail_on: str) -> None:
     """Check that devices, claims and pods agree: no device allocated twice, no pod without its devices, and so on.
 
     PATH is as in `dra allocate`, and should be a dump of one moment: ResourceSlices, ResourceClaims and Pods of all
     namespaces. docs/audit.md lists the rules. Between the parts of a dump, a cluster may have changed: what is found
     once may be gone in the next dump.
     """
-    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    inventory, source = given.inventory(), given.source
     if missing := [kind for kind in _NEEDED if kind not in inventory.kinds]:
         stop(f"the input contains no {' and no '.join(missing)}: there is nothing to audit")
     if "Pod" not in inventory.kinds:

@@ -8,13 +8,9 @@ import click
 import orjson
 
 from allocator.status.pool_status import pool_statuses
-from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
+from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
-from scheduler.cli.inputs import (
-    inventory_of,
-    keep_going_option,
-    overlay_option,
-)
+from scheduler.cli.inputs import InputSource, input_options
 from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
@@ -55,23 +51,15 @@ output_or_page_option = click.option(
 
 
 @click.command(name="claims", epilog=_EPILOG)
-@source_options
+@input_options
 @output_or_page_option
-@overlay_option
-@keep_going_option
-def command(
-    *,
-    source: ClusterSource,
-    overlays: tuple[str, ...],
-    output: str,
-    keep_going: bool,
-) -> None:
+def command(*, given: InputSource, output: str) -> None:
     """Print each claim with its state, devices, node, users and age.
 
     PATH is as in `dra allocate`. The state is that of `kubectl get resourceclaims`: pending, or allocated, also
     reserved for its users, also deleted.
     """
-    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    inventory, source = given.inventory(), given.source
     claims = Claims(inventory)
     found = claims_of(claims, inventory.pods, source.shown)
     if output == PAGE:

@@ -16,7 +16,7 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from allocator.status.pool_status import PoolStatus, pool_statuses
 from scheduler.cli import suggestions
-from scheduler.cli.cluster_source import Key, ShownObjects
+from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import Pod
@@ -62,6 +62,30 @@ overlay_option = click.option(
     help="Objects to add; they replace objects of the same kind, namespace and name. Or a change, such as drain:NODE "
     "(docs/simulate.md). Can be repeated.",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class InputSource:
+    """What a command reads. overlays: objects on top, and changes. keep_going: errors in it do not end the command."""
+
+    source: ClusterSource
+    overlays: tuple[str, ...] = ()
+    keep_going: bool = False
+
+    def inventory(self) -> Inventory:
+        """See `inventory_of`."""
+        source = self.source
+        return inventory_of(source.objects(), self.overlays, source.features, keep_going=self.keep_going)
+
+
+def input_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command PATH and the options on what is read and printed of it, and calls it with `given`."""
+
+    @wraps(command)
+    def with_input(*, source: ClusterSource, overlays: tuple[str, ...], keep_going: bool, **others: Any) -> None:
+        command(given=InputSource(source, overlays, keep_going), **others)
+
+    return source_options(overlay_option(keep_going_option(with_input)))
 
 
 def _policy(_context: click.Context, _option: click.Parameter, text: str | None) -> str:

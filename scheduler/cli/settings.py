@@ -8,6 +8,7 @@ import click
 
 from allocator.gates import RELEASES
 from allocator.policies import NAMES
+from scheduler.cli import suggestions
 from scheduler.cli.ending import stop
 from scheduler.cli.feature_options import gates_of
 from scheduler.cli.inputs import POLICY
@@ -55,6 +56,7 @@ _OPTIONS = (
         "--feature-gates",
         metavar="NAME=BOOL,...",
         callback=_gates,
+        shell_complete=suggestions.gates,
         help="Feature gates that differ from the API server's.",
     ),
     click.option("--health-address", metavar="HOST:PORT", help="Address of probes and metrics."),
@@ -71,6 +73,7 @@ _ALLOCATING = (
     click.option(
         "--policy",
         metavar=POLICY,
+        shell_complete=suggestions.policies,
         help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
         "(docs/policies.md).",
     ),

@@ -14,6 +14,7 @@ import click
 from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from scheduler.cli import suggestions
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.feature_options import feature_options
@@ -151,6 +152,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     multiple=True,
     metavar=POLICY,
     callback=_policies,
+    shell_complete=suggestions.policies,
     help=f"Policies to compare: {', '.join(NAMES)}, or classes of your own (docs/policies.md). "
     f"Can be repeated.  [default: that of --config, or {FIRST_FIT.name}]",
 )

@@ -11,13 +11,9 @@ from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
 from scheduler.cli.claims import PAGE, claims_of, claims_text, output_or_page_option, print_claims, print_object
-from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import (
-    inventory_of,
-    keep_going_option,
-    overlay_option,
-)
+from scheduler.cli.inputs import InputSource, input_options
 from scheduler.cli.progress import after_delay
 from scheduler.cli.watching import updates_of
 from scheduler.decision.cluster import Cluster
@@ -52,7 +48,7 @@ Examples:
 
 
 @click.command(name="status", epilog=_EPILOG)
-@source_options
+@input_options
 @click.option(
     "--by",
     type=click.Choice([*TABLES, CLAIM]),
@@ -70,17 +66,13 @@ Examples:
     metavar="SECONDS",
     help="How long --watch waits at least before it prints what has changed.",
 )
-@overlay_option
-@keep_going_option
 @click.pass_context
 def command(  # noqa: PLR0913 - one for each option
     context: click.Context,
     *,
-    source: ClusterSource,
-    overlays: tuple[str, ...],
+    given: InputSource,
     by: str | None,
     output: str,
-    keep_going: bool,
     is_watched: bool,
     interval: float,
 ) -> None:
@@ -95,11 +87,11 @@ def command(  # noqa: PLR0913 - one for each option
     With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
     """
     if is_watched:
-        if source.paths or overlays or output != "table":
+        if given.source.paths or given.overlays or output != "table":
             excluded = "PATH, --overlay and -o"
             raise click.UsageError(f"--watch follows a live cluster as a table: it cannot be combined with {excluded}.")
-        _watch(source, by, interval, has_colour=context.find_root().color is not False)
-    sys.exit(_print(source, overlays, by, output, keep_going=keep_going))
+        _watch(given.source, by, interval, has_colour=context.find_root().color is not False)
+    sys.exit(_print(given, by, output))
 
 
 def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colour: bool) -> None:
@@ -115,9 +107,9 @@ def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colo
     Following(text_of, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 
 
-def _print(source: ClusterSource, overlays: tuple[str, ...], by: str | None, output: str, *, keep_going: bool) -> int:
+def _print(given: InputSource, by: str | None, output: str) -> int:
     """Print it once; the exit code."""
-    inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
+    inventory, source = given.inventory(), given.source
     if by == CLAIM and output != PAGE:
         print_claims(claims_of(Claims(inventory), inventory.pods, source.shown), output, str(source.shown))
     else:

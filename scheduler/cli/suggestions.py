@@ -19,7 +19,7 @@ def policies(_context: click.Context, _option: click.Parameter, incomplete: str)
 
 def gates(context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
     """The next gate of a list of them, by the release that is chosen."""
-    release = context.params.get("release") or DEFAULT_RELEASE
+    release = context.params.get("release") or context.params.get("kubernetes") or DEFAULT_RELEASE
     before, comma, last = incomplete.rpartition(",")
     settings = (f"{gate}={value}" for gate in sorted(RELEASES[release].gates) for value in ("true", "false"))
     return [f"{before}{comma}{one}" for one in _starting(settings, last)]

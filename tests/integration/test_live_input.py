@@ -95,7 +95,7 @@ def test_every_command_needs_the_rights_to_read_and_no_other(plane: ControlPlane
         run = dra(*command, "--kubeconfig", plane.kubeconfig(TENANT))
         assert run.returncode in (0, 1), (command, run.stderr)
         assert "cannot be read" not in run.stderr, command
-        assert run.stdout or "11 rules: 0 errors" in run.stderr, command
+        assert run.stdout or " rules: 0 errors" in run.stderr, command
 
 
 @pytest.mark.usefixtures("fleet")

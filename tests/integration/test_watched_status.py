@@ -210,6 +210,17 @@ def test_without_a_terminal_a_lost_connection_is_a_line(proxy: Proxy) -> None:
             assert said.startswith(("warning: ", "connection lost at "))
 
 
+def test_it_ends_when_nobody_reads_any_more(plane: ControlPlane, api: RestClient) -> None:
+    with piped(plane.kubeconfig(), "--by", "driver") as run:
+        lines(run, 4)
+        assert run.stdout is not None
+        run.stdout.close()
+        publish(api)
+        assert run.wait(60) == 141
+        assert run.stderr is not None
+        assert len(run.stderr.read().splitlines()) == 1
+
+
 def test_claims_of_a_namespace_are_followed(plane: ControlPlane, api: RestClient) -> None:
     with Terminal(plane.kubeconfig(), "--by", "claim", "-n", "research") as terminal:
         rows = terminal.until("notebook-gpu", "waiting")

@@ -174,6 +174,13 @@ def test_a_broken_installation_is_reported_in_one_line(
     assert capsys.readouterr() == ("", "dra: the package 'cel' is also installed by cel-bind\n")
 
 
+PLACING = (
+    *(("allocate",), ("explain",), ("fit",), ("whatif",), ("simulate",)),
+    *(("scheduler", "run"), ("extender", "serve")),
+)
+"""Subcommands that take a policy and gates."""
+
+
 def completions(*words: str) -> list[str]:
     """What a shell offers after these words, the last of them begun."""
     completion = BashComplete(entry.dra, {}, "dra", "_DRA_COMPLETE")
@@ -188,6 +195,8 @@ def completions(*words: str) -> list[str]:
         (("allocate", "--po"), ["--pod"]),
         (("allocate", "x.yaml", "-o", "j"), ["json"]),
         (("completion", ""), ["bash", "fish", "zsh"]),
+        *(((*command, "--policy", "best"), ["best-fit"]) for command in PLACING),
+        *(((*command, "--feature-gates", "DRAAdmin"), ["DRAAdminAccess=true"]) for command in PLACING),
     ],
 )
 def test_a_shell_completes_commands_options_and_values(words: tuple[str, ...], offered: list[str]) -> None:

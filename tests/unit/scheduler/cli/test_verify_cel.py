@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.unit.scheduler.cli.command import dra
 
 PASSES = json.dumps({"id": 1, "expr": "true", "device": {"driver": "d.io"}, "result": True})
@@ -21,3 +23,9 @@ def test_what_is_no_case_is_reported_with_its_line(tmp_path: Path) -> None:
     run = dra("verify", "cel", "-", stdin=f"{PASSES}\n{{}}\n")
     assert (run.code, run.err) == (2, "dra: -: line 2 is not a valid case: expr is missing\n")
     assert dra("verify", "cel", tmp_path / "none").err.endswith("/none: No such file or directory\n")
+
+
+@pytest.mark.parametrize("kind", ["allocation", "cel", "scheduling"])
+def test_a_file_without_a_case_is_no_success(kind: str) -> None:
+    run = dra("verify", kind, "-", stdin="\n")
+    assert (run.code, run.out, run.err) == (2, "", "dra: - contains no case\n")
