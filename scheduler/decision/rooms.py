@@ -79,7 +79,10 @@ class Rooms:
 
     def catch_up_amounts(self) -> None:
         """Look at what has changed of nodes. Cost: O(devices) of each node that has changed."""
-        self._seen, touched = self._fleet.changed_nodes(self._seen)
+        now, touched = self._fleet.changed_nodes(self._seen)
+        if now == self._seen and self._seen_rows == self._infos.by_row.changes.now:
+            return
+        self._seen = now
         numbers = set(bits(self._fleet.all)) | self._rooms.keys() if touched is None else set(touched)
         others = [number for number in self._with_other_amounts() if number not in numbers]
         for number in others:
