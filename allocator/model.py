@@ -231,6 +231,7 @@ _NO_TRAITS = dict.fromkeys(
     ["name", "driver", "pool", "attributes", "capacity", "reach"], "every device has it, or its slice in its place"
 )
 _SLICE_NUMBERS = count()
+_ALIKE: dict[frozenset[str], frozenset[str]] = {}
 
 TRAITS = {name: attrgetter(name) for name in (*deciding(Device, _NO_TRAITS), "unusual")}
 """The fields that most devices leave empty."""
@@ -265,7 +266,7 @@ class Slice:
         amounts = {id(device.capacity): device.capacity for device in self.devices}  # most devices share one map
         if any(amount.mantissa < 0 for capacity in amounts.values() for amount in capacity.values()):
             found |= {NEGATIVE_CAPACITY}
-        object.__setattr__(self, "traits", found)
+        object.__setattr__(self, "traits", _ALIKE.setdefault(found, found))
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,11 +106,15 @@ class NodeView:
         return next(s for s in reversed(self.segments) if s.offset <= device)
 
 
+_NO_TRAITS: frozenset[str] = frozenset()
+"""The only instance that views of slices without any need."""
+
+
 def view_of(node: Node | None, pools: tuple[Pool, ...]) -> NodeView:
     """The view of a node on its pools. Cost: O(devices)."""
     segments: list[Segment] = []
     devices: list[Device] = []
-    traits: frozenset[str] = frozenset()
+    traits = _NO_TRAITS
     reachable = unreadable = unknown = shareable = 0
     for pool in pools:
         if not pool.is_usable:

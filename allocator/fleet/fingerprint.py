@@ -183,9 +183,9 @@ class Projection:
         known = self._by_slice.get(fingerprint)
         if known is None:
             local = _reached(slice_, node) if slice_.reach.per_device else None
-            devices = self._of_devices.of(slice_)
+            rest = self._of_devices.rest_of(fingerprint, slice_)
             read = tuple([self._reads.of(device) for device in slice_.devices]) if self._reads.of_attributes else ()
-            known = _number(self._numbers, (_rest_of(slice_), local, devices, read))
+            known = _number(self._numbers, (rest, local, read))
             self._by_slice[fingerprint] = known
         return known
 
@@ -196,6 +196,16 @@ class _DeviceFingerprints:
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
         self._known: dict[Hashable, tuple[object, int]] = {}
+        self._rests: dict[Hashable, int] = {}
+        self._rest_of: dict[int, int] = {}
+
+    def rest_of(self, fingerprint: int, slice_: Slice) -> int:
+        """A number for all of the slice but names and usual attributes. fingerprint: of the slice."""
+        known = self._rest_of.get(fingerprint)
+        if known is None:
+            known = _number(self._rests, (_rest_of(slice_), self.of(slice_)))
+            self._rest_of[fingerprint] = known
+        return known
 
     def of(self, slice_: Slice) -> tuple[int, ...]:
         """The fingerprints of the slice's devices."""

@@ -18,6 +18,7 @@ class HardwareKinds:
         self._nodes = nodes
         self._fingerprints = nodes.fingerprints
         self._question = question  # keeps the classes, whose identities are part of its key
+        self._seen: Mapping[str, DeviceClass] = {}
         self._projection = self._fingerprints.projection(reads_of(snapshot, question.claims, ()))
 
     def of(self, number: int) -> tuple[Hashable, int]:
@@ -31,5 +32,9 @@ class HardwareKinds:
         return self, self._projection.of_node(self._fingerprints, node.fingerprint, node.node, node.pools)
 
     def are_current(self, classes: Mapping[str, DeviceClass]) -> bool:
-        """Whether they are those of the same claims with these classes."""
-        return self._fingerprints is self._nodes.fingerprints and self._question.has(classes)
+        """Whether they are those of the same claims with these classes. Cost: O(requests), where these are others."""
+        if self._fingerprints is not self._nodes.fingerprints:
+            return False
+        if classes is not self._seen and self._question.has(classes):
+            self._seen = classes
+        return classes is self._seen

@@ -25,7 +25,7 @@ class Occupancy:
 
     def __init__(self) -> None:
         self._tokens: dict[int, Hashable] = {}
-        self._by_pool: dict[PoolID, Mapping[int, Slice]] = {}
+        self._by_pool: dict[PoolID, tuple[Slice, ...]] = {}
         self._positions: dict[PoolID, _Positions] = {}
         self._alike: LruCache[tuple[tuple[str, ...], ...], _Positions] = LruCache(MOST_KINDS, MOST_NAMES)
 
@@ -43,11 +43,11 @@ class Occupancy:
         published: all slices of the pool.
         Cost: O(devices of the pool that are in use), and O(devices of the pool) once for its slices.
         """
-        old = self._by_pool.pop(pool_id, None) or {}
+        old = {slice_.number: slice_ for slice_ in self._by_pool.pop(pool_id, ())}
         before = {key: self._tokens.pop(key) for key in old}
         slices, tokens = self._look(pool_id, published, usage)
         if slices:
-            self._by_pool[pool_id] = slices
+            self._by_pool[pool_id] = tuple(slices.values())
             self._tokens.update(tokens)
         else:
             self._positions.pop(pool_id, None)

@@ -1,105 +1,119 @@
-"""The choices of a pod on the states of nodes, for the policy fill-value: which devices, and what that loses.
+"""The choices of a pod on a node, for the policy fill-value: which devices, and what that leaves.
 
 The choices of a single device are all tried; of several devices each is taken where the least is left.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+from allocator.policies.cells import Cells
+from allocator.policies.fill_amounts import FillAmounts
+from allocator.policies.fill_rollouts import Units, tightest
+from allocator.policies.unit_states import Takes, UnitKind, UnitStates, thousandths
 
-from allocator.policies.fill_demand import Array
-from allocator.policies.fill_rollouts import FillShape, Units, tightest
-from allocator.policies.fill_states import NodeState, NodeStates, Step
-
-UNKNOWN = -1
-
-Numbers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+Step = tuple[int, int]
+"""The place of a unit, and what becomes of it."""
 
 
-class Choices:
-    """Of one pod, on the states that were asked for.
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeTakes:
+    """What a pod may take of one kind of node: for each request, of each unit, and how many devices.
 
-    Each state has a place among those, and there its choices start. lost: of the value, for each choice. fewer: slots
-    that are lost, for each choice and shape.
+    least: what it takes at least of units that the workload can use, at their prices.
     """
 
-    def __init__(self, states: NodeStates, asked: FillShape, shapes: int) -> None:
-        self._states = states
-        self._asked = asked
-        self._place: Numbers = np.full(len(states), UNKNOWN)
-        self._starts: list[int] = []
-        self._lost: list[float] = []
-        self._fewer: Array = np.zeros((64, shapes), np.float32)
-        self._steps: list[Sequence[Step]] = []
+    requests: Sequence[tuple[Sequence[Takes], int]]
+    least: int
 
-    def __len__(self) -> int:
-        return len(self._starts)
 
-    def costs(self, states: Numbers, scarcity: Array) -> Floats:
-        """The cost of the best choice in each of these states; infinite where there is none."""
-        self._add_all(states)
-        best: Floats = np.minimum.reduceat(self._costs(0, len(self._lost), scarcity), self._starts)
-        return best[self._place[states]]
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeState:
+    """What is left of nodes. units: in their order. cpu: in thousandths. memory: in MiB.
 
-    def best(self, state: int, scarcity: Array) -> Sequence[Step]:
-        """What becomes of which units in that state by the best choice; nothing where there is none."""
-        self._add_all(np.array([state]))
-        place = int(self._place[state])
-        start, end = [*self._starts, len(self._lost)][place : place + 2]
-        return self._steps[start + int(np.argmin(self._costs(start, end, scarcity)))]
+    number: of no other state. of_units: their number. left: of all units, at their prices. filled: by the sequences.
+    """
 
-    def _costs(self, start: int, end: int, scarcity: Array) -> Floats:
-        lost = np.array(self._lost[start:end], np.float64)
-        found: Floats = lost + (self._fewer[start:end] @ scarcity).astype(np.float64)
-        return found
+    number: int
+    units: Units
+    cpu: int
+    memory: int
+    of_units: int
+    left: int
+    filled: int
 
-    def _add_all(self, states: Numbers) -> None:
-        self._grow()
-        for number in np.unique(states[self._place[states] == UNKNOWN]).tolist():
-            self._add(self._states[number])
 
-    def _grow(self) -> None:
-        more = len(self._states) - len(self._place)
-        if more > 0:
-            self._place = np.pad(self._place, (0, more + len(self._place) // 2), constant_values=UNKNOWN)
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeChoices:
+    """The choices on a node, in parallel lists. units: the number of what is left. cpu, memory: that are left.
 
-    def _add(self, state: NodeState) -> None:
-        self._place[state.number] = len(self._starts)
-        self._starts.append(len(self._lost))
-        choices = self._choices(state.units)
-        for steps in choices:
-            after = self._states.after(state, steps, self._asked)
-            self._append(state.value - after.value, state.slots - after.slots, steps)
-        if not choices:
-            self._append(np.inf, np.zeros_like(state.slots), ())
+    lost: of what sequences fill. taken: of the units, at their prices. steps: by which units.
+    """
 
-    def _append(self, lost: float, fewer: Array, steps: Sequence[Step]) -> None:
-        row = len(self._lost)
-        if row == len(self._fewer):
-            self._fewer = np.pad(self._fewer, ((0, row), (0, 0)))
-        self._lost.append(lost)
-        self._fewer[row] = fewer
-        self._steps.append(steps)
+    cpu: int
+    memory: int
+    units: list[int]
+    lost: list[int]
+    taken: list[int]
+    steps: list[Sequence[Step]]
 
-    def _choices(self, units: Units) -> list[Sequence[Step]]:
-        """Those of a single device, the unit with the least left first."""
-        if sum(count for _, count in self._asked.requests) != 1:
-            found = self._tightest(units)
-            return [] if found is None else [found]
-        request = next(request for request, count in self._asked.requests if count)
-        of_units = self._states.units
-        different = sorted(set(units), key=lambda unit: (of_units.left[unit], unit))
-        return [((unit, after),) for unit in different for after in of_units.nexts(unit, request)]
 
-    def _tightest(self, units: Units) -> Sequence[Step] | None:
-        now, steps = list(units), list[Step]()
-        for request, count in self._asked.requests:
-            taken = tightest(self._states.units, now, request, count)
-            if taken is None:
-                return None
-            for place, after in taken:
-                steps.append((now[place], after))
-                now[place] = after
-        return steps
+def least_taken(states: UnitStates, units: Units, requests: Sequence[tuple[Sequence[Takes], int]]) -> int:
+    """For `NodeTakes.least`. units: of such a node, in any state."""
+    found = 0
+    for of_units, count in requests:
+        amounts = [
+            _amount(states.kind_of[unit], takes, take, states.price(states.kind_of[unit].unit))
+            for unit, takes in zip(units, of_units, strict=True)
+            for take in takes.cells
+        ]
+        found += count * min(amounts, default=0)
+    return found
+
+
+def _amount(kind: UnitKind, takes: Takes, take: Cells, price: int) -> int:
+    """What a device takes at least; nothing if no pod of the workload takes the same, which then may be of no use."""
+    return price * thousandths(kind.unit, take) if takes in kind.takes else 0
+
+
+def choices_on(
+    amounts: FillAmounts, states: UnitStates, state: NodeState, wanted: NodeTakes, needs: Step
+) -> NodeChoices:
+    """All choices. needs: cpu and memory."""
+    cpu, memory = max(0, state.cpu - needs[0]), max(0, state.memory - needs[1])
+    found = NodeChoices(cpu, memory, [], [], [], [])
+    for steps in _steps(states, state.units, wanted.requests):
+        now = list(state.units)
+        taken = 0
+        for place, after in steps:
+            taken += states.worth[now[place]] - states.worth[after]
+            now[place] = after
+        units = amounts.number(now)
+        found.units.append(units)
+        found.lost.append(state.filled - amounts.of(units, cpu, memory))
+        found.taken.append(taken)
+        found.steps.append(steps)
+    return found
+
+
+def _steps(states: UnitStates, units: Units, requests: Sequence[tuple[Sequence[Takes], int]]) -> list[tuple[Step, ...]]:
+    """Those of a single device, the unit with the least left first."""
+    asked = [(takes, count) for takes, count in requests if count]
+    if len(asked) == 1 and asked[0][1] == 1:
+        return _of_one(states, units, asked[0][0])
+    now, steps = list(units), list[Step]()
+    for takes, count in asked:
+        found = tightest(states, now, takes, count)
+        if found is None:
+            return []
+        for place, after in found:
+            steps.append((place, after))
+            now[place] = after
+    return [tuple(steps)]
+
+
+def _of_one(states: UnitStates, units: Units, takes: Sequence[Takes]) -> list[tuple[Step, ...]]:
+    different: dict[tuple[int, Takes], int] = {}
+    for place, unit in enumerate(units):
+        different.setdefault((unit, takes[place]), place)
+    places = sorted([(states.left[unit], unit, place) for (unit, _), place in different.items()])
+    return [((place, after),) for _, unit, place in places for after in states.nexts(unit, takes[place])]

@@ -1,20 +1,31 @@
-"""Rollouts: how much of a node random sequences of the workload's shapes fill, placed into what is left of it.
+"""Rollouts: how much of a node random sequences of the workload's pods fill, placed into what is left of it.
 
 The sequences are drawn once, and are the same for all nodes, so that two states are compared by the same pods. What
 fits is placed, each device on the fitting unit with the least left; the rest is passed over.
 """
 
-from bisect import bisect
+from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
+from typing import Final
 
-from allocator.policies.unit_states import NONE, UNKNOWN, UnitStates
+from allocator.policies.unit_states import NONE, UNKNOWN, Takes, UnitKind, UnitStates, thousandths
 
 SEQUENCES = 32
 LENGTHS = (10, 20, 40, 80, 160)
 """Of the sequences, in turn: what comes next counts most, but a node has to serve long as well."""
+
+PLENTY: Final = 1 << 60
+"""Of cpu or memory that is never short."""
+
+MOST_PLANS = 1 << 10
+"""Sets of requests for which the sequences without all others are kept."""
+
+_NO_DEVICE: Final = -1
+_SEVERAL: Final = -2
+"""Requests of a shape."""
 
 Units = tuple[int, ...]
 """The states of a node's units."""
@@ -22,16 +33,43 @@ Units = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class FillShape:
-    """Pods that ask for the same. share: of all pods. cpu: in thousandths. memory: in bytes, on average.
+    """Pods that ask for the same. share: of all pods. cpu: in thousandths. memory: in MiB, on average.
 
-    requests: the number of each, and how many devices. weight: of all its devices, in thousandths of a unit.
+    requests: the number of each, and how many devices.
     """
 
     share: float
     cpu: int
     memory: int
     requests: tuple[tuple[int, int], ...]
-    weight: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """What the sequences fill of a node, all together, and for what else of cpu and memory they fill the same.
+
+    least_cpu, most_cpu: with as much memory. least_memory: and with any more; PLENTY where more may change something.
+    """
+
+    amount: int
+    least_cpu: int
+    most_cpu: int
+    least_memory: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _FittingPods:
+    """A sequence without the pods for whose devices there is no room.
+
+    served: the requests for which there is. shapes: of its pods. places: where each stands in the sequence. starts: for
+    each place of the sequence, and the end, how many of them stand before. least_cpu: of those with devices.
+    """
+
+    served: int
+    shapes: list[int]
+    places: list[int]
+    starts: list[int]
+    least_cpu: int
 
 
 class Rollouts:
@@ -39,112 +77,241 @@ class Rollouts:
 
     def __init__(self, states: UnitStates, shapes: Sequence[FillShape]) -> None:
         self._states = states
-        self._shapes = shapes
+        self._left = states.left
+        self._serves = states.serves
+        self._worth = states.worth
         self._sequences = list(_drawn([shape.share for shape in shapes]))
-        self._places = [_places(sequence, len(shapes)) for sequence in self._sequences]
-        self._starts: dict[int, list[int]] = {}
+        self._cpu = [shape.cpu for shape in shapes]
+        self._memory = [shape.memory for shape in shapes]
+        self._requests = [shape.requests for shape in shapes]
+        numbers: dict[tuple[int, int], int] = {}
+        self._only = [_only(shape.requests, numbers) for shape in shapes]
+        self._asked = list(numbers)
+        self._plans: dict[int, list[_FittingPods]] = {}
+        self._totals: dict[tuple[int, tuple[UnitKind, ...]], list[int]] = {}
+        self._refused_in = [0] * len(numbers)
+        self._rollout = 0
+        self._cpu_left = 0
+        self._cpu_lacking = 0
+        self._memory_left = 0
+        self._lacks_memory = False
 
-    def value(self, units: Units, cpu: int, memory: int, fitting: int) -> tuple[float, int]:
-        """The mean weight of what is placed, and the most memory that any sequence takes.
+    def fill(self, units: Units, cpu: int, memory: int) -> Filled:
+        """What the sequences fill. units: from the least left to the most. Cost: O(what is placed and what is not)."""
+        amount = 0
+        self._cpu_left, self._cpu_lacking, self._memory_left, self._lacks_memory = cpu, PLENTY, memory, False
+        for number, plan in enumerate(self._plans_of(self._served(units))):
+            if plan.shapes:
+                amount += self._roll_out(number, plan, list(units), cpu, memory)
+        least_memory = PLENTY if self._lacks_memory else memory - self._memory_left
+        return Filled(amount, cpu - self._cpu_left, cpu + self._cpu_lacking - 1, least_memory)
 
-        fitting: the shapes of which there is room for one, as bits. Cost: O(what is placed and what stops fitting).
-        """
-        placed, peak = 0.0, 0
-        for number, start in enumerate(self._starts_of(fitting)):
-            if start:
-                weight, taken = self._roll_out(number, start, list(units), cpu, memory)
-                placed += weight
-                peak = max(peak, taken)
-        return placed / len(self._sequences), peak
-
-    def _starts_of(self, fitting: int) -> list[int]:
-        """The places of each sequence where one of these shapes stands; none where no device is asked for."""
-        known = self._starts.get(fitting)
+    def totals(self, units: Units) -> list[int]:
+        """What pods of each sequence take of the units at most, without those for whose devices there is no room."""
+        kinds = dict[UnitKind, None]()
+        for unit in units:
+            kinds[self._states.kind_of[unit]] = None
+        key = self._served(units), tuple(kinds)
+        known = self._totals.get(key)
         if known is None:
-            with_devices = fitting & sum(1 << number for number, one in enumerate(self._shapes) if one.requests)
-            known = [_union(places, fitting) if _union(places, with_devices) else 0 for places in self._places]
-            self._starts[fitting] = known
+            if len(self._totals) >= MOST_PLANS:
+                self._totals.clear()
+            most = [self._most(requests, key[1]) for requests in self._requests]
+            known = self._totals[key] = [sum([most[one] for one in plan.shapes]) for plan in self._plans_of(key[0])]
         return known
 
-    def _roll_out(self, number: int, places: int, units: list[int], cpu: int, memory: int) -> tuple[float, int]:
-        sequence, of_shape, shapes = self._sequences[number], self._places[number], self._shapes
-        placed, first = 0.0, memory
-        while places:
-            lowest = places & -places
-            one = sequence[lowest.bit_length() - 1]
-            shape = shapes[one]
-            if shape.cpu <= cpu and shape.memory <= memory and self._place(units, shape.requests):
-                cpu -= shape.cpu
-                memory -= shape.memory
-                placed += shape.weight
-                places ^= lowest
-            else:
-                places &= ~of_shape[one]  # what does not fit will not later
-        return placed, first - memory
-
-    def _place(self, units: list[int], requests: Sequence[tuple[int, int]]) -> bool:
-        """Take what is requested; False where there is no room, and nothing is taken."""
-        before = list(units) if len(requests) > 1 else units
+    def _most(self, requests: Sequence[tuple[int, int]], kinds: Sequence[UnitKind]) -> int:
+        found = 0
         for request, count in requests:
-            found = tightest(self._states, units, request, count)
-            if found is None:
+            amounts = [
+                self._states.price(kind.unit) * (thousandths(kind.unit, take) + 1)  # rounded up
+                for kind in kinds
+                for take in kind.takes[request].cells
+            ]
+            found += count * max(amounts, default=0)
+        return found
+
+    def _served(self, units: Sequence[int]) -> int:
+        """The requests for which any of the units has room, as bits."""
+        served, serves = 0, self._serves
+        for unit in units:
+            served |= serves[unit]
+        return served
+
+    def _plans_of(self, served: int) -> list[_FittingPods]:
+        """Of each sequence, for units that have room for these requests."""
+        known = self._plans.get(served)
+        if known is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            may_fit = [_is_served(requests, served) for requests in self._requests]
+            known = self._plans[served] = [self._plan(served, sequence, may_fit) for sequence in self._sequences]
+        return known
+
+    def _plan(self, served: int, sequence: list[int], may_fit: list[bool]) -> _FittingPods:
+        places = [place for place, shape in enumerate(sequence) if may_fit[shape]]
+        while places and not self._requests[sequence[places[-1]]]:
+            places.pop()
+        shapes = [sequence[place] for place in places]
+        starts = [bisect_left(places, place) for place in range(len(sequence) + 1)]
+        least_cpu = min([self._cpu[shape] for shape in shapes if self._requests[shape]], default=0)
+        return _FittingPods(served, shapes, places, starts, least_cpu)
+
+    def _roll_out(self, number: int, plan: _FittingPods, units: list[int], cpu: int, memory: int) -> int:
+        """What the sequence of that number fills of the units, which it changes."""
+        self._rollout += 1
+        cpus, memories, only, placed = self._cpu, self._memory, self._only, 0
+        shapes, place = plan.shapes, 0
+        while place < len(shapes):
+            if plan.least_cpu > cpu:
+                self._lacks_cpu(plan.least_cpu - cpu)
+                break
+            shape = shapes[place]
+            place += 1
+            lacking = cpus[shape] - cpu
+            if lacking > 0:
+                self._lacks_cpu(lacking)
+                continue
+            if memories[shape] > memory:
+                self._lacks_memory = True
+                continue
+            if only[shape] != _NO_DEVICE:
+                amount = self._place(units, shape, only[shape])
+                if amount < 0:
+                    continue
+                placed += amount
+                served = self._served(units)
+                if served != plan.served:
+                    at = plan.places[place - 1] + 1
+                    plan = self._plans_of(served)[number]
+                    shapes, place = plan.shapes, plan.starts[at]
+            cpu, memory = -lacking, memory - memories[shape]
+        self._cpu_left = min(self._cpu_left, cpu)
+        self._memory_left = min(self._memory_left, memory)
+        return placed
+
+    def _lacks_cpu(self, lacking: int) -> None:
+        self._cpu_lacking = min(self._cpu_lacking, lacking)
+
+    def _place(self, units: list[int], shape: int, only: int) -> int:
+        """Take the devices of a shape; what that takes of the units, below 0 where there is no room."""
+        if only == _SEVERAL:
+            return self._take_all(units, self._requests[shape])
+        if self._refused_in[only] == self._rollout:
+            return -1  # what does not fit will not later
+        request, count = self._asked[only]
+        amount = self._take_one(units, request) if count == 1 else self._take(units, request, count)
+        if amount < 0:
+            self._refused_in[only] = self._rollout
+        return amount
+
+    def _take_all(self, units: list[int], requests: Sequence[tuple[int, int]]) -> int:
+        before, amount = list(units), 0
+        for request, count in requests:
+            own = self._take(units, request, count)
+            if own < 0:
                 units[:] = before
-                return False
-            for place, after in found:
-                units[place] = after
-        return True
+                return -1
+            amount += own
+        return amount
+
+    def _take_one(self, units: list[int], request: int) -> int:
+        best = self._states.best_of[request]
+        for place in range(len(units)):
+            after = best[units[place]]
+            if after == UNKNOWN:
+                after = self._states.best_for(units[place], request)
+            if after != NONE:
+                amount = self._worth[units.pop(place)] - self._worth[after]
+                self._put(units, after)
+                return amount
+        return -1
+
+    def _take(self, units: list[int], request: int, count: int) -> int:
+        """Several devices, each of another unit as far as that goes."""
+        best, places = self._states.best_of[request], list[int]()
+        for place in range(len(units)):
+            after = best[units[place]]
+            if after == UNKNOWN:
+                after = self._states.best_for(units[place], request)
+            if after != NONE:
+                places.append(place)
+                if len(places) >= count:
+                    break
+        if len(places) < count:
+            return self._take_divided(units, request, count) if places else -1
+        return self._replace(units, [(place, best[units[place]]) for place in places[:count]])
+
+    def _take_divided(self, units: list[int], request: int, count: int) -> int:
+        takes = [self._states.kind_of[unit].takes[request] for unit in units]
+        found = tightest(self._states, units, takes, count)
+        return -1 if found is None else self._replace(units, list(dict(found).items()))
+
+    def _replace(self, units: list[int], afters: list[tuple[int, int]]) -> int:
+        """Each unit at these places becomes another state; what is taken."""
+        amount = 0
+        for place, after in sorted(afters, reverse=True):
+            amount += self._worth[units.pop(place)] - self._worth[after]
+        for _, after in afters:
+            self._put(units, after)
+        return amount
+
+    def _put(self, units: list[int], unit: int) -> None:
+        """Into the order. A unit that no request can use is left out."""
+        if self._serves[unit]:
+            place, own = 0, self._left[unit]
+            while place < len(units) and self._left[units[place]] < own:
+                place += 1
+            units.insert(place, unit)
 
 
-def tightest(states: UnitStates, units: Sequence[int], request: int, count: int) -> list[tuple[int, int]] | None:
+def tightest(
+    states: UnitStates, units: Sequence[int], takes: Sequence[Takes], count: int
+) -> list[tuple[int, int]] | None:
     """The places and new states of the units that so many devices come from, each where the least is left.
 
-    A unit gives several only where it is cut into parts. None where there is no room.
+    takes: for each unit. A unit gives several only where it is cut into parts. None where there is no room.
     """
-    best, left = states.best_of[request], states.left
     fitting: list[tuple[int, int, int]] = []
     for place, unit in enumerate(units):
-        after = best[unit]
-        if after == UNKNOWN:
-            after = states.best(unit, request)
+        after = states.best(unit, takes[place])
         if after != NONE:
-            fitting.append((left[unit], place, after))
-    if count == 1 and fitting:
-        _, place, after = min(fitting)
-        return [(place, after)]
+            fitting.append((states.left[unit], place, after))
     if len(fitting) >= count:
         fitting.sort()
         return [(place, after) for _, place, after in fitting[:count]]
-    return _divided(states, units, request, count) if fitting else None
+    return _divided(states, units, takes, count) if fitting else None
 
 
-def _divided(states: UnitStates, units: Sequence[int], request: int, count: int) -> list[tuple[int, int]] | None:
+def _divided(
+    states: UnitStates, units: Sequence[int], takes: Sequence[Takes], count: int
+) -> list[tuple[int, int]] | None:
     """The same, where units have to give several devices each."""
-    now, found = list(units), list[tuple[int, int]]()
+    now, found, used = list(units), list[tuple[int, int]](), set[int]()
     for _ in range(count):
         fitting = [
             (states.left[unit], place)
             for place, unit in enumerate(now)
-            if states.best(unit, request) != NONE
-            and (place not in dict(found) or len(states.kind_of[unit].takes[request]) > 1)
+            if (place not in used or len(takes[place].cells) > 1) and states.best(unit, takes[place]) != NONE
         ]
         if not fitting:
             return None
         _, place = min(fitting)
-        now[place] = states.best(now[place], request)
+        now[place] = states.best(now[place], takes[place])
+        used.add(place)
         found.append((place, now[place]))
     return found
 
 
-def _union(places: Sequence[int], shapes: int) -> int:
-    return sum(own for number, own in enumerate(places) if shapes >> number & 1)  # no place has two shapes
+def _only(requests: Sequence[tuple[int, int]], numbers: dict[tuple[int, int], int]) -> int:
+    """The number of the one request of a shape, with its count."""
+    if not requests:
+        return _NO_DEVICE
+    return numbers.setdefault(requests[0], len(numbers)) if len(requests) == 1 else _SEVERAL
 
 
-def _places(sequence: Sequence[int], shapes: int) -> list[int]:
-    """Where each shape stands, as bits."""
-    places = [0] * shapes
-    for place, shape in enumerate(sequence):
-        places[shape] |= 1 << place
-    return places
+def _is_served(requests: Sequence[tuple[int, int]], served: int) -> bool:
+    return all(served >> request & 1 for request, _ in requests)
 
 
 def _drawn(shares: Sequence[float]) -> Iterator[list[int]]:

@@ -18,6 +18,7 @@ from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
 from allocator.policies.shares import share_of, shared_of
 from allocator.requests.constraints import lookup
 from allocator.search.rules import Mask, Pick, bits
+from cel.lru import LruCache
 
 FULL = 10**6
 """The fullness of a unit of which nothing is left."""
@@ -155,7 +156,20 @@ def fullness_of(attempt: NodeAttempt) -> Fullness:
 
 def hardware_of(view: NodeView) -> Hardware:
     """The hardware behind a view. Cost: O(devices), the first time."""
-    return view.memo.remember(_HARDWARE, lambda: _hardware_of(view))
+    return view.memo.remember(_HARDWARE, lambda: _shared(_hardware_of(view)))
+
+
+MOST_HARDWARE = 1 << 10
+"""Different ones that are shared by the views of nodes with the same devices: most of a fleet are alike."""
+
+_HARDWARE_OF: LruCache[Hashable, Hardware] = LruCache(MOST_HARDWARE, MOST_HARDWARE)
+
+
+def _shared(hardware: Hardware) -> Hardware:
+    """An equal one that another view has already, if there is one."""
+    sets = tuple([(unit, tuple(counters.items())) for unit, counters in hardware.sets.items()])
+    parts = (tuple(hardware.units), tuple(map(tuple, hardware.groups)), tuple(hardware.parents), tuple(hardware.local))
+    return _HARDWARE_OF.get((sets, *parts), 1, lambda: hardware)
 
 
 def _hardware_of(view: NodeView) -> Hardware:

@@ -1,93 +1,143 @@
-"""What can become of units: each state that a unit may be in, and where the requests of a workload lead from there.
+"""What can become of units: each state that a unit may be in, and where the requests of pods lead from there.
 
-Units that say the same of every request, and of which as much is left, are in the same state, on whichever node they
-are. A state is a number, so that a node is a few numbers, and to place a pod on it is to look them up.
+Units that say the same of every request of the workload, and of which as much is left, are in the same state, on
+whichever node they are. A state is a number, so that a node is a few numbers, and to place a pod on it is to look them
+up.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
 from allocator.policies.cells import Cells, UnitCells
 
-UNIT = 1000
+UNIT: Final = 1000
 """What is left of a unit of which nothing is in use."""
 
-NONE = -1
+PRICE: Final = 1 << 10
+"""Of a thousandth of a unit, where its driver has none of its own."""
+
+NONE: Final = -1
 """The state that a request leads to for which there is no room."""
 
-UNKNOWN = -2
+UNKNOWN: Final = -2
+
+
+@dataclass(slots=True, eq=False)
+class Takes:
+    """What devices for a request may take of a unit: one of these. nexts, best: where that leads, as far as known."""
+
+    cells: tuple[Cells, ...]
+    nexts: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    best: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitKind:
-    """Units that are alike. takes: for each request of the workload what its devices may take of one."""
+    """Units that are alike. takes: for each request of the workload."""
 
     unit: UnitCells
-    takes: tuple[tuple[Cells, ...], ...]
+    takes: tuple[Takes, ...]
 
 
 class UnitStates:
-    """The states of all units, for so many requests. left: of each, in thousandths of a unit. best_of: see `best`."""
+    """The states of all units, for so many requests of the workload.
+
+    left: of each, in thousandths of a unit. worth: the same at its driver's price. serves: for which requests there is
+    room, as bits. best_of: `best` for each request, UNKNOWN where it was not asked for.
+    """
 
     def __init__(self, requests: int) -> None:
         self.left: list[int] = []
+        self.worth: list[int] = []
+        self.serves: list[int] = []
         self.kind_of: list[UnitKind] = []
         self.best_of: list[list[int]] = [[] for _ in range(requests)]
-        self._next: list[list[tuple[int, ...] | None]] = [[] for _ in range(requests)]
         self._cells: list[Cells] = []
         self._numbers: dict[tuple[UnitKind, Cells], int] = {}
         self._kinds: dict[Hashable, UnitKind] = {}
+        self._takes: dict[tuple[Cells, ...], Takes] = {}
+        self._prices: Mapping[str, int] = {}
 
     def __len__(self) -> int:
         return len(self.left)
 
-    def kinds(self, units: Sequence[UnitCells], takes: Sequence[Sequence[Sequence[Cells]]]) -> list[UnitKind]:
-        """The kind of each unit. takes: for each request, for each unit, what its devices may take of it."""
-        found = [UnitKind(unit, tuple([tuple(of[number]) for of in takes])) for number, unit in enumerate(units)]
-        return [self._kinds.setdefault((kind.unit, kind.takes), kind) for kind in found]
+    def set_prices(self, prices: Mapping[str, int]) -> None:
+        """The prices of drivers from now on."""
+        self._prices = prices
+        self.worth[:] = [left * self.price(kind.unit) for left, kind in zip(self.left, self.kind_of, strict=True)]
+
+    def price(self, unit: UnitCells) -> int:
+        """Of a thousandth of the unit."""
+        return self._prices.get(unit.driver, PRICE)
+
+    def takes(self, cells: tuple[Cells, ...]) -> Takes:
+        """The one object for these."""
+        known = self._takes.get(cells)
+        if known is None:
+            known = self._takes[cells] = Takes(cells)
+        return known
+
+    def kinds(self, units: Sequence[UnitCells], takes: Sequence[Sequence[Takes]]) -> list[UnitKind]:
+        """The kind of each unit. takes: for each request of the workload, for each unit."""
+        found: list[UnitKind] = []
+        for number, unit in enumerate(units):
+            own = tuple([of[number] for of in takes])
+            known = self._kinds.get((unit, own))
+            if known is None:
+                known = self._kinds[unit, own] = UnitKind(unit, own)
+            found.append(known)
+        return found
 
     def number(self, kind: UnitKind, cells: Cells) -> int:
         """The state of a unit of which that is left."""
         found = self._numbers.get((kind, cells))
         if found is None:
             found = self._numbers[kind, cells] = len(self.left)
-            shares = [UNIT * n // whole for n, whole in zip(cells, kind.unit.whole, strict=True) if whole]
-            self.left.append(sum(shares) // len(shares) if shares else 0)
+            left = thousandths(kind.unit, cells)
+            self.left.append(left)
+            self.worth.append(left * self.price(kind.unit))
+            self.serves.append(_serves(kind, cells))
             self.kind_of.append(kind)
             self._cells.append(cells)
             for best in self.best_of:
                 best.append(UNKNOWN)
-            for nexts in self._next:
-                nexts.append(None)
         return found
 
-    def nexts(self, state: int, request: int) -> tuple[int, ...]:
-        """The states that one device for the request may lead to, in the order of devices."""
-        known = self._next[request][state]
+    def nexts(self, state: int, takes: Takes) -> tuple[int, ...]:
+        """The states that one device may lead to, in the order of devices."""
+        known = takes.nexts.get(state)
         if known is None:
             kind, cells = self.kind_of[state], self._cells[state]
-            found = dict.fromkeys(
-                self.number(kind, after) for take in kind.takes[request] if (after := _less(cells, take)) is not None
-            )
-            known = self._next[request][state] = tuple(found)
+            found: dict[int, None] = {}
+            for take in takes.cells:
+                after = _less(cells, take)
+                if after is not None:
+                    found[self.number(kind, after)] = None
+            known = takes.nexts[state] = tuple(found)
         return known
 
-    def best(self, state: int, request: int) -> int:
+    def best(self, state: int, takes: Takes) -> int:
         """The state after one device, of those the one that leaves room for most; NONE where there is no room."""
-        known = self.best_of[request][state]
-        if known == UNKNOWN:
-            nexts = self.nexts(state, request)
+        known = takes.best.get(state)
+        if known is None:
+            nexts = self.nexts(state, takes)
             known = max(nexts, key=self._room, default=NONE) if len(nexts) != 1 else nexts[0]
-            self.best_of[request][state] = known
+            takes.best[state] = known
         return known
+
+    def best_for(self, state: int, request: int) -> int:
+        """The same for a request of the workload."""
+        found = self.best_of[request][state] = self.best(state, self.kind_of[state].takes[request])
+        return found
 
     def times(self, state: int, request: int) -> int:
-        """How many devices for the request there is room for."""
+        """How many devices for the request of the workload there is room for."""
         takes = self.kind_of[state].takes[request]
-        if len(takes) == 1:
-            return _times(self._cells[state], takes[0])
+        if len(takes.cells) == 1:
+            return _times(self._cells[state], takes.cells[0])
         number = 0
-        while (state := self.best(state, request)) != NONE:
+        while (state := self.best(state, takes)) != NONE:
             number += 1
         return number
 
@@ -98,7 +148,23 @@ class UnitStates:
     def _room(self, state: int) -> int:
         """How many of the workload's choices of devices there still is room for."""
         kind, cells = self.kind_of[state], self._cells[state]
-        return sum(_less(cells, take) is not None for takes in kind.takes for take in takes)
+        return sum(_less(cells, take) is not None for takes in kind.takes for take in takes.cells)
+
+
+def thousandths(unit: UnitCells, cells: Cells) -> int:
+    """How much of the unit that is: of each cell of which there is any, on average, each rounded down."""
+    shares = [UNIT * n // whole for n, whole in zip(cells, unit.whole, strict=True) if whole]
+    return sum(shares) // len(shares) if shares else 0
+
+
+def _serves(kind: UnitKind, cells: Cells) -> int:
+    found = 0
+    for request, takes in enumerate(kind.takes):
+        for take in takes.cells:
+            if _less(cells, take) is not None:
+                found |= 1 << request
+                break
+    return found
 
 
 def _less(cells: Cells, take: Cells) -> Cells | None:

@@ -19,6 +19,7 @@ from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Rule, Trail, bits
 from cel import Cancelled
+from cel.lru import LruCache
 
 
 def covers(constraint: Constraint, alternative: Alternative) -> bool:
@@ -128,7 +129,19 @@ class AttributeColumns:
                     groups[token] = groups.get(token, 0) | 1 << position
         present = sum(1 << position for position in values)
         numbered = {numbers[token]: mask for token, mask in groups.items()}
-        return AttributeColumn(groups, numbered, values, present, lists, failures)
+        return _shared(AttributeColumn(groups, numbered, values, present, lists, failures))
+
+
+MOST_SHARED = 1 << 12
+"""Different columns that are shared by the views of nodes with the same devices: most of a fleet are alike."""
+
+_SHARED: LruCache[Hashable, AttributeColumn] = LruCache(MOST_SHARED, MOST_SHARED)
+
+
+def _shared(column: AttributeColumn) -> AttributeColumn:
+    """An equal one that another view has already, if there is one."""
+    parts = (column.groups, column.numbered, column.values, column.failures)
+    return _SHARED.get((column.lists, *[tuple(part.items()) for part in parts]), 1, lambda: column)
 
 
 @dataclass(slots=True, eq=False)

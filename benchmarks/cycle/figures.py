@@ -14,6 +14,10 @@ TARGET = 5.0
 """How many times as fast as the plugins a decision has to be."""
 
 
+POLICY_TARGET_MS = 2.0
+"""How long a decision by a policy may take on 5,000 nodes."""
+
+
 class Times(NamedTuple):
     """How long the decisions of one run took, in seconds, one after the other."""
 
@@ -28,6 +32,34 @@ class Times(NamedTuple):
     def p99_s(self) -> float:
         """Within which 99 of 100 of those that count were."""
         return percentile(self.seconds[WARM_UP:], 0.99)
+
+    @property
+    def longest_s(self) -> float:
+        """Of those that count."""
+        return max(self.seconds[WARM_UP:])
+
+
+class PolicyRun(NamedTuple):
+    """The decisions of a policy on so many nodes, once."""
+
+    policy: str
+    nodes: int
+    times: Times
+
+
+class PolicyRow(NamedTuple):
+    """One line for a policy: medians of the rounds, in milliseconds."""
+
+    policy: str
+    nodes: int
+    mean_ms: float
+    p99_ms: float
+    longest_ms: float
+    first_ms: float
+
+    def document(self) -> dict[str, object]:
+        """As the JSON has it."""
+        return {**self._asdict(), "target_ms": POLICY_TARGET_MS}
 
 
 class Run(NamedTuple):
@@ -69,6 +101,19 @@ def rows(runs: Sequence[Run]) -> list[Row]:
     """The lines, size by size."""
     keys = dict.fromkeys((one.nodes, one.case) for one in runs)
     return [_row([one for one in runs if (one.nodes, one.case) == key]) for key in keys]
+
+
+def policy_rows(runs: Sequence[PolicyRun]) -> list[PolicyRow]:
+    """The lines of policies, size by size."""
+    keys = dict.fromkeys((one.nodes, one.policy) for one in runs)
+    return [_policy_row([one for one in runs if (one.nodes, one.policy) == key]) for key in keys]
+
+
+def _policy_row(runs: Sequence[PolicyRun]) -> PolicyRow:
+    times = [one.times for one in runs]
+    mean, p99 = _median_ms([one.mean_s for one in times]), _median_ms([one.p99_s for one in times])
+    longest, first = _median_ms([one.longest_s for one in times]), _median_ms([one.seconds[0] for one in times])
+    return PolicyRow(runs[0].policy, runs[0].nodes, mean, p99, longest, first)
 
 
 def _row(runs: Sequence[Run]) -> Row:
@@ -113,6 +158,20 @@ def table(found: Sequence[Row]) -> str:
         nodes = f"{row.nodes:,}"
         ratios = _text(row.times_sampled), _text(row.times_thorough)
         lines.append([nodes, row.case, ours, sampled, ratios[0], thorough, ratios[1], str(row.best)])
+    return _markdown(lines)
+
+
+def policy_table(found: Sequence[PolicyRow]) -> str:
+    """The rows of policies as a table of Markdown."""
+    heads = ["nodes", "policy", "mean, ms", "p99, ms", "the longest, ms", "the first, ms"]
+    lines = [heads, ["---"] * len(heads)]
+    for row in found:
+        numbers = (row.mean_ms, row.p99_ms, row.longest_ms, row.first_ms)
+        lines.append([f"{row.nodes:,}", row.policy, *[f"{one:.3g}" for one in numbers]])
+    return _markdown(lines)
+
+
+def _markdown(lines: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -1,7 +1,8 @@
 """Our side: the decisions of the live scheduler in this process, one pod after the other, without an API server.
 
-Reads a case of `cases` from standard input, and writes for which node each decision was and how long it took, as
-`plugins cycle` does. What is timed is what the loop does for a pod: its claims, the decision, and taking what it got.
+The argument is the policy (first-fit). Reads a case of `cases` from standard input, and writes for which node
+each decision was and how long it took, as `plugins cycle` does. What is timed is what the loop does for a pod: its
+claims, the decision, and taking what it got.
 """
 
 import sys
@@ -11,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import orjson
 
 from allocator.gates import DEFAULT_RELEASE, Features
+from allocator.policies import policy_of
+from allocator.policies.contract import FIRST_FIT, Policy
 from benchmarks.endtoend.workload import Json
 from scheduler import garbage
 from scheduler.cli.verify_scheduling import KINDS
@@ -22,6 +25,7 @@ from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.plugins.profile import Profile
 from scheduler.state.pod_claims import Waiting, full
 
 
@@ -32,7 +36,8 @@ class NotDecided(Exception):
 def main() -> None:
     """The program."""
     garbage.filling()
-    cluster, waiting = loaded(orjson.loads(sys.stdin.buffer.read()))
+    policy = policy_of(sys.argv[1]) if len(sys.argv) > 1 else FIRST_FIT
+    cluster, waiting = loaded(orjson.loads(sys.stdin.buffer.read()), policy)
     garbage.keep()
     nodes, nanoseconds = [], []
     for pod in waiting:
@@ -42,12 +47,13 @@ def main() -> None:
     sys.stdout.buffer.write(orjson.dumps({"nodes": nodes, "nanoseconds": nanoseconds}))
 
 
-def loaded(case: Mapping[str, Sequence[Json]]) -> tuple[Cluster, list[Pod]]:
+def loaded(case: Mapping[str, Sequence[Json]], policy: Policy = FIRST_FIT) -> tuple[Cluster, list[Pod]]:
     """The cluster, and the pods without a node in their order."""
     inventory = take_inventory(_objects(case))
     if inventory.errors:
         raise ValueError("; ".join(map(str, inventory.errors)))
-    cluster = cluster_of(inventory, Claims(inventory), inventory.pods, Features.of(DEFAULT_RELEASE), assumes_room=False)
+    claims, features, profiles = Claims(inventory), Features.of(DEFAULT_RELEASE), (Profile(policy=policy),)
+    cluster = cluster_of(inventory, claims, inventory.pods, features, assumes_room=False, profiles=profiles)
     return cluster, [pod for pod in inventory.pods if not pod.node_name]
 
 

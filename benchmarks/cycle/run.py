@@ -3,8 +3,9 @@
 Both sides read the same objects, have a pod on every node already, and decide for the same pods, one after the other;
 what a pod gets is taken before the next is decided. The plugins look at a part of the nodes, as kube-scheduler comes,
 and then at all of them, as ours do. A run counts only if each pod has what it asked for, and if the plugins find each
-node that ours has chosen among the best ones. Prints a table of means, and writes results.json and runs.json into a
-folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
+node that ours has chosen among the best ones. Then ours alone by policies, which the plugins do not have, for pods
+with a claim each. Prints tables of means, and writes results.json, policies.json and runs.json into
+a folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
 """
 
 import argparse
@@ -23,12 +24,13 @@ import orjson
 from benchmarks.cycle import figures
 from benchmarks.cycle.cases import CASES, cluster
 from benchmarks.cycle.correctness import WrongChoice, check
-from benchmarks.cycle.figures import WARM_UP, Run, Times
-from benchmarks.endtoend.workload import Asks
+from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times
+from benchmarks.endtoend.workload import PLAIN, Asks
 from scheduler.installation import description
 
 MODULE = Path(__file__).resolve().parents[2] / "tests" / "controlplane"
 NODES = (500, 5000, 15_000)
+POLICIES = ("first-fit", "fgd", "fill-value")
 ALL_NODES = 100
 LONGEST_S = 20
 """The plugins begin no decision after this."""
@@ -60,6 +62,10 @@ def main() -> None:
     parser.add_argument("--pods", type=int, default=320, help=f"decisions, {WARM_UP} of them to warm up (default: 320)")
     parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured (default: 3)")
     parser.add_argument("--only", choices=list(CASES), action="append", default=[], help="one case; may come again")
+    parser.add_argument(
+        "--policy", action="append", default=[], help=f"ours alone by this policy (default: {', '.join(POLICIES)})"
+    )
+    parser.add_argument("--only-policies", action="store_true", help="nothing beside the plugins: needs no Go")
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-cycle"), help="folder for the results")
     arguments = parser.parse_args()
     if arguments.pods <= WARM_UP:
@@ -67,12 +73,17 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     cases = [asks for name, asks in CASES.items() if name in (arguments.only or CASES)]
     try:
-        runs = measure_all(cases, arguments.nodes, arguments.pods, arguments.rounds, arguments.output)
+        if not arguments.only_policies:
+            runs = measure_all(cases, arguments.nodes, arguments.pods, arguments.rounds, arguments.output)
+            print(f"ours: {description()}\n{COMPARED}\n\n{figures.table(figures.rows(runs))}\n")
+        policies = arguments.policy or POLICIES
+        by_policy = measure_policies(policies, arguments.nodes, arguments.pods, arguments.rounds)
     except (Failed, WrongChoice) as error:
         sys.exit(f"bench-cycle: {error}")
-    print(f"ours: {description()}\n{COMPARED}\n")
-    print(figures.table(figures.rows(runs)))
-    print(f"written: {', '.join(str(arguments.output / name) for name in ('results.json', 'runs.json'))}")
+    rows = figures.policy_rows(by_policy)
+    (arguments.output / "policies.json").write_text(json.dumps([one.document() for one in rows], indent=1) + "\n")
+    print(f"ours by policy: {description()}\n\n{figures.policy_table(rows)}")
+    print(f"written: {', '.join(map(str, sorted(arguments.output.glob('*.json'))))}")
 
 
 def measure_all(cases: Sequence[Asks], sizes: Sequence[int], pods: int, rounds: int, output: Path) -> list[Run]:
@@ -86,6 +97,20 @@ def measure_all(cases: Sequence[Asks], sizes: Sequence[int], pods: int, rounds: 
                 runs.append(measure(asks, nodes, pods, plugins))
                 tell(f"{1e3 * runs[-1].ours.mean_s:.3g} ms, plugins {1e3 * runs[-1].sampled.mean_s:.3g} ms")
                 _write(runs, output)
+    return runs
+
+
+def measure_policies(policies: Sequence[str], sizes: Sequence[int], pods: int, rounds: int) -> list[PolicyRun]:
+    """Each policy at all sizes, round after round. Raises Failed or WrongChoice."""
+    runs: list[PolicyRun] = []
+    for number in range(rounds):
+        for nodes in sizes:
+            case = orjson.dumps(cluster(PLAIN, nodes, pods))
+            for policy in policies:
+                command = [sys.executable, "-m", "benchmarks.cycle.ours", policy]
+                times = _decided(command, PLAIN, nodes, case).times
+                runs.append(PolicyRun(policy, nodes, times))
+                tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, {policy}: {1e3 * times.mean_s:.3g} ms")
     return runs
 
 

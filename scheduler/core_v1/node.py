@@ -35,6 +35,10 @@ class _NodeFields(ObjectFields):
     status: _NodeStatusFields | None = None
 
 
+_NO_FEATURES: frozenset[str] = frozenset()
+"""The only instance that nodes without any need: a fleet has many."""
+
+
 def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[Node | None, tuple[FieldError, ...]]:
     """The node, or the errors. validate: what the API server refuses is an error."""
     fields, errors = typed(_NodeFields, raw)
@@ -48,7 +52,7 @@ def decode_node(raw: Mapping[str, object], *, validate: bool = True) -> tuple[No
         labels=fields.metadata.labels or {},
         taints=tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ()),
         unschedulable=bool(spec.unschedulable),
-        declared_features=frozenset(status.declaredFeatures or ()),
+        declared_features=frozenset(status.declaredFeatures) if status.declaredFeatures else _NO_FEATURES,
         allocatable=status.allocatable or {},
         images=images_of_node(raw),
     )

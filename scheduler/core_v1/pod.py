@@ -3,9 +3,11 @@
 Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
@@ -155,6 +157,17 @@ class Pod:
     def is_over(self) -> bool:
         """True for a pod that needs nothing any more."""
         return self.is_finished or self.is_deleting
+
+    def changed(self, **changes: object) -> "Pod":
+        """The pod with these values, as `dataclasses.replace` makes it, which takes more than twice as long."""
+        values = list(_values_of(self))
+        for name, value in changes.items():
+            values[_PLACES[name]] = value
+        return Pod(*values)
+
+
+_PLACES = {name: place for place, name in enumerate(Pod.__dataclass_fields__)}
+_values_of: Callable[[Pod], tuple[Any, ...]] = attrgetter(*_PLACES)
 
 
 class _PodTolerationFields(ObjectFields):

@@ -32,6 +32,7 @@ from scheduler.decision.feasibility import fit_error
 from scheduler.decision.not_placed import NO_DEVICES, lacking_devices, not_placed, refused_by_all_nodes
 from scheduler.decision.requirements import Requirements, requirements
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
+from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.plugin import Refusal
 from scheduler.plugins.volume_binding import plan
@@ -102,15 +103,22 @@ def _decided(
             groups[rank] = groups.get(rank, 0) | nodes
     rather = _rather(cluster, pod, union(groups.values()))
     among = _by_whole_nodes(cluster, pod, [required for required, _ in asked], groups, rather)
-    chosen = pick(cycle, cluster.templates_of(pod).plugins, groups, among, cluster.order)
-    if chosen is None:
+    number = _best(cluster, cycle, groups, among)
+    if number is None:
         return not_placed(cluster, cycle, asked, claims, failed)
-    number, _ = chosen
     required = next(one for one, _ in asked if one.nodes >> number & 1)
     allocations = allocated(cluster, pod, number, required.pending)
     by_claims = with_devices(cluster, pod, claims, required, allocations).taken if counts_devices(cluster) else ()
     volumes = plan(cycle, number) if binds_volumes(cluster, pod) else NO_PLAN
     return Placed(cluster.name_of(number), tuple(claims), allocations, required.extended, by_claims, volumes)
+
+
+def _best(cluster: Cluster, cycle: Cycle, groups: Groups, among: Mask) -> int | None:
+    """The best node by the scores; a single one needs none. among: some of those in the groups."""
+    if among and not among & (among - 1):
+        return among.bit_length() - 1
+    chosen = pick(cycle, cluster.templates_of(cycle.pod).plugins, groups, among, cluster.order)
+    return chosen[0] if chosen else None
 
 
 def _by_whole_nodes(

@@ -14,7 +14,16 @@ from allocator.model import Claim, Request
 from allocator.outcome import AllocationError, InvalidClaim
 from allocator.policies.cells import Cells, Take, UnitCells, cells_left, cells_of, takes_of
 from allocator.policies.fullness import FULL, taken_of_local
-from allocator.policies.whole_nodes import UNIT, NodeRoom, Shape, Shapes, UnitRequest, held_by_claims, units_left
+from allocator.policies.whole_nodes import (
+    NO_SHAPES,
+    UNIT,
+    NodeRoom,
+    Shape,
+    Shapes,
+    UnitRequest,
+    held_by_claims,
+    units_left,
+)
 from allocator.requests.candidates import devices_looked_at
 from allocator.search.rules import bits
 from cel.lru import LruCache
@@ -61,11 +70,20 @@ class Rooms:
         return self._rooms.get(number)
 
     def catch_up(self) -> None:
-        """Look at what has changed. Cost: O(devices) of each node that has changed."""
-        self._seen, touched = self._fleet.changed_nodes(self._seen)
-        numbers = set(bits(self._fleet.all)) | self._rooms.keys() if touched is None else set(touched)
+        """Look at what has changed, and at the workload. Cost: O(nodes) if that has changed."""
+        self.catch_up_amounts()
         if self._has_other_shapes():
-            numbers |= self._rooms.keys()
+            for number, room in self._rooms.items():
+                self._rooms[number] = replace(room, shapes=self._shapes_on(number))
+                self.changes.add(number, len(self._rooms))
+
+    def catch_up_amounts(self) -> None:
+        """Look at what has changed of nodes. Cost: O(devices) of each node that has changed."""
+        now, touched = self._fleet.changed_nodes(self._seen)
+        if now == self._seen and self._seen_rows == self._infos.by_row.changes.now:
+            return
+        self._seen = now
+        numbers = set(bits(self._fleet.all)) | self._rooms.keys() if touched is None else set(touched)
         others = [number for number in self._with_other_amounts() if number not in numbers]
         for number in others:
             cpu, memory = self._amounts(number)
@@ -142,15 +160,14 @@ class Rooms:
         name = self._fleet.node(number).name
         try:
             attempt = self._attempt(number)
-            units, holds, shapes = self._units_left(number, attempt), self._held(attempt), self._shapes_on(number)
+            units, holds = self._units_left(number, attempt), self._held(attempt)
         except AllocationError:
-            units, holds, shapes = (), frozenset[int](), Shapes()
-        self._rooms[number] = NodeRoom(name, *self._amounts(number), units, holds, shapes)
+            units, holds = (), frozenset[int]()
+        self._rooms[number] = NodeRoom(name, *self._amounts(number), units, holds, self._shapes_on(number))
 
     def _units_left(self, number: int, attempt: NodeAttempt) -> tuple[int, ...]:
         """What is left of each unit, the same object for equal nodes."""
-        assert self._kinds is not None, "rooms are looked at by `catch_up` alone"
-        key = self._kinds.of(number), self._fleet.usage_on(number)
+        key = self._fleet.kinds(()).of(number), self._fleet.usage_on(number)
         return self._units.get(key, 1, lambda: units_left(attempt))
 
     def _held(self, attempt: NodeAttempt) -> frozenset[int]:
@@ -169,10 +186,15 @@ class Rooms:
         return True
 
     def _shapes_on(self, number: int) -> Shapes:
-        assert self._kinds is not None, "rooms are looked at by `catch_up` alone"
+        """Nothing before the workload is looked at, and where pools contradict themselves."""
+        if self._kinds is None:
+            return NO_SHAPES
         kind = self._kinds.of(number)
         if kind not in self._shapes:
-            self._shapes[kind] = Shapes(tuple(self._typical(number)))
+            try:
+                self._shapes[kind] = Shapes(tuple(self._typical(number)))
+            except AllocationError:
+                self._shapes[kind] = NO_SHAPES
         return self._shapes[kind]
 
     def _typical(self, number: int) -> Iterator[Shape]:

@@ -14,6 +14,9 @@ from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 COVERED = 0.95
 """The share of the pods that the typical shapes cover; rarer shapes are left out."""
 
+MOST_SHAPES = 1 << 13
+"""Shapes that are known; if there are more, the rarest are forgotten."""
+
 MOST_SEEN = 1 << 16
 """Pods that are known to be counted; one that was not decided for so many others counts again."""
 
@@ -22,11 +25,12 @@ MOST_SEEN = 1 << 16
 class WorkloadShape:
     """Pods that ask for the same. cpu: in thousandths. claims: of one of them. count: how many there are.
 
-    memories: of all of them, in bytes.
+    memories: of all of them, in bytes. sizes: what the claims ask for, as it counts for `order`.
     """
 
     cpu: int
     claims: tuple[Claim, ...]
+    sizes: tuple[object, ...]
     count: int = 0
     memories: int = 0
 
@@ -38,11 +42,7 @@ class WorkloadShape:
     @property
     def order(self) -> tuple[object, ...]:
         """More of them first, then the larger, by the amounts that are requested; texts of selectors decide last."""
-        alternatives = [_first(request.alternatives) for claim in self.claims for request in claim.requests]
-        asked = [one for one in alternatives if one is not None]
-        amounts = [sum(amount.nanos for amount in (one.capacity or {}).values()) for one in asked]
-        selectors = tuple(text or "" for one in asked for text in one.selectors)
-        return self.count, self.cpu, tuple(amounts), sum(one.count for one in asked), selectors
+        return self.count, self.cpu, *self.sizes
 
 
 @dataclass(slots=True, eq=False)
@@ -91,10 +91,22 @@ class PodShapes:
 
     def _add(self, requests: PodRequests, claims: Sequence[Claim], number: int = 1) -> None:
         cpu = requests.amounts.get(CPU, 0)
-        shape = self._shapes.setdefault((cpu, fingerprint_of(claims)), WorkloadShape(cpu, tuple(claims)))
+        key = cpu, fingerprint_of(claims)
+        shape = self._shapes.get(key)
+        if shape is None:
+            self._forget_rarest()
+            shape = self._shapes[key] = WorkloadShape(cpu, tuple(claims), _sizes(claims))
         shape.count += number
         shape.memories += number * requests.amounts.get(MEMORY, 0)
         self._total += number
+
+    def _forget_rarest(self) -> None:
+        """If there are too many shapes, keep those that were seen most often, the latest of equals."""
+        if len(self._shapes) >= MOST_SHAPES:
+            latest_first = reversed(self._shapes.items())
+            kept = sorted(latest_first, key=lambda one: one[1].count, reverse=True)[: MOST_SHAPES // 2]
+            self._shapes = dict(reversed(kept))
+            self._total = sum(shape.count for shape in self._shapes.values())
 
     def every(self) -> Sequence[tuple[float, WorkloadShape]]:
         """All shapes, the most frequent first, with their shares. Cost: O(shapes)."""
@@ -115,6 +127,15 @@ class PodShapes:
             chosen.append(shape)
             covered += shape.count
         return [((shape.count / total) / (covered / total), shape) for shape in chosen]
+
+
+def _sizes(claims: Sequence[Claim]) -> tuple[object, ...]:
+    """Amounts of capacity, the number of devices, texts of selectors."""
+    alternatives = [_first(request.alternatives) for claim in claims for request in claim.requests]
+    asked = [one for one in alternatives if one is not None]
+    amounts = [sum(amount.nanos for amount in (one.capacity or {}).values()) for one in asked]
+    selectors = tuple(text or "" for one in asked for text in one.selectors)
+    return tuple(amounts), sum(one.count for one in asked), selectors
 
 
 def _first(alternatives: Sequence[Alternative]) -> Alternative | None:

@@ -408,6 +408,7 @@ class _InventoryReader:
             self.inventory.versions[key] = copy.api_version
             if copy.labels:
                 self.inventory.labels[key] = copy.labels
+        self._seen = {}  # what keeps an object refers to this reader: a cycle, which may stay for long
         if "Node" not in self.inventory.kinds:
             names = sorted({slice_.reach.node_name for slice_ in self.inventory.slices if slice_.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]

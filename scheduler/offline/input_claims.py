@@ -113,10 +113,15 @@ class Claims:
     def keep(self, found: InputClaim) -> None:
         """Keep a claim that was made on the way, or as it is now."""
         self.objects[found.claim.namespace, found.claim.name] = found
+        if not self._keeps_raw and found.claim.allocation:  # its pod has its node, and says which claim it is
+            self._forget_entry(found)
 
     def forget(self, found: InputClaim) -> None:
         """The claim is gone, with the pod that it was made for."""
         del self.objects[found.claim.namespace, found.claim.name]
+        self._forget_entry(found)
+
+    def _forget_entry(self, found: InputClaim) -> None:
         for owner in found.metadata.owners:
             self._by_entry.pop((owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")), None)
 

@@ -131,7 +131,7 @@ class Placement:
         claims = tuple(one.claim for one in objects)
         statuses = statuses_of(pod, found)
         if not pod.uid or statuses != pod.claim_statuses:
-            pod = replace(pod, uid=uid_of_pod(pod), claim_statuses=statuses)
+            pod = pod.changed(uid=uid_of_pod(pod), claim_statuses=statuses)
         look = Look(pod, claims, full=tuple(full(pod, objects)))
         if pod.node_name:
             bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
@@ -266,10 +266,12 @@ class Placement:
             objects.append(extended_claim_object(look.pod, chosen.extended))
         for found in _allocated(objects, chosen.allocations):
             self._keep(found, look.pod)
-        bound = look.pod and replace(look.pod, node_name=chosen.node, by_claims=chosen.by_claims)
+        bound = look.pod and look.pod.changed(node_name=chosen.node, by_claims=chosen.by_claims)
         if bound is not None:
             self.cluster.set_pod(bound)
-            self.cluster.volumes.assume(bound.uid, chosen.node, chosen.volumes)
+            if chosen.volumes:
+                self.cluster.volumes.assume(bound.uid, chosen.node, chosen.volumes)
+                self.cluster.volumes.bound(bound.uid)
         names = [(one.claim.namespace, one.claim.name) for one in objects]
         return PlacedPod(bound, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended)
 

@@ -124,6 +124,8 @@ def _add(volumes: Volumes, found: StorageObject) -> None:
 def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:
     """The node with room for all of which it does not say how much it has. room: what that is where it says nothing."""
     missing = dict.fromkeys(NEEDED_ALLOCATABLE, _ROOM) if node.allocatable else room
+    if missing.keys() <= node.allocatable.keys():
+        return node
     return replace(node, allocatable={**missing, **node.allocatable})
 
 

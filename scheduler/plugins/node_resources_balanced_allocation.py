@@ -87,12 +87,12 @@ def node_resources_balanced_allocation(resources: Sequence[str] = (CPU, MEMORY))
         if cycle.requests.amounts.keys().isdisjoint(resources):
             return None
         requests, infos = cycle.requests, cycle.infos
-        kept = infos.by_row.of(
+        return infos.by_row.at(
+            nodes,
             (NAME, tuple(resources), requests.key),
             len(requests.amounts),
             lambda rows: balanced_allocation(requests, infos, rows, resources),
         )
-        return kept[nodes]
 
     return Plugin(NAME, (), score=Score(1, scores))
 

@@ -246,10 +246,8 @@ def node_resources_fit(strategy: ScoringStrategy = LEAST_ALLOCATED, ignored: Ign
 
     def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
         requests, infos = _scored_requests(cycle), cycle.infos
-        kept = infos.by_row.of(
-            (strategy, requests.key), len(requests.amounts), lambda rows: strategy.scores(requests, infos, rows)
-        )
-        return kept[nodes]
+        key, words = (strategy, requests.key), len(requests.amounts)
+        return infos.by_row.at(nodes, key, words, lambda rows: strategy.scores(requests, infos, rows))
 
     hints: dict[type[Event], Hint] = {
         NodeChanged: _offers_more(ignored),

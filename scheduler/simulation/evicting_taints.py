@@ -55,7 +55,10 @@ class EvictingTaints:
             self._since[key] = after
             if not after:
                 del self._since[key]
-        self._of_source[source] = now_tainted
+        if now_tainted:
+            self._of_source[source] = now_tainted
+        else:
+            self._of_source.pop(source, None)
         return changed
 
     def end_on_node(self, pod: Pod, node: str, bound_s: float) -> float | None:

@@ -192,7 +192,7 @@ def _unused(pod: Pod, number: int, names: set[tuple[str, str]]) -> str:
 def copy_of(pod: Pod, name: str) -> Pod:
     """A new pod with the same spec, which no scheduler has seen."""
     uid = uid_of("Pod", pod.namespace, name)
-    return replace(pod, name=name, uid=uid, created="", raw={}, **_UNSCHEDULED)
+    return pod.changed(name=name, uid=uid, created="", raw={}, **_UNSCHEDULED)
 
 
 _UNSCHEDULED: Mapping[str, Any] = {
@@ -210,7 +210,7 @@ _UNSCHEDULED: Mapping[str, Any] = {
 
 def unscheduled(pod: Pod) -> Pod:
     """The pod as its controller would recreate it."""
-    return replace(pod, raw=_without_node(pod.raw), **_UNSCHEDULED)
+    return pod.changed(raw=_without_node(pod.raw), **_UNSCHEDULED)
 
 
 def _without_node(raw: Mapping[str, object]) -> Mapping[str, object]:

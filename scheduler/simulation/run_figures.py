@@ -104,7 +104,8 @@ class RunFigures(Follower):
         """An attempt."""
         record = self._records[found.pod.uid]
         self._decisions += 1
-        self._refusals.update(sorted(map(str, found.reasons)) or [found.failure] * bool(found.failure))
+        if not found.node:
+            self._refusals.update(sorted(map(str, found.reasons)) or [found.failure] * bool(found.failure))
         self._move(record, self._state_after(found))
         if found.node and not record.is_placed:
             record.is_placed = True

@@ -216,7 +216,7 @@ class _RunRecord:
     def decided(self, found: Attempted) -> None:
         """An attempt."""
         self.metrics.decided(found)
-        if str(found.pod) in self.named:
+        if self.named and str(found.pod) in self.named:
             self.explained.append(_explained(found))
         if found.attempt == 1 and self.decided_once < self.arrivals:  # evicted pods of the start are no arrivals
             self.decided_once += 1

@@ -21,6 +21,10 @@ MOST_WORDS = 1 << 18
 """Words of all keys: what a single pod requests has room for thousands."""
 
 
+FEW_ROWS = 32
+"""So many are worked out as fast as those that have changed since they were asked for."""
+
+
 @dataclass(slots=True, eq=False)
 class _Values:
     """values: by row. seen: the last change that they know. mask: the rows with a flag, None until it is needed."""
@@ -52,6 +56,13 @@ class ByRow:
         words: of the key. Cost: O(rows that have changed since the key was asked for).
         """
         found: Column = self._caught_up(key, words, work_out).values
+        return found
+
+    def at(self, rows: Numbers, key: Hashable, words: int, work_out: Callable[[Numbers], Column]) -> Column:
+        """The values of these rows; of a few, nothing needs to be kept."""
+        if len(rows) <= FEW_ROWS:
+            return work_out(rows)
+        found: Column = self.of(key, words, work_out)[rows]
         return found
 
     def mask(self, key: Hashable, words: int, work_out: Callable[[Numbers], Flags]) -> Mask:

@@ -2,9 +2,10 @@
 
 import pytest
 
+from allocator.policies import policy_of
 from benchmarks.cycle.cases import CASES, cluster
 from benchmarks.cycle.correctness import WrongChoice, check
-from benchmarks.cycle.figures import WARM_UP, Run, Times, rows, table
+from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times, policy_rows, policy_table, rows, table
 from benchmarks.cycle.ours import NotDecided, cycle, loaded
 from benchmarks.endtoend.figures import Range
 from benchmarks.endtoend.workload import EVERY_FILTER, PLAIN, Asks
@@ -23,6 +24,12 @@ def test_our_decisions_are_right_in_every_case(asks: Asks) -> None:
     found, waiting = loaded(cluster(asks, NODES, WAITING))
     assert len(waiting) == WAITING
     check(asks, NODES, [cycle(found, pod) for pod in waiting])
+
+
+@pytest.mark.parametrize("policy", ["fgd", "fill-value"])
+def test_decisions_by_policies_are_right(policy: str) -> None:
+    found, waiting = loaded(cluster(PLAIN, NODES, WAITING), policy_of(policy))
+    check(PLAIN, NODES, [cycle(found, pod) for pod in waiting])
 
 
 @every_case
@@ -76,3 +83,11 @@ def test_the_table_has_a_line_for_each_size_and_case() -> None:
     lines = table(rows(runs)).splitlines()
     assert len(lines) == 2 + len(runs)
     assert lines[2] == "| 500 | a | 500; 500; 1e+03 | 500 | 1.0 (1.0 to 1.0) | 500 | 1.0 (1.0 to 1.0) | 7 |"
+
+
+def test_policies_have_lines_of_their_own_with_their_longest_decision() -> None:
+    runs = [PolicyRun("fgd", 5000, Times([*times(1.0, each_s).seconds, 0.5])) for each_s in (0.001, 0.003)]
+    (row,) = policy_rows(runs)
+    assert (row.mean_ms, row.longest_ms, row.first_ms) == pytest.approx((6.93, 500, 1000), rel=1e-3)
+    assert row.document()["target_ms"] == 2.0
+    assert policy_table([row]).splitlines()[2] == "| 5,000 | fgd | 6.93 | 2 | 500 | 1e+03 |"

@@ -1,3 +1,4 @@
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -658,3 +659,16 @@ def test_pods_of_one_template_share_what_is_read_of_their_spec_and_nothing_else(
     for pod, name in ((first, "a"), (second, "b")):
         assert (pod.name, pod.node_name, pod.labels) == (name, name, {"pod": name})
         assert pod.claims == (PodClaim("dev", name),)
+
+
+def test_a_pod_with_other_values_is_what_replace_makes_of_it() -> None:
+    pod = pod_of(a_pod("one", template="t", metadata={"uid": "u", "labels": {"a": "b"}}))
+    changes: dict[str, Any] = {"node_name": "n1", "claim_statuses": {"dev": "claim"}, "labels": {}}
+    assert vars_of(pod.changed(**changes)) == vars_of(replace(pod, **changes))
+    with pytest.raises(KeyError):
+        pod.changed(nodename="n1")
+
+
+def vars_of(pod: Pod) -> dict[str, object]:
+    """All fields, those that do not count for equality among them."""
+    return {one.name: getattr(pod, one.name) for one in fields(pod)}

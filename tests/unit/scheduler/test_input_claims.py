@@ -163,6 +163,29 @@ def test_a_claim_is_made_of_the_template_as_the_claim_controller_makes_it() -> N
     assert claims.objects["default", made.claim.name] is made
 
 
+@pytest.mark.parametrize("name", ["p", "p" * 70, "q.r"])
+def test_a_claim_made_like_another_is_the_same_but_for_the_object_as_such(name: str) -> None:
+    template = a_template("one", a_request(count=2), labels={"team": "a"}, annotations={"note": "b"})
+    pods = [a_pod(one, template="one", metadata={"uid": one}) for one in ("first", name)]
+    inventory = inventory_of(*pods, template)
+    whole, lean = Claims(inventory), Claims(inventory, keeps_raw=False)
+    for pod in inventory.pods:
+        ((_, made),) = whole.of(pod)  # type: ignore[misc] # as above
+        ((_, like),) = lean.of(pod)  # type: ignore[misc]
+        assert like.claim == made.claim
+        assert like.metadata == made.metadata
+        assert not like.raw
+
+
+def test_a_claim_that_cannot_have_its_name_is_not_made_like_another() -> None:
+    pods = [a_pod(one, template="one") for one in ("first", "p" * 51 + "." + "p" * 8)]
+    claims = [Claims(inventory_of(*pods, a_template()), keeps_raw=keeps_raw) for keeps_raw in (True, False)]
+    first, second = inventory_of(*pods, a_template()).pods
+    refused = [(one.of(first) and one.of(second)) for one in claims]
+    assert isinstance(refused[0], Waiting)
+    assert refused[0] == refused[1]
+
+
 def test_the_name_of_a_made_claim_is_the_same_on_every_run_and_for_any_order_of_input() -> None:
     objects = [a_pod("p", template="one"), a_template()]
     assert resolved(*objects) == resolved(*reversed(objects)) == ["p-dev-kttvk"]

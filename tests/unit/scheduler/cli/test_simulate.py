@@ -15,7 +15,16 @@ from scheduler.cli import scenario_runs
 from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
-from tests.unit.scheduler.manifests import Json, a_claim, a_cluster, a_node, a_pod, a_slice, an_allocated_claim
+from tests.unit.scheduler.manifests import (
+    Json,
+    a_claim,
+    a_cluster,
+    a_node,
+    a_pod,
+    a_slice,
+    a_template,
+    an_allocated_claim,
+)
 
 
 def a_trace(folder: Path, *lines: Any, name: str = "trace.jsonl") -> Path:
@@ -125,6 +134,14 @@ def test_a_pod_does_not_return_to_a_node_that_fails_though_it_tolerates_that_for
     trace = a_trace(tmp_path, {"time": 0, "pod": pod, "duration": 100}, {"time": 50, "change": "fail:n1"})
     scenario = only(simulate(tmp_path, a_cluster("n1", "n2"), "--trace", trace, "--explain", "first"))
     assert explained(scenario) == ["0 first n1", "50 first n2"]
+
+
+def test_a_request_for_all_devices_counts_as_many_as_a_node_has(tmp_path: Path) -> None:
+    every = a_template("all", {"name": "gpu", "exactly": {"deviceClassName": "gpu", "allocationMode": "All"}})
+    trace = a_trace(tmp_path, an_arrival(0, "one"), {"time": 1, "pod": a_pod("all", template="all")})
+    scenario = only(simulate(tmp_path, [*a_cluster("n1", "n2", count=4), every], "--trace", trace))
+    assert scenario.by_arrivals.arrived_percent == (12.5, 62.5)
+    assert scenario.by_arrivals.allocated_percent == (12.5, 62.5)
 
 
 def test_bound_pods_of_the_input_can_be_evicted_and_deleted(tmp_path: Path) -> None:

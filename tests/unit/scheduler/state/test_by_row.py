@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scheduler.plugins.node_resources_balanced_allocation import balanced_allocation
 from scheduler.plugins.scoring_strategies import least_allocated
 from scheduler.state.by_row import MOST_KEPT, ByRow
-from scheduler.state.masks import Numbers
+from scheduler.state.masks import Flags, Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_container, a_node, a_pod, amounts
@@ -32,6 +32,21 @@ def test_only_rows_that_have_changed_are_worked_out_again() -> None:
     by_row.of("key", 1, work_out)
     by_row.of("key", 1, work_out)
     assert asked == [[0, 1, 2, 3, 4, 5, 6, 7], [2, 6]]
+
+
+def test_the_mask_of_flags_follows_the_rows_that_have_changed() -> None:
+    by_row, low = ByRow(8), 4
+
+    def work_out(rows: Numbers) -> Flags:
+        return rows >= low
+
+    assert by_row.mask("key", 1, work_out) == 0b11110000
+    by_row.touch(6)
+    assert by_row.mask("key", 1, work_out) == 0b11110000
+    low = 7
+    by_row.touch(5)
+    assert by_row.mask("key", 1, work_out) == 0b11010000
+    assert by_row.of("key", 1, work_out).tolist() == [False] * 4 + [True, False, True, True]
 
 
 def test_so_many_are_kept_and_the_least_recently_used_is_forgotten() -> None:
@@ -84,3 +99,5 @@ def test_scores_that_are_kept_are_those_of_the_columns_as_they_are(steps: list[t
             worth, balance = partial(strategy.scores, requests, infos), partial(balanced_allocation, requests, infos)
             assert infos.by_row.of(("worth", who), 1, worth).tolist() == worth(rows).tolist()
             assert infos.by_row.of(("balance", who), 1, balance).tolist() == balance(rows).tolist()
+            for some in (rows[::3], rows[:2]):
+                assert infos.by_row.at(some, ("worth", who), 1, worth).tolist() == worth(some).tolist()

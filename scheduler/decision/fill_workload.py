@@ -1,0 +1,258 @@
+"""The values of the policy fill-value for the workload as it was known at one moment, on the nodes of a cluster.
+
+They are prepared step by step, so that no decision has to wait for all nodes.
+"""
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from allocator.fleet.questions import fingerprint_of
+from allocator.model import Alternative, Claim, Request
+from allocator.outcome import AllocationError
+from allocator.policies.cells import Cells, Take, UnitCells
+from allocator.policies.fill_choices import NodeTakes, least_taken
+from allocator.policies.fill_rollouts import FillShape, Units
+from allocator.policies.fill_values import FillNode, FillValues
+from allocator.policies.unit_states import Takes, UnitKind, UnitStates
+from scheduler.decision.rooms import Rooms
+from scheduler.decision.typical_pods import WorkloadShape
+from scheduler.state.masks import Numbers
+
+MOST_SHAPES = 1 << 9
+"""Shapes of the workload that count; beyond, the rarest are left out."""
+
+MEBI = 1 << 20
+
+UNKNOWN = -1
+
+Asked = tuple[Claim, Request]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeCells:
+    """What the units of a node are cut from, and what is left of the node. cpu: in thousandths. memory: in bytes.
+
+    units: the same object as long as the devices of the node are the same.
+    """
+
+    units: Sequence[UnitCells]
+    cells: tuple[Cells, ...]
+    cpu: int
+    memory: int
+
+
+class FillWorkload:
+    """The values. nodes: of a cluster, kept up with it by their owner, who reports each change."""
+
+    def __init__(self, rooms: Rooms, nodes: Mapping[int, NodeCells]) -> None:
+        self.seen = rooms.workload.changes
+        self._rooms = rooms
+        self._nodes = nodes
+        self._requests: dict[Hashable, Asked] = {}
+        self._shapes = list(self._numbered(rooms.workload.every()[:MOST_SHAPES]))
+        self.units = UnitStates(len(self._requests))
+        self.values = FillValues(self.units, ())
+        self._has_values = False
+        self._hardware = rooms.kinds([claim for claim, _ in self._requests.values()])
+        self._kinds: dict[Hashable, tuple[UnitKind, ...]] = {}
+        self._kinds_of: dict[int, tuple[Sequence[UnitCells], tuple[UnitKind, ...]]] = {}
+        self._steps = self._prepared()
+        self.is_ready = False
+
+    def prepare(self, steps: int) -> None:
+        """Go on for so many steps; less where all is done."""
+        for _ in range(steps):
+            if next(self._steps, None) is None:
+                return
+
+    def prepare_all(self) -> None:
+        """Go on until all is done."""
+        for _ in self._steps:
+            pass
+
+    def is_current(self) -> bool:
+        """Whether the same is the same on nodes as before. Cost: O(requests)."""
+        return self._rooms.are_current(self._hardware)
+
+    def renew(self) -> None:
+        """Look at the hardware anew, as classes have changed, for instance; until there are other values."""
+        self.seen = -1
+        self._hardware = self._rooms.kinds([claim for claim, _ in self._requests.values()])
+        self._kinds.clear()
+        self._kinds_of.clear()
+
+    def look_at(self, number: int) -> None:
+        """The node has changed."""
+        node = self._nodes.get(number)
+        if not self._has_values:
+            return  # all nodes are looked at then
+        if node is None:
+            self.values.remove_node(number)
+            self._kinds_of.pop(number, None)
+            return
+        for _ in self._new_kinds(number, node):
+            pass
+        units = self._units_of(number, node)
+        self.values.set_node(number, FillNode(units, max(0, node.cpu), max(0, node.memory) // MEBI))
+
+    def _prepared(self) -> Iterator[bool]:
+        whole: dict[Units, int] = {}
+        for number in list(self._nodes):
+            if node := self._nodes.get(number):
+                yield from self._new_kinds(number, node)
+                units = self._whole(number)
+                whole[units] = whole.get(units, 0) + 1
+                yield True
+        self.values, self._has_values = FillValues(self.units, self._shapes, whole), True
+        for number in list(self._nodes):
+            if number in self._nodes:
+                self.look_at(number)
+                yield True
+        self.is_ready = True
+
+    def _numbered(self, shapes: Sequence[tuple[float, WorkloadShape]]) -> Iterator[FillShape]:
+        numbers: dict[Hashable, int] = {}
+        for share, shape in shapes:
+            own: list[tuple[int, int]] = []
+            for claim, request, one in asked_by(shape.claims):
+                key = fingerprint_of([Claim("", "", "", (Request("", (_single(one),)),))])
+                own.append((numbers.setdefault(key, len(numbers)), one.count))
+                self._requests.setdefault(key, (claim, request))
+            yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(own))
+
+    def _new_kinds(self, number: int, node: NodeCells) -> Iterator[bool]:
+        """Find the kinds of the node's units; where no node was like that before, that is a step for each request."""
+        known = self._kinds_of.get(number)
+        if known is not None and known[0] is node.units:
+            return
+        key = self._hardware.of(number), tuple(node.units)
+        if key not in self._kinds:
+            takes: list[Sequence[Takes]] = []
+            for claim, request in self._requests.values():
+                own = takes_on(self._rooms, number, claim, request)
+                takes.append([self.units.takes(tuple([take.cells for take in of])) for of in own])
+                yield True
+            self._kinds[key] = tuple(self.units.kinds(node.units, takes))
+        self._kinds_of[number] = node.units, self._kinds[key]
+
+    def _units_of(self, number: int, node: NodeCells) -> Units:
+        kinds = self._kinds_of[number][1]
+        return tuple([self.units.number(kind, cells) for kind, cells in zip(kinds, node.cells, strict=True)])
+
+    def _whole(self, number: int) -> Units:
+        return tuple([self.units.number(kind, kind.unit.whole) for kind in self._kinds_of[number][1]])
+
+
+class AskedDevices:
+    """What claims may take of nodes, by kinds of nodes, which have numbers.
+
+    Source of the kinds: the fleet, for what these claims read of devices, and what nodes' units are cut from.
+    """
+
+    def __init__(
+        self, rooms: Rooms, workload: FillWorkload, nodes: Mapping[int, NodeCells], claims: Sequence[Claim]
+    ) -> None:
+        self._rooms = rooms
+        self._workload = workload
+        self._nodes = nodes
+        self._asked = list(asked_by(claims))
+        self._hardware = rooms.kinds(claims)
+        self._seen = rooms.changes.now
+        self._numbers: dict[Hashable, int] = {}
+        self._takes: list[NodeTakes] = []
+        self._devices: list[Sequence[Sequence[Sequence[Take]]]] = []
+        self._kind_of: Numbers = np.full(rooms.size, UNKNOWN, np.int64)
+        self._units_of: dict[int, Sequence[UnitCells]] = {}
+
+    def is_current(self) -> bool:
+        """Whether the kinds are of use."""
+        return self._rooms.are_current(self._hardware)
+
+    def kinds_of(self, numbers: Numbers) -> Numbers:
+        """The kinds of these nodes. Cost: O(1) for each that has changed, O(devices) for each new kind."""
+        self._catch_up()
+        unknown = numbers[self._kind_of[numbers] == UNKNOWN]
+        for number in unknown.tolist():
+            self._kind_of[number] = self._kind(number)
+        found: Numbers = self._kind_of[numbers]
+        return found
+
+    def takes_of(self, kind: int) -> NodeTakes:
+        """What may be taken of nodes of that kind."""
+        return self._takes[kind]
+
+    def devices(self, number: int, unit: int, taken: Cells) -> list[int]:
+        """The devices of the node, by position, that take this of the unit in that place."""
+        (kind,) = self.kinds_of(np.array([number])).tolist()
+        return [
+            device
+            for of_units in self._devices[kind]
+            for take in of_units[unit]
+            if take.cells == taken
+            for device in take.devices
+        ]
+
+    def _catch_up(self) -> None:
+        changes = self._rooms.changes
+        more = self._rooms.size - len(self._kind_of)
+        if more > 0:
+            self._kind_of = np.pad(self._kind_of, (0, more), constant_values=UNKNOWN)
+        if self._seen != changes.now:
+            changed = changes.since(self._seen)
+            for number in list(self._units_of) if changed is None else changed:
+                node = self._nodes.get(number)
+                if node is None or self._units_of.get(number) is not node.units:
+                    self._kind_of[number] = UNKNOWN
+            self._seen = changes.now
+
+    def _kind(self, number: int) -> int:
+        node = self._nodes[number]
+        key = self._hardware.of(number), tuple(node.units)
+        self._units_of[number] = node.units
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = len(self._takes)
+            devices = [takes_on(self._rooms, number, claim, request) for claim, request, _ in self._asked]
+            units = self._workload.values.units_of(number)
+            requests = [(self._interned(own), one.count) for own, (_, _, one) in zip(devices, self._asked, strict=True)]
+            self._takes.append(NodeTakes(requests, least_taken(self._workload.units, units, requests)))
+            self._devices.append(devices)
+        return known
+
+    def _interned(self, of_units: Sequence[Sequence[Take]]) -> list[Takes]:
+        return [self._workload.units.takes(tuple([take.cells for take in own])) for own in of_units]
+
+
+def asked_by(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Request, Alternative]]:
+    """The requests that take devices, with their first alternatives."""
+    for claim in claims:
+        for request in claim.requests:
+            for one in request.alternatives[:1]:
+                if not one.admin_access:
+                    yield claim, request, one
+
+
+def takes_on(rooms: Rooms, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
+    """What the request may take of each unit; nothing where it ends every attempt."""
+    try:
+        return rooms.takes(number, claim, request)
+    except AllocationError:
+        return [()] * len(rooms.unit_cells(number))
+
+
+def mebibytes(requested: int) -> int:
+    """The bytes that are requested, rounded up."""
+    return -(-requested // MEBI)
+
+
+def _single(alternative: Alternative) -> Alternative:
+    return Alternative(
+        "",
+        alternative.class_name,
+        alternative.selectors,
+        tolerations=alternative.tolerations,
+        capacity=alternative.capacity,
+        derived_attributes=alternative.derived_attributes,
+    )
