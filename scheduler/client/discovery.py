@@ -80,9 +80,8 @@ class Served:
     @property
     def release_text(self) -> str:
         """The server's release, what it emulates, and how it is treated where it is not known here."""
-        emulated = f", emulating {self.emulated}" if self.emulated else ""
         nearest = "" if self.is_known_release else f", treated as {self.release}, the nearest release known here"
-        return f"Kubernetes {self.kubernetes}{emulated}{nearest}"
+        return f"{_server(self.kubernetes, self.emulated)}{nearest}"
 
     @property
     def is_known_release(self) -> bool:
@@ -109,7 +108,7 @@ def served(version: Json, documents: Mapping[str, Json]) -> Served:
     }
     usable = [name for name in VERSIONS if plurals.get(name, set()).issuperset(_NEEDED)]
     if not usable:
-        raise NotServed(_not_served(kubernetes, sorted(plurals)))
+        raise NotServed(_not_served(_server(kubernetes, emulated_release(version)), sorted(plurals)))
     rules = [name for name in RULE_VERSIONS if "devicetaintrules" in plurals.get(name, ())]
     taint_rules = api_resources.taint_rules(rules[0]) if rules else None
     return Served(kubernetes, nearest_release(version), usable[0], taint_rules, emulated_release(version))
@@ -159,10 +158,14 @@ async def _document(connection: Connection, path: str) -> Json | None:
         return None
 
 
-def _not_served(kubernetes: str, offered: list[str]) -> str:
+def _server(kubernetes: str, emulated: str) -> str:
+    return f"Kubernetes {kubernetes}, emulating {emulated}" if emulated else f"Kubernetes {kubernetes}"
+
+
+def _not_served(server: str, offered: list[str]) -> str:
     found = f"only in {', '.join(offered)}" if offered else "not at all"
     return (
-        f"Kubernetes {kubernetes} serves {GROUP} {found}; one of {', '.join(VERSIONS)} is needed, with "
+        f"{server} serves {GROUP} {found}; one of {', '.join(VERSIONS)} is needed, with "
         f"{', '.join(_NEEDED)}: use Kubernetes 1.34 or later, or enable the feature gate DynamicResourceAllocation "
         f"and --runtime-config={GROUP}/v1beta1=true of the API server"
     )

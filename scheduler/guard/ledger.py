@@ -46,6 +46,9 @@ class Denial:
     names: tuple[str, ...] = ()
 
 
+GONE_MAX = 1 << 14
+"""Claims that are remembered as gone: far more than go within the time that an update takes."""
+
 OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN = "outdated", "device", "capacity", "counters", "unknown"
 CAUSES = (OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
 """Why the ledger refuses: the claim has moved on; what others hold; devices that are not published."""
@@ -57,6 +60,7 @@ class Ledger:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._open: dict[str, tuple[Allowed, ...]] = {}
+        self._gone: dict[str, None] = {}
 
     @property
     def open(self) -> int:
@@ -96,11 +100,12 @@ class Ledger:
 
     def shown(self, uid: str) -> None:
         """The watch has shown something of the claim of that uid: what is overtaken counts no more."""
+        holding = self._cluster.claims.holding(uid)
+        is_gone = holding is None or holding.is_gone
+        self._note(uid, is_gone=is_gone)
         known = self._open.get(uid, ())
         if not known:
             return
-        holding = self._cluster.claims.holding(uid)
-        is_gone = holding is None or holding.is_gone
         left = () if is_gone else tuple(one for one in known if one.update.version >= _version(holding))
         if left != known:
             self._keep(uid, left)
@@ -118,12 +123,22 @@ class Ledger:
 
     def _outdated(self, update: Update) -> Denial | None:
         """The API server would not store it either, or asks again with the newest version."""
+        if update.claim.uid in self._gone:
+            return Denial(OUTDATED, f"claim {update.claim} is gone")
         holding = self._cluster.claims.holding(update.claim.uid)
         version = _version(holding)
         if update.version >= version:
             return None
         versions = f"the update is based on version {update.version}, the claim has {version}"
         return Denial(OUTDATED, f"claim {update.claim} was changed: {versions}")
+
+    def _note(self, uid: str, *, is_gone: bool) -> None:
+        """Remember that the claim is gone: of an update that is asked about after that no watch would tell the end."""
+        self._gone.pop(uid, None)
+        if is_gone:
+            self._gone[uid] = None
+            if len(self._gone) > GONE_MAX:
+                del self._gone[next(iter(self._gone))]
 
     def _overlaps(self, update: Update) -> Sequence[Overlap]:
         """What it cannot have, as if it were the only update of its claim."""

@@ -51,6 +51,9 @@ from scheduler.state.invariants import Violation
 VERB = "resourceclaims-status"
 """The rest of the path that the API server calls, after `/v1/`."""
 
+KIND = "ResourceClaim"
+"""Of what the ledger knows; the others are slices."""
+
 PREFIX = "/v1"
 
 SLACK_S = 15.0
@@ -259,7 +262,8 @@ class Guard:
         self._updates.update(resource, old, new)
         found = new or old
         assert found is not None
-        self._ledger.shown(found.uid)
+        if resource.kind == KIND:
+            self._ledger.shown(found.uid)
 
     # -- answers
 

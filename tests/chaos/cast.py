@@ -30,8 +30,8 @@ from tests.controlplane.within import launcher, move_clock
 REQUEST_TIMEOUT_S = 10
 """Of the API server: for so long, and `SLACK_S`, a new guard refuses where the one before was killed."""
 
-ELECTION = {"leaseDurationSeconds": 5, "renewDeadlineSeconds": 4, "retryPeriodSeconds": 0.5}
-GUARD_ELECTION = {**ELECTION, "leaseDurationSeconds": 10, "renewDeadlineSeconds": 8}
+ELECTION = {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 0.5}
+GUARD_ELECTION = {**ELECTION, "leaseDurationSeconds": 12, "renewDeadlineSeconds": 10}
 """Longer: who follows a guard that has lost its lease refuses for a while, and the round waits."""
 
 BACKOFF = {"podInitialBackoffSeconds": 0.1, "podMaxBackoffSeconds": 1}

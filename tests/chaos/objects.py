@@ -61,7 +61,7 @@ KINDS = {
     "admin": PodKind(("admin",)),
     "shared": PodKind((), 2),
     "extended": PodKind((), 2, (OURS, SECOND)),
-    "volume": PodKind(("gpu",), 1),
+    "volume": PodKind(("nic",), 1),  # on one node alone: of what there is enough of on each
 }
 """What comes in each round, so that there is enough of it for everybody."""
 

@@ -26,7 +26,7 @@ USER_S = 3.0
 PAUSE_S = 0.5
 """For so long the next step of the load waits at most: where nothing goes on, nothing would ever come."""
 
-PLACED_S = 120.0
+PLACED_S = 180.0
 """A guard that follows one that was killed refuses for 25 s, and starts when the lease has ended."""
 
 GONE_S = 240.0

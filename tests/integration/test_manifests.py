@@ -1,5 +1,6 @@
 """The manifests are what the API server takes, and grant what the scheduler needs and nothing else."""
 
+import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,14 @@ from scheduler.version import VERSION
 from tests.controlplane.contents import ensure_namespace, manifests
 from tests.controlplane.identities import DRIVER, OURS
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.rest import ApiError, RestClient
+from tests.controlplane.rest import ApiError, Json, Kind, RestClient
 from tests.controlplane.rights import BASE, grant
 from tests.integration.access import asked, await_rights, rights
 from tests.integration.conftest import ROOT
 
 EXAMPLES = ROOT / "manifests" / "examples" / "scheduler"
+DEPLOYMENT = Kind("apps/v1", "Deployment")
+CONFIG_MAP = Kind("v1", "ConfigMap")
 
 READ = ("get", "list", "watch")
 CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
@@ -92,6 +95,38 @@ def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, base
     said = subprocess.run(command, check=True, capture_output=True, text=True)
     assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 12
     assert said.stderr == ""
+
+
+def test_rollout_undo_finds_the_configuration_of_before(
+    plane: ControlPlane, api: RestClient, kubectl: Path, tmp_path: Path
+) -> None:
+    """As docs/operations.md says of rolling back with kustomize."""
+    folder = Path(shutil.copytree(BASE, tmp_path / "base"))
+    at: list[str | Path] = [kubectl, f"--kubeconfig={plane.kubeconfig()}", "--namespace=kube-system"]
+
+    def configuration() -> Json:
+        """The ConfigMap that the pods mount."""
+        (volume,) = api.get(DEPLOYMENT, "dra-scheduler", "kube-system")["spec"]["template"]["spec"]["volumes"]
+        return api.get(CONFIG_MAP, volume["configMap"]["name"], "kube-system")
+
+    def is_rolled_out(found: Sequence[Json]) -> bool:
+        return any(one["status"].get("observedGeneration") == one["metadata"]["generation"] for one in found)
+
+    def run(*command: str | Path) -> None:
+        subprocess.run([*at, *command], check=True, capture_output=True)
+
+    def roll_out(*command: str | Path) -> Json:
+        run(*command)
+        api.await_all(DEPLOYMENT, is_rolled_out, "kube-system")  # each revision has its ReplicaSet
+        return configuration()
+
+    before = roll_out("apply", "-k", folder)
+    with (folder / "config.yaml").open("a") as file:
+        file.write("podMaxBackoffSeconds: 7\n")
+    assert roll_out("apply", "-k", folder)["data"] != before["data"]
+    assert roll_out("rollout", "undo", "deployment/dra-scheduler") == before
+    run("delete", "-k", folder)
+    run("delete", "configmap", before["metadata"]["name"])
 
 
 def test_renamed_configuration_renames_nothing_else(base: Sequence[Mapping[str, Any]]) -> None:

@@ -11,6 +11,8 @@ from tests.controlplane.faults import cut_before, refuse
 from tests.controlplane.rest import Json
 from tests.integration.attempt.scene import DRIVER, NAMESPACE, NODE, POOL, Scene, gets, is_untouched
 
+pytestmark = pytest.mark.needs("DRADeviceBindingConditions")
+
 READY = ("example.com/attached",)
 BROKEN = ("example.com/broken",)
 DEVICE = DeviceID(DRIVER, POOL, "gpu-0")

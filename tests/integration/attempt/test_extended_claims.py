@@ -57,6 +57,8 @@ from tests.integration.attempt.scene import (
     reservation,
 )
 
+pytestmark = pytest.mark.needs("DRAExtendedResource")
+
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 QUOTA = Kind("v1", "ResourceQuota")
 COUNT = "count/resourceclaims.resource.k8s.io"

@@ -200,6 +200,7 @@ def claim_spec_v1(scene: Scene) -> object:
     return scene.a_claim("same")["spec"]
 
 
+@pytest.mark.needs("DRAConsumableCapacity")
 def test_share_of_a_device_is_written_with_its_id_and_capacity(scene: Scene) -> None:
     claim = scene.a_claim()
     share = "4d3a2c1b-0000-4000-8000-000000000000"

@@ -12,6 +12,8 @@ from tests.integration.extender.beside import Beside, an_entry
 from tests.integration.extender.between import Between, Call
 from tests.integration.live.world import NAMESPACE, a_device, is_allocated, is_free, place, results_of, users_of
 
+pytestmark = pytest.mark.needs("DRADeviceBindingConditions")
+
 READY, BROKEN = "example.com/attached", "example.com/broken"
 CONDITIONS: Json = {"bindsToNode": True, "bindingConditions": [READY], "bindingFailureConditions": [BROKEN]}
 

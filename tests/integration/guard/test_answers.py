@@ -96,6 +96,7 @@ def test_allocation_cannot_change_and_comes_by_the_status_alone(api: RestClient)
     assert "field is immutable" in refusal(api, stored, a_result("b"))
 
 
+@pytest.mark.needs("DRAConsumableCapacity")
 def test_shares_fit_into_the_capacity(api: RestClient) -> None:
     capacity = {"memory": {"value": "10Gi"}}
     publish(api, {"name": "a", "allowMultipleAllocations": True, "capacity": capacity})
@@ -114,6 +115,7 @@ def test_shares_fit_into_the_capacity(api: RestClient) -> None:
     )
 
 
+@pytest.mark.needs("DRAPartitionableDevices")
 def test_partitions_fit_into_the_counters(api: RestClient) -> None:
     parts = [
         {"name": name, "consumesCounters": [{"counterSet": "parts", "counters": {"slices": {"value": amount}}}]}

@@ -32,6 +32,8 @@ from tests.integration.live.crowd import (
 from tests.integration.live.crowd import GPU as DRIVER
 from tests.integration.live.history import History
 
+pytestmark = pytest.mark.needs("DRAExtendedResource")
+
 TRIES = 12
 """More than one attempt makes of one write."""
 

@@ -25,6 +25,8 @@ from tests.integration.live.world import (
     users_of,
 )
 
+pytestmark = pytest.mark.needs("DRAExtendedResource")
+
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
 EXTENDED = "resource.kubernetes.io/extended-resource-claim"

@@ -1,5 +1,7 @@
 """What claims can ask for, one feature after the other, and what becomes of pods whose claims ask for it."""
 
+import pytest
+
 from tests.controlplane.rest import POD, Json, Kind
 from tests.integration.live.world import (
     DRIVER,
@@ -90,6 +92,7 @@ def permit_admin_access(world: World, *, is_permitted: bool) -> None:
     world.api.replace({**found, "metadata": {**found["metadata"], "labels": {**labels, **label}}})
 
 
+@pytest.mark.needs("DRADeviceTaints")
 def test_tainted_device_is_given_to_those_who_tolerate_it(world: World) -> None:
     world.a_class()
     world.a_node()
@@ -105,6 +108,7 @@ def test_tainted_device_is_given_to_those_who_tolerate_it(world: World) -> None:
     assert result["tolerations"] == [toleration]
 
 
+@pytest.mark.needs("DRADeviceTaints")
 def test_device_whose_taint_is_taken_away_is_given(world: World) -> None:
     world.a_class()
     world.a_node()
@@ -116,6 +120,7 @@ def test_device_whose_taint_is_taken_away_is_given(world: World) -> None:
     assert world.devices_of() == ["node-0/gpu-0"]
 
 
+@pytest.mark.needs("DRAPartitionableDevices")
 def test_parts_of_a_device_are_given_until_its_counters_are_used_up(world: World) -> None:
     world.a_class()
     world.a_node()
@@ -140,6 +145,7 @@ def a_part(name: str, memory: str) -> Json:
     return a_device(name, consumesCounters=consumed)
 
 
+@pytest.mark.needs("DRAConsumableCapacity")
 def test_shares_of_a_device_are_given_until_its_capacity_is_used_up(world: World) -> None:
     world.a_class()
     world.a_node()
@@ -156,6 +162,7 @@ def test_shares_of_a_device_are_given_until_its_capacity_is_used_up(world: World
     assert world.devices_of("third") == ["node-0/gpu-0"]
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_pod_is_bound_when_the_driver_says_that_its_device_is_ready(world: World) -> None:
     world.a_class()
     world.a_node()
@@ -170,6 +177,7 @@ def test_pod_is_bound_when_the_driver_says_that_its_device_is_ready(world: World
     assert results_of(world.claim())[0]["bindingConditions"] == [READY]
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_pod_whose_device_fails_before_it_is_bound_gets_another(world: World) -> None:
     world.a_class()
     world.a_node("failing-0")  # its device is set aside for a while after this: no other test has one of that name
@@ -186,6 +194,7 @@ def test_pod_whose_device_fails_before_it_is_bound_gets_another(world: World) ->
     ]
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_devices_that_were_not_ready_in_time_are_given_back_and_others_taken(world: World) -> None:
     world.a_class()
     world.a_node("late-0")
@@ -204,6 +213,7 @@ def test_devices_that_were_not_ready_in_time_are_given_back_and_others_taken(wor
     assert notes == [f"0/1 nodes are available: 1 resourceclaim not available on the node. {late}"]
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_pods_that_share_a_device_that_fails_get_another_together(world: World) -> None:
     world.a_class()
     world.a_node("shared-0")
@@ -218,6 +228,7 @@ def test_pods_that_share_a_device_that_fails_get_another_together(world: World) 
     assert sorted(users_of(world.claim())) == ["first", "second"]
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_device_that_fails_under_a_pod_that_uses_it_is_given_to_no_further_pod_of_its_claim(world: World) -> None:
     world.a_class()
     world.a_node("used-0")
@@ -238,6 +249,7 @@ def test_device_that_fails_under_a_pod_that_uses_it_is_given_to_no_further_pod_o
     assert users_of(world.claim()) == [world.bound("second")["metadata"]["name"]]
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_pod_that_is_deleted_while_its_device_is_made_ready_leaves_the_device_to_the_next(world: World) -> None:
     world.a_class()
     world.a_node()
@@ -255,6 +267,7 @@ def test_pod_that_is_deleted_while_its_device_is_made_ready_leaves_the_device_to
     assert is_free(world.claim("deleted"))
 
 
+@pytest.mark.needs("DRADeviceTaints")
 def test_pod_that_a_taint_evicts_gives_its_device_to_one_that_tolerates_it(world: World) -> None:
     world.a_class()
     world.a_node()

@@ -179,6 +179,7 @@ def test_each_driver_of_a_claim_prepares_its_own_devices(world: World, kubelet: 
     unprepared(world, kubelet)
 
 
+@pytest.mark.needs("DRAConsumableCapacity")
 def test_shares_of_a_device_are_prepared_for_two_pods(world: World, kubelet: Kubelet) -> None:
     world.a_class()
     world.a_node()
@@ -190,6 +191,7 @@ def test_shares_of_a_device_are_prepared_for_two_pods(world: World, kubelet: Kub
         assert containers_of(world, kubelet, name) == {"c": cdi("gpu-0")}
 
 
+@pytest.mark.needs("DRAPartitionableDevices")
 def test_parts_of_a_device_are_prepared_for_two_pods(world: World, kubelet: Kubelet) -> None:
     world.a_class()
     world.a_node()
@@ -240,6 +242,7 @@ def test_container_gets_the_alternative_that_was_chosen(world: World, kubelet: K
     assert [one["request"] for one in results_of(world.claim())] == ["r/small"]
 
 
+@pytest.mark.needs("DRAExtendedResource")
 def test_each_container_gets_its_extended_resources(world: World, kubelet: Kubelet) -> None:
     world.a_class(extendedResourceName=GPU)
     world.a_node()
@@ -258,6 +261,7 @@ def test_each_container_gets_its_extended_resources(world: World, kubelet: Kubel
     assert calls_for(kubelet, claim) == ["NodePrepareResources", "NodeUnprepareResources"]
 
 
+@pytest.mark.needs("DRAExtendedResource")
 def test_extended_resources_and_claims_of_one_pod_are_prepared(world: World, kubelet: Kubelet) -> None:
     world.a_class(extendedResourceName=GPU)
     world.a_node()
@@ -269,6 +273,7 @@ def test_extended_resources_and_claims_of_one_pod_are_prepared(world: World, kub
     assert containers_of(world, kubelet) == {"c": cdi("gpu-0", "gpu-1")}
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_device_with_conditions_is_prepared_once_they_are_met(world: World, kubelet: Kubelet) -> None:
     world.a_class()
     world.a_node()
@@ -294,6 +299,7 @@ def test_driver_gets_the_configuration_of_class_and_claim(world: World, kubelet:
     assert call["config"] == world.claim()["status"]["allocation"]["devices"]["config"]
 
 
+@pytest.mark.needs("DRAPartitionableDevices")
 def test_devices_that_a_driver_publishes_itself_are_prepared(
     world: World, kubelet_program: Path, tmp_path: Path
 ) -> None:

@@ -45,6 +45,7 @@ def open_gate(world: World, name: str = "pod") -> None:
     world.api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_more_when_it_is_there(
     world: World,
 ) -> None:

@@ -1,5 +1,7 @@
 """Pods that are created with a node, where our scheduler is to allocate their claims: --allocate-prescheduled."""
 
+import pytest
+
 from tests.integration.live.world import World, a_device, claims_of, is_allocated, is_free, some_devices, users_of
 
 SETTINGS = {"allocatePrescheduled": True}
@@ -44,6 +46,7 @@ def test_pod_whose_node_lacks_the_devices_waits_for_them(world: World) -> None:
     assert world.proxy.writes(r"/pods/pod/status$") == []  # that it is scheduled is its kubelet's to say
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_pod_whose_devices_are_awaited_is_in_flight_whatever_its_kubelet_reports_meanwhile(world: World) -> None:
     world.a_class()
     world.a_node("node-0")

@@ -1,9 +1,12 @@
 """What a pod is told that gets no node: once, in kube-scheduler's form, and in ours why the nearest node did not do."""
 
+import pytest
+
 from tests.controlplane.rest import NODE
 from tests.integration.live.world import NAMESPACE, SCHEDULER, World, a_device, a_request, reported, some_devices
 
 
+@pytest.mark.needs("DRADeviceTaints")
 def test_refused_pod_is_shown_how_many_nodes_fail_for_what_and_what_the_nearest_lacks(world: World) -> None:
     world.a_class()
     world.a_node("node-0")

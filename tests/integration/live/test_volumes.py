@@ -66,6 +66,7 @@ def test_pod_with_an_ephemeral_volume_waits_for_its_claim_and_gets_a_volume(worl
     assert world.node_of() == node
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_volumes_and_devices_are_awaited_beside_each_other(world: World, storage: Storage) -> None:
     world.a_class()
     world.a_slice("node-1", a_device(bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["bad"]))

@@ -38,6 +38,9 @@ def test_server_without_the_group_is_refused_and_reported_what_to_do() -> None:
         served(VERSION_1_36, {})
     with pytest.raises(NotServed, match="only in v1alpha3; one of v1, v1beta2, v1beta1 is needed"):
         served(VERSION_1_36, {"v1alpha3": a_document("devicetaintrules")})
+    emulating = {**VERSION_1_36, "emulationMajor": "1", "emulationMinor": "33"}
+    with pytest.raises(NotServed, match=r"^Kubernetes v1\.36\.3, emulating 1\.33 serves resource\.k8s\.io not at all"):
+        served(emulating, {})
 
 
 @pytest.mark.parametrize(

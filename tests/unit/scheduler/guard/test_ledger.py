@@ -67,6 +67,30 @@ def test_claim_that_is_gone_holds_nothing_and_what_it_was_allowed_neither() -> N
     assert (ledger.open, cause(ledger, "two", a_result("a"))) == (0, "")
 
 
+def test_update_of_a_claim_that_is_gone_is_refused_since_nothing_would_tell_that_it_was_not_stored() -> None:
+    """As when a pod is deleted while its claim is being allocated; its devices would be blocked for a minute."""
+    cluster = a_cluster("a")
+    ledger = Ledger(cluster)
+    cluster.set_claim(an_object(with_devices("one")), 5)
+    ledger.shown("uid-one")
+    assert cause(ledger, "one", a_result("a")) == ""
+    cluster.remove_claim("uid-one")
+    ledger.shown("uid-one")
+    assert cause(ledger, "one", a_result("a")) == OUTDATED
+    assert cause(ledger, "two", a_result("a")) == ""
+    cluster.set_claim(an_object(with_devices("one")), 5)  # as after a restore of etcd
+    ledger.shown("uid-one")
+    assert cause(ledger, "one", a_result("a")) == ""
+
+
+def test_as_many_claims_that_are_gone_are_remembered_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.guard.ledger.GONE_MAX", 2)
+    ledger = Ledger(a_cluster("a"))
+    for name in ("one", "two", "one", "three"):
+        ledger.shown(f"uid-{name}")
+    assert [cause(ledger, name, a_result("a")) for name in ("one", "two", "three")] == [OUTDATED, "", OUTDATED]
+
+
 def test_question_about_an_old_version_is_refused_since_it_cannot_be_stored() -> None:
     cluster = a_cluster("a")
     cluster.set_claim(an_object(with_devices("one")), 6)
