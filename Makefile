@@ -99,16 +99,16 @@ soak: $(VENV)/.dev ## run a hostile tenant beside others on a real control plane
 chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on a real control plane (needs Go once): verdict
 	$(BIN)/python -m tests.chaos.run --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),1) $(ARGS)
 
-ON_REAL_SERVER := $(addprefix tests/integration/,attempt live extender guard)
-versions: $(VENV)/.dev ## run the integration tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA", NEXT=: fewer
+OF_EVERY_RELEASE := $(addprefix tests/integration/live/test_,features.py kubelet.py)
+versions: $(VENV)/.dev ## run tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA": fewer, NEXT=1.37: that one too, TESTS=FILES: others
 	failed=; \
-	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 1.35-gates GA every-gate); do \
+	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 GA every-gate); do \
 	  echo "== Kubernetes 1.36, profile $$profile"; \
-	  CONTROL_PLANE_PROFILE=$$profile $(BIN)/python -m pytest -q -n auto --dist loadfile $(ON_REAL_SERVER) $(ARGS) || failed="$$failed $$profile"; \
+	  CONTROL_PLANE_PROFILE=$$profile $(BIN)/python -m pytest -q -n auto --dist loadfile $(or $(TESTS),$(OF_EVERY_RELEASE)) || failed="$$failed $$profile"; \
 	done; \
-	for release in $(if $(filter undefined,$(origin NEXT)),1.37,$(NEXT)); do \
+	for release in $(NEXT); do \
 	  echo "== Kubernetes $$release"; \
-	  CONTROL_PLANE_RELEASE=$$release $(BIN)/python -m pytest -q -n auto --dist loadfile $(ON_REAL_SERVER) $(ARGS) || failed="$$failed $$release"; \
+	  CONTROL_PLANE_RELEASE=$$release $(BIN)/python -m pytest -q -n auto --dist loadfile $(or $(TESTS),$(OF_EVERY_RELEASE)) || failed="$$failed $$release"; \
 	done; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
