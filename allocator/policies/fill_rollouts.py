@@ -7,6 +7,7 @@ fits is placed, each device on the fitting unit with the least left; the rest is
 from bisect import bisect, bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 from itertools import accumulate
 from typing import Final
@@ -315,14 +316,20 @@ def _is_served(requests: Sequence[tuple[int, int]], served: int) -> bool:
 
 
 def _drawn(shares: Sequence[float]) -> Iterator[list[int]]:
-    """The sequences: numbers of shapes, as often as their shares say; the same on every machine."""
+    """The sequences: numbers of shapes, in each as often as their shares say; the same on every machine."""
     upto = list(accumulate(shares))
     for number in range(SEQUENCES):
         length = LENGTHS[number % len(LENGTHS)] if upto and upto[-1] > 0 else 0
-        yield [min(bisect(upto, upto[-1] * _uniform(number, place)), len(upto) - 1) for place in range(length)]
+        yield [min(bisect(upto, upto[-1] * one), len(upto) - 1) for one in _spread(number, length)]
 
 
-def _uniform(sequence: int, place: int) -> float:
+@cache
+def _spread(sequence: int, length: int) -> tuple[float, ...]:
+    """Numbers from 0 to 1, without 1: one of each part of that, in random order."""
+    parts = sorted(range(length), key=lambda place: _uniform(f"{sequence}/order/{place}"))
+    return tuple([(part + _uniform(f"{sequence}/{place}")) / length for place, part in enumerate(parts)])
+
+
+def _uniform(seed: str) -> float:
     """From 0 to 1, without 1."""
-    drawn = blake2b(f"{sequence}/{place}".encode(), digest_size=8).digest()
-    return (int.from_bytes(drawn, "big") >> 11) / (1 << 53)
+    return (int.from_bytes(blake2b(seed.encode(), digest_size=8).digest(), "big") >> 11) / (1 << 53)
