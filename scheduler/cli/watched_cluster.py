@@ -52,7 +52,7 @@ class WatchedCluster:
     """The cluster as the watches show it. is_changed: since the text was last made; changed: wakes who makes it."""
 
     def __init__(self, connection: Connection, served: Served, features: Features) -> None:
-        self.cluster = Cluster(features, is_ours=lambda _: False)
+        self.cluster = Cluster(features, is_ours=None)
         self.is_changed = True
         self.changed = asyncio.Event()
         self._watched = WatchedState(connection, served, random.random, time.monotonic, places_pods=False)
