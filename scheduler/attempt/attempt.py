@@ -11,7 +11,6 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey, Json, version_of
 from scheduler.attempt.decision import Decision
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.slots import Slot, Slots
-from scheduler.attempt.step import Step
 from scheduler.state.storage_objects import ObjectKey
 
 
@@ -67,16 +66,15 @@ class WrittenPod:
 class Attempt:
     """A decision under way.
 
-    slot: of the writers; given back before the attempt ends. begun: the steps, in their order. claims: those that may
-    have been written to, in the order of the writes. volumes: PersistentVolumes by their names and claims of
-    such by namespace and name, with the versions that were stored of them.
+    slot: of the writers; given back before the attempt ends. claims: those that may have been written to, in the order
+    of the writes. volumes: PersistentVolumes by their names and claims of such by namespace and name, with the versions
+    that were stored of them.
     """
 
     decision: Decision
     intent: Intent
     slot: Slot
     pod: WrittenPod
-    begun: list[Step] = field(default_factory=list)
     claims: list[WrittenClaim] = field(default_factory=list)
     volumes: dict[ObjectKey, int] = field(default_factory=dict)
 

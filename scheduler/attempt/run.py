@@ -32,36 +32,40 @@ async def run(
     Cancelled, the attempt undoes its steps and ends as cancelled, unless the pod turns out to be bound; cancelled once
     more, it stops at once, and the recovery of the next start does the rest.
     """
+    begun: list[Step] = []  # not the attempt's: steps know their attempt, and a cycle would wait for the collector
     try:
-        return await _do(binder, attempt, steps)
+        return await _do(binder, attempt, steps, begun)
     except AttemptEnded as ended:
-        return await _take_back(binder, attempt, ended.outcome, report)
+        return await _take_back(binder, attempt, begun, ended.outcome, report)
     except asyncio.CancelledError:
-        outcome = await _take_back(binder, attempt, Stopped(), report_nothing)
+        outcome = await _take_back(binder, attempt, begun, Stopped(), report_nothing)
         if isinstance(outcome, Bound | BoundElsewhere):
             return outcome
         raise
     except BaseException:
-        await _take_back(binder, attempt, Stopped(), report_nothing)
+        await _take_back(binder, attempt, begun, Stopped(), report_nothing)
         raise
     finally:
         attempt.slot.give_back()
 
 
-async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Bound | Pending:
+async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: list[Step]) -> Bound | Pending:
+    """begun: gets the steps in their order, each before it does anything."""
     for point, group in groupby(steps, key=lambda step: step.point):
         with _timed(binder, attempt, point):
             for step in group:
-                attempt.begun.append(step)
+                begun.append(step)
                 if (ended := await step.do()) is not None:
                     return ended
     return Bound(attempt.decision.node)
 
 
-async def _take_back(binder: Binder, attempt: Attempt, outcome: AttemptOutcome, report: Report) -> AttemptOutcome:
+async def _take_back(
+    binder: Binder, attempt: Attempt, begun: Sequence[Step], outcome: AttemptOutcome, report: Report
+) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
     with attempt.slot.undoing():
-        fate = await _fate(binder, attempt)
+        fate = await _fate(binder, attempt, begun)
         if isinstance(fate, Bound):
             return fate
         outcome = fate if isinstance(fate, BoundElsewhere | Unknown) else outcome
@@ -69,25 +73,25 @@ async def _take_back(binder: Binder, attempt: Attempt, outcome: AttemptOutcome, 
         if isinstance(fate, Unknown):
             return fate
         try:
-            await _undo(binder, attempt, outcome)
+            await _undo(binder, attempt, begun, outcome)
         except UndoStopped as kept:
             return kept.fate
         return outcome
 
 
-async def _undo(binder: Binder, attempt: Attempt, outcome: AttemptOutcome) -> None:
+async def _undo(binder: Binder, attempt: Attempt, begun: Sequence[Step], outcome: AttemptOutcome) -> None:
     node = outcome.node if isinstance(outcome, BoundElsewhere) else ""
     if attempt.decision.is_assigned:
         node = attempt.decision.node
-    if any([await step.undo(node) for step in reversed(attempt.begun)]):
+    if any([await step.undo(node) for step in reversed(begun)]):
         binder.listener.rolled_back(attempt.decision, outcome)
 
 
-async def _fate(binder: Binder, attempt: Attempt) -> Fate | None:
+async def _fate(binder: Binder, attempt: Attempt, begun: Sequence[Step]) -> Fate | None:
     """What became of the pod meanwhile; None while it has no node, or it does not matter."""
     if attempt.pod.sent:
         return await fence(binder, attempt, attempt.pod.sent)
-    if attempt.decision.is_assigned or not any(step.may_be_relied_on for step in attempt.begun):
+    if attempt.decision.is_assigned or not any(step.may_be_relied_on for step in begun):
         return None
     found = await look(binder, attempt)
     return found if isinstance(found, Fate) else None

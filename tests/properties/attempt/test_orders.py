@@ -185,10 +185,11 @@ class Process(WatchedClaims, Listener):
 
     async def carry_out(self, decision: Decision) -> AttemptOutcome:
         attempt = new_attempt(self.binder, decision)
-        outcome = await run(self.binder, attempt, list(steps(self.binder, attempt)))
+        planned = list(steps(self.binder, attempt))
+        outcome = await run(self.binder, attempt, planned)
         if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
             # A claim that was never found may still be made later; whoever tries the pod next takes it away.
-            unsettled = [step for step in attempt.begun if not (step.is_idle or isinstance(step, MakeClaim))]
+            unsettled = [step for step in planned if not (step.is_idle or isinstance(step, MakeClaim))]
             assert unsettled == [], outcome
         return outcome
 
