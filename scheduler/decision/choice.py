@@ -65,8 +65,7 @@ def pick(
     if preferred != able:
         is_preferred = flags_of(preferred, size)[nodes]
         nodes, sums = nodes[is_preferred], sums[is_preferred]
-    highest = int(sums.max())
-    return order.first(nodes[sums == highest]), highest
+    return order.best(nodes, sums)
 
 
 def preferred_by_policy(groups: Groups, feasible: Mask) -> Mask:

@@ -2,8 +2,8 @@
 
 Two schedulers that took the first of equal nodes would allocate the same devices, and one would have to undo its
 writes. With different orders, they use different nodes while there are many, and share what is left. Schedulers that
-have met split the nodes: each takes its own first, and the others only when these are full. The order depends only on
-identities and names, so that a decision can be repeated.
+have met split the nodes: each takes its own first, and the others only when these are full or clearly worse. The order
+depends only on identities and names, so that a decision can be repeated.
 """
 
 from collections.abc import Collection
@@ -20,6 +20,12 @@ _OF_OTHERS = 1 << 63
 
 MOST_OTHERS = 8
 """Schedulers that the nodes are split with; a client that invents more of them costs no more time."""
+
+MOST_BEHIND = 10
+"""Points that a total may be lower on an own node: one pod more or less on a node changes about as much.
+
+Without it, a scheduler that has used its own nodes once finds the last unused ones of the other better, and both meet.
+"""
 
 
 class NodeOrder:
@@ -63,6 +69,18 @@ class NodeOrder:
     def others(self) -> Collection[str]:
         """The schedulers that the nodes are split with."""
         return self._others
+
+    def best(self, numbers: Numbers, totals: Numbers) -> tuple[int, int]:
+        """The first of the nodes with the highest total, and that total; of the own ones if they come close.
+
+        numbers: ascending, at least one. totals: in their order.
+        """
+        if self._others:
+            own = self._keys[numbers] < _OF_OTHERS
+            if own.any() and totals[own].max() >= totals.max() - MOST_BEHIND:
+                numbers, totals = numbers[own], totals[own]
+        highest = int(totals.max())
+        return self.first(numbers[totals == highest]), highest
 
     def first(self, numbers: Numbers) -> int:
         """The one of these nodes that goes first. numbers: ascending, at least one."""

@@ -1,8 +1,9 @@
 """Which of equal nodes goes first: by number, or in an order that identity and names decide."""
 
 import numpy as np
+import pytest
 
-from scheduler.decision.node_order import MOST_OTHERS, NodeOrder
+from scheduler.decision.node_order import MOST_BEHIND, MOST_OTHERS, NodeOrder
 
 NODES = 200
 
@@ -101,3 +102,40 @@ def test_many_others_are_not_all_counted() -> None:
     order = an_order("", names_of(3))
     order.split("one", [f"other-{number}" for number in range(100)])
     assert len(order.others) == MOST_OTHERS
+
+
+def split_in_two() -> tuple[NodeOrder, list[int], list[int]]:
+    """An order, the nodes that are its own, and those of the other scheduler."""
+    names = names_of(NODES)
+    orders = [an_order("", names), an_order("", names)]
+    for order, name, other in zip(orders, ("one", "two"), ("two", "one"), strict=True):
+        order.split(name, [other])
+    one, two = ([names.index(name) for name in in_order(order, names)] for order in orders)
+    own = [number for number in one if one.index(number) < two.index(number)]
+    return orders[0], sorted(own), sorted(set(range(NODES)) - set(own))
+
+
+@pytest.mark.parametrize("behind", [1, MOST_BEHIND])
+def test_own_node_that_comes_close_goes_before_the_best_of_another_scheduler(behind: int) -> None:
+    order, own, others = split_in_two()
+    totals = np.full(NODES, 50)
+    totals[others], totals[own[5]] = 80, 80 - behind
+    assert order.best(np.arange(NODES), totals) == (own[5], 80 - behind)
+
+
+def test_own_node_that_is_clearly_worse_does_not() -> None:
+    order, own, others = split_in_two()
+    totals = np.full(NODES, 50)
+    totals[others[3]] = totals[own].max() + MOST_BEHIND + 1
+    assert order.best(np.arange(NODES), totals) == (others[3], 50 + MOST_BEHIND + 1)
+
+
+def test_nodes_of_others_are_left_where_no_own_one_is_feasible() -> None:
+    order, _, others = split_in_two()
+    assert order.best(np.array(others), np.arange(len(others))) == (others[-1], len(others) - 1)
+
+
+def test_alone_the_best_node_is_taken_however_close_others_come() -> None:
+    totals = np.full(NODES, 50)
+    totals[7] = 51
+    assert an_order("kube-system/one", names_of(NODES)).best(np.arange(NODES), totals) == (7, 51)

@@ -29,7 +29,7 @@ _LARGE_AFTER_HUGE = """
 give_back_large_blocks()
 del (huge := [bytes(30_000_000)])[:]
 before = libc.mallinfo2().hblks
-large = bytes(64 * LARGE_BLOCK)
+large = bytes(4 * LARGE_BLOCK)
 assert libc.mallinfo2().hblks == before + 1
 """
 
