@@ -19,7 +19,7 @@ from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
 from allocator.fleet.fleet_nodes import FleetNode, FleetNodes
 from allocator.fleet.hardware_kinds import HardwareKinds
-from allocator.fleet.node_choices import NodeChoices
+from allocator.fleet.known_choices import KnownChoices
 from allocator.fleet.questions import DeviceQuestion
 from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
 from allocator.gates import Features
@@ -112,7 +112,7 @@ class Fleet:
     def _ask(self, decider: Decider) -> None:
         self._decider = decider
         self._answers = AnswerCache(self._current, self._nodes, decider)
-        self._choices = NodeChoices(decider)
+        self._choices = KnownChoices(decider)
 
     # -- questions
 

@@ -20,7 +20,7 @@ MOST_CHOICES: Final = 1 << 14
 """Choices that are remembered; some 10 MiB."""
 
 
-class NodeChoices:
+class KnownChoices:
     """The devices that were chosen, by their positions on the node."""
 
     def __init__(self, decider: Decider) -> None:
