@@ -261,9 +261,12 @@ class Input:
 
 
 def inventory_of(
-    objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features, *, keep_going: bool
+    objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features, *, keep_going: bool | None
 ) -> Inventory:
-    """The inventory of the objects. Findings are printed; if it cannot be used, the command ends."""
+    """The inventory of the objects. Findings are printed; if it cannot be used, the command ends.
+
+    keep_going: use the rest of an input with errors; None where the command has no such option.
+    """
     return _changed(_usable(_inventory(objects, overlays, features), keep_going=keep_going), overlays)
 
 
@@ -290,14 +293,14 @@ def _inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], 
         return take_inventory(objects, read(files), features)
 
 
-def _usable(inventory: Inventory, *, keep_going: bool, reported: Inventory | None = None) -> Inventory:
+def _usable(inventory: Inventory, *, keep_going: bool | None, reported: Inventory | None = None) -> Inventory:
     """The inventory, after its errors and warnings are printed, but for those that are reported already."""
     known = set(report(reported)) if reported else frozenset[str]()
     print_to_stderr(line for line in report(inventory) if line not in known)
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
-        errors = f"{number} error{'' if number == 1 else 's'} in the input"
-        stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
+        advice = "" if keep_going is None else "; --keep-going uses the rest of it"
+        stop(f"{number} error{'' if number == 1 else 's'} in the input{advice}")
     if not inventory.kinds:
         stop("the input contains no objects")
     return inventory
