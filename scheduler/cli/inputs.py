@@ -41,7 +41,7 @@ from scheduler.output.input_report import (
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.changes import InvalidChange, changed, is_change
+from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.status.claim_status import ClaimStatus, claim_statuses
 
@@ -53,12 +53,23 @@ paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH.
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="If the input has errors, use the rest of it; the exit code is still 2."
 )
+
+
+def known_changes(_context: click.Context, _option: click.Parameter, overlays: tuple[str, ...]) -> tuple[str, ...]:
+    """The values of --overlay. A change that is misspelt is not looked for as a file."""
+    for one in overlays:
+        if ":" in one and not is_change(one) and not Path(one).exists():
+            raise click.BadParameter(unknown_change(one))
+    return overlays
+
+
 overlay_option = click.option(
     "--overlay",
     "overlays",
     multiple=True,
     metavar="PATH",
     type=click.Path(),
+    callback=known_changes,
     help="Objects to add; they replace objects of the same kind, namespace and name. Or a change, such as drain:NODE "
     "(docs/simulate.md). Can be repeated.",
 )
