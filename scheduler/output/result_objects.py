@@ -6,6 +6,7 @@ Source: KEP-4381 (finalizer, reservedFor); the resource claim controller (resour
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from allocator.api import allocation_to_v1
 from scheduler.core_v1.pod import Pod
@@ -94,7 +95,7 @@ def _claim_statuses(pod: Pod, claims: Claims) -> list[dict[str, object]]:
     ]
 
 
-def _shown(metadata: Mapping[str, object]) -> dict[str, object]:
+def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:  # Any: fields of whoever wrote them
     """The metadata without managedFields, which kubectl does not print either, and a dump does not contain."""
     return {key: value for key, value in metadata.items() if key != "managedFields"}
 
