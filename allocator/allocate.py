@@ -6,6 +6,7 @@ Source: KEP-4381.
 
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.cause import cause_of
@@ -28,13 +29,13 @@ from allocator.results import allocation_of
 from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
 from allocator.search.rules import Candidates, Choice, Pick, bits
 
-BUDGET_STEPS = 500_000
+BUDGET_STEPS: Final = 500_000
 """Steps that one attempt may take by default: about five seconds, for any request.
 
 A step is a device tried, or as much other work (`backtracking.WORK_OF_A_STEP`).
 """
 
-_NAMESPACE = uuid.UUID("c5a1f3a4-7c1c-5f0e-8f3e-0f5b8a9d2e61")
+_NAMESPACE: Final = uuid.UUID("c5a1f3a4-7c1c-5f0e-8f3e-0f5b8a9d2e61")
 
 
 def share_id_of(seed: str) -> str:
@@ -64,6 +65,21 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
     attempt = attempt_of(snapshot, view, share_id, is_cancelled)
     problem = problem_of(snapshot, attempt, claims)
     terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, problem.may_end, is_cancelled)
+    try:
+        return _answer(snapshot, attempt, claims, problem, terms, policy=policy)
+    finally:
+        problem.let_go()
+
+
+def _answer(  # noqa: PLR0913 - an attempt, and on which terms
+    snapshot: Snapshot,
+    attempt: NodeAttempt,
+    claims: Sequence[Claim],
+    problem: Problem,
+    terms: Terms,
+    *,
+    policy: Policy,
+) -> Outcome:
     try:
         answer = search_by(policy, attempt, problem.requests, terms)
     except Poisoned as met:

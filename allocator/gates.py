@@ -8,38 +8,39 @@ Source: pkg/features/kube_features.go of Kubernetes 1.36, the KEPs of the gates 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Final
 
 import cel
 from allocator.did_you_mean import did_you_mean
 
-ADMIN_ACCESS = "DRAAdminAccess"
-PRIORITIZED_LIST = "DRAPrioritizedList"
-CLAIM_DEVICE_STATUS = "DRAResourceClaimDeviceStatus"
-DEVICE_TAINTS = "DRADeviceTaints"
-DEVICE_TAINT_RULES = "DRADeviceTaintRules"
-PARTITIONABLE_DEVICES = "DRAPartitionableDevices"
-CONSUMABLE_CAPACITY = "DRAConsumableCapacity"
-BINDING_CONDITIONS = "DRADeviceBindingConditions"
-EXTENDED_RESOURCE = "DRAExtendedResource"
-LIST_TYPE_ATTRIBUTES = "DRAListTypeAttributes"
-NODE_ALLOCATABLE_RESOURCES = "DRANodeAllocatableResources"
-FRACTIONAL_CAPACITY_RANGE = "DRAFractionalCapacityRange"
-DERIVED_ATTRIBUTES = "DRADerivedAttributes"
-COMPATIBILITY_GROUPS = "DRADeviceCompatibilityGroups"
-OPTIONAL_NODE_OPERATIONS = "DRAOptionalNodeOperations"
+ADMIN_ACCESS: Final = "DRAAdminAccess"
+PRIORITIZED_LIST: Final = "DRAPrioritizedList"
+CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
+DEVICE_TAINTS: Final = "DRADeviceTaints"
+DEVICE_TAINT_RULES: Final = "DRADeviceTaintRules"
+PARTITIONABLE_DEVICES: Final = "DRAPartitionableDevices"
+CONSUMABLE_CAPACITY: Final = "DRAConsumableCapacity"
+BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
+EXTENDED_RESOURCE: Final = "DRAExtendedResource"
+LIST_TYPE_ATTRIBUTES: Final = "DRAListTypeAttributes"
+NODE_ALLOCATABLE_RESOURCES: Final = "DRANodeAllocatableResources"
+FRACTIONAL_CAPACITY_RANGE: Final = "DRAFractionalCapacityRange"
+DERIVED_ATTRIBUTES: Final = "DRADerivedAttributes"
+COMPATIBILITY_GROUPS: Final = "DRADeviceCompatibilityGroups"
+OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 
-OF_SIMPLEST_ALLOCATOR = frozenset(
+OF_SIMPLEST_ALLOCATOR: Final = frozenset(
     {ADMIN_ACCESS, PRIORITIZED_LIST, PARTITIONABLE_DEVICES, DEVICE_TAINTS, DEVICE_TAINT_RULES}
     | {CLAIM_DEVICE_STATUS, EXTENDED_RESOURCE, NODE_ALLOCATABLE_RESOURCES}
 )
 """The gates with which kube-scheduler still chooses the oldest of its three allocators."""
 
-OF_NEWEST_ALLOCATOR = frozenset(
+OF_NEWEST_ALLOCATOR: Final = frozenset(
     {LIST_TYPE_ATTRIBUTES, DERIVED_ATTRIBUTES, COMPATIBILITY_GROUPS, OPTIONAL_NODE_OPERATIONS}
 )
 """The gates of which one makes it choose the newest."""
 
-_NEEDS: Mapping[str, str] = MappingProxyType(
+_NEEDS: Final[Mapping[str, str]] = MappingProxyType(
     {BINDING_CONDITIONS: CLAIM_DEVICE_STATUS, DEVICE_TAINT_RULES: DEVICE_TAINTS}
 )
 
@@ -95,22 +96,22 @@ def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
     )
 
 
-_OFF_IN_1_34 = (DEVICE_TAINTS, PARTITIONABLE_DEVICES, CONSUMABLE_CAPACITY, BINDING_CONDITIONS, EXTENDED_RESOURCE)
-_GATES_1_34 = dict.fromkeys((ADMIN_ACCESS, PRIORITIZED_LIST, CLAIM_DEVICE_STATUS), True) | dict.fromkeys(
+_OFF_IN_1_34: Final = (DEVICE_TAINTS, PARTITIONABLE_DEVICES, CONSUMABLE_CAPACITY, BINDING_CONDITIONS, EXTENDED_RESOURCE)
+_GATES_1_34: Final = dict.fromkeys((ADMIN_ACCESS, PRIORITIZED_LIST, CLAIM_DEVICE_STATUS), True) | dict.fromkeys(
     _OFF_IN_1_34, False
 )
-_GATES_1_36 = (
+_GATES_1_36: Final = (
     _GATES_1_34
     | dict.fromkeys(_OFF_IN_1_34, True)
     | dict.fromkeys((DEVICE_TAINT_RULES, LIST_TYPE_ATTRIBUTES, NODE_ALLOCATABLE_RESOURCES), False)
 )
-_GATES_1_37 = (
+_GATES_1_37: Final = (
     _GATES_1_36
     | {DEVICE_TAINT_RULES: True, FRACTIONAL_CAPACITY_RANGE: True}
     | dict.fromkeys((DERIVED_ATTRIBUTES, COMPATIBILITY_GROUPS, OPTIONAL_NODE_OPERATIONS), False)
 )
 
-V1_37 = Release(
+V1_37: Final = Release(
     "1.37",
     MappingProxyType(_GATES_1_37),
     cel.V1_37,
@@ -124,7 +125,7 @@ V1_37 = Release(
     combined_slices=False,
     keeps_combined_slices=False,
 )
-RELEASES: Mapping[str, Release] = MappingProxyType(
+RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
     {
         "1.34": _before_1_37("1.34", _GATES_1_34),
         "1.35": _before_1_37("1.35", _GATES_1_34 | {DEVICE_TAINT_RULES: False}),
@@ -134,7 +135,7 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
 )
 """By name, as `--kubernetes` takes it."""
 
-DEFAULT_RELEASE = "1.36"
+DEFAULT_RELEASE: Final = "1.36"
 """The default of `--kubernetes`."""
 
 

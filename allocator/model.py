@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from allocator.exact import deciding, exact
 from cel.values.quantity import Quantity
@@ -20,10 +20,10 @@ Attribute = tuple[str, object]
 """(type, value): type is `int`, `bool`, `string`, `version`, `ints`, `bools`, `strings` or `versions`; lists are
 tuples. An attribute that carries no value is `("", None)`."""
 
-SCALAR_TYPES = frozenset({"int", "bool", "string", "version"})
+SCALAR_TYPES: Final = frozenset({"int", "bool", "string", "version"})
 """The types of attributes that have one value."""
 
-INT64 = range(-(2**63), 2**63)
+INT64: Final = range(-(2**63), 2**63)
 
 
 class PoolID(NamedTuple):
@@ -84,7 +84,7 @@ class Reach:
         return self.per_device and not self.node_name and not self.all_nodes and self.node_selector is None
 
 
-NOWHERE = Reach()
+NOWHERE: Final = Reach()
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,16 +224,16 @@ def _is_usual(type_: str, value: object) -> bool:
     return class_ is bool and type_ == "bool"
 
 
-NEGATIVE_CAPACITY = "negative capacity"
+NEGATIVE_CAPACITY: Final = "negative capacity"
 """The trait of a slice in which a device has a capacity below zero."""
 
-_NO_TRAITS = dict.fromkeys(
+_NO_TRAITS: Final = dict.fromkeys(
     ["name", "driver", "pool", "attributes", "capacity", "reach"], "every device has it, or its slice in its place"
 )
-_SLICE_NUMBERS = count()
-_ALIKE: dict[frozenset[str], frozenset[str]] = {}
+_SLICE_NUMBERS: Final = count()
+_ALIKE: Final[dict[frozenset[str], frozenset[str]]] = {}
 
-TRAITS = {name: attrgetter(name) for name in (*deciding(Device, _NO_TRAITS), "unusual")}
+TRAITS: Final = {name: attrgetter(name) for name in (*deciding(Device, _NO_TRAITS), "unusual")}
 """The fields that most devices leave empty."""
 
 
@@ -315,7 +315,7 @@ class Alternative:
         object.__setattr__(self, "fingerprint", exact([getattr(self, name) for name in _DECIDING]))
 
 
-_DECIDING = deciding(Alternative, {"name": "equal requests may have different names"})
+_DECIDING: Final = deciding(Alternative, {"name": "equal requests may have different names"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +346,7 @@ class Constraint:
     unknown_fields: tuple[str, ...] = ()
 
 
-_NOTHING: Mapping[str, Quantity] = {}
+_NOTHING: Final[Mapping[str, Quantity]] = {}
 
 
 def _nothing() -> Mapping[str, Quantity]:

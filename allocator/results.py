@@ -5,6 +5,7 @@ Source: resource.k8s.io/v1 AllocationResult; KEP-4381, KEP-4816 (names of subreq
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.node_view import NodeView
@@ -27,7 +28,7 @@ from allocator.model import (
 from allocator.outcome import InvalidPool
 from allocator.search.rules import Pick
 
-_ONLY: Topic[NodeSelector] = Topic("selector of the node")
+_ONLY: Final[Topic[NodeSelector]] = Topic("selector of the node")
 
 
 def allocation_of(

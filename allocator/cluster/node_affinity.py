@@ -8,15 +8,16 @@ Source: k8s.io/api core/v1, NodeSelector; k8s.io/component-helpers nodeaffinity.
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Final
 
 from allocator.model import Node, NodeSelector, Reach, Requirement, Term
 
-NAME_FIELD = "metadata.name"
+NAME_FIELD: Final = "metadata.name"
 
-USUAL_WORDS = 256
+USUAL_WORDS: Final = 256
 """The problems of larger terms are not remembered: one pod has room for thousands of words."""
 
-_VALUES = {"In": "some", "NotIn": "some", "Exists": "no", "DoesNotExist": "no", "Gt": "one", "Lt": "one"}
+_VALUES: Final = {"In": "some", "NotIn": "some", "Exists": "no", "DoesNotExist": "no", "Gt": "one", "Lt": "one"}
 """How many values an operator takes."""
 
 

@@ -5,6 +5,7 @@ A view depends on slices and the node alone, not on what is in use, so it is mad
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool
@@ -40,8 +41,8 @@ class Named:
     mask: Mask = 0
 
 
-_IDS: Topic[frozenset[DeviceID]] = Topic("ids")
-_POSITIONS: Topic[Mapping[str, int]] = Topic("positions")
+_IDS: Final[Topic[frozenset[DeviceID]]] = Topic("ids")
+_POSITIONS: Final[Topic[Mapping[str, int]]] = Topic("positions")
 
 
 @dataclass(slots=True, eq=False)
@@ -106,7 +107,7 @@ class NodeView:
         return next(s for s in reversed(self.segments) if s.offset <= device)
 
 
-_NO_TRAITS: frozenset[str] = frozenset()
+_NO_TRAITS: Final[frozenset[str]] = frozenset()
 """The only instance that views of slices without any need."""
 
 

@@ -5,13 +5,13 @@ both and shares the rest. With 100,000 pools that is about a hundred entries for
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from allocator.model import PoolID
 
 Value = TypeVar("Value")
 
-_WIDTH = 32
+_WIDTH: Final = 32
 """Branches, and dictionaries of each."""
 
 

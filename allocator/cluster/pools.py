@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import MappingProxyType
+from typing import Final
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.gates import COMPATIBILITY_GROUPS, PARTITIONABLE_DEVICES, Features
 from allocator.model import Device, Node, PoolID, Slice
 from allocator.outcome import InvalidPool
 
-_NAME = attrgetter("name")
+_NAME: Final = attrgetter("name")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,16 @@ expressions see how an amount is written.
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from allocator.exact import exact
 from allocator.model import Device, Slice
 from cel import Reads
 
-ANY_ATTRIBUTE = "*"
+ANY_ATTRIBUTE: Final = "*"
 """In place of a qualified name: all attributes may be read."""
 
-_READ_ALWAYS = frozenset({"allow_multiple_allocations", "unusual"})
+_READ_ALWAYS: Final = frozenset({"allow_multiple_allocations", "unusual"})
 
 
 @dataclass(frozen=True, slots=True)

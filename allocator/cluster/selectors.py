@@ -9,6 +9,7 @@ Source: KEP-4381, CEL selectors.
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Final
 
 import cel
 from allocator.cluster.node_view import NodeView
@@ -18,16 +19,16 @@ from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.search.rules import Mask
 from cel import Cancelled
 
-MOST_SELECTIONS = 1 << 16
+MOST_SELECTIONS: Final = 1 << 16
 """Selections that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
 
 Beyond, the least recently used expression is forgotten on all slices.
 """
 
-MOST_EXPRESSIONS = 1 << 12
+MOST_EXPRESSIONS: Final = 1 << 12
 """Expressions that are kept however few slices there are: users may write any number of them."""
 
-LEAST_EXPRESSIONS = 128
+LEAST_EXPRESSIONS: Final = 128
 """Expressions that are kept however many slices there are: a forgotten one is evaluated on all of them again."""
 
 
@@ -51,7 +52,7 @@ Answers = dict[Hashable, bool | None]
 """By what an expression reads of a device; None if it fails."""
 
 
-NOTHING = Selection(0, 0)
+NOTHING: Final = Selection(0, 0)
 """The answer of most expressions on most slices."""
 
 _shared = lru_cache(maxsize=1024)(Selection)
@@ -66,7 +67,7 @@ class _KnownAnswers:
     begun: dict[int, Answers] = field(default_factory=dict)
 
 
-_LACKING = " (a device that may lack it is asked with has(...) first, or with .? and orValue(...))"
+_LACKING: Final = " (a device that may lack it is asked with has(...) first, or with .? and orValue(...))"
 """Helps if a selector fails since an attribute is missing; kube-scheduler says so as of 1.37."""
 
 

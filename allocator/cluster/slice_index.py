@@ -7,6 +7,7 @@ Code that changes it notifies those who remember results about a slice (`Fleet` 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
 from allocator.cluster.counter_slices import Unreached
 from allocator.cluster.node_affinity import NAME_FIELD, term_problem
@@ -17,7 +18,7 @@ from allocator.model import Node, PoolID, Slice
 Label = tuple[str, str]
 """A label of a node with its value; the node's name counts as one, under the name of its field."""
 
-_NONE: Mapping[PoolID, Pool] = MappingProxyType({})
+_NONE: Final[Mapping[PoolID, Pool]] = MappingProxyType({})
 
 _Bag = dict[int, Slice]
 """Slices by number."""

@@ -6,6 +6,7 @@ is `apart`.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from allocator.cluster.node_view import NodeView, view_of
 from allocator.cluster.pools import Pool
@@ -16,16 +17,16 @@ from allocator.exact import values_of
 from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 
-MOST_VIEWS = 1 << 17
+MOST_VIEWS: Final = 1 << 17
 """Views that are kept; beyond, the oldest is forgotten."""
 
-MOST_REMEMBERED = 32
+MOST_REMEMBERED: Final = 32
 """New values that a view remembers before it forgets those not used since, if there are few views."""
 
-REMEMBERED_BY_ALL = 1 << 16
+REMEMBERED_BY_ALL: Final = 1 << 16
 """New values that all views together remember; some 50 MiB with those that are used again and again."""
 
-LEAST_REMEMBERED = 8
+LEAST_REMEMBERED: Final = 8
 """New values that a view remembers however many views there are."""
 
 
@@ -115,7 +116,7 @@ def is_same(old: Node | None, new: Node | None) -> bool:
     return _of_node(old) == _of_node(new)
 
 
-NOT_FOR_DEVICES = dict.fromkeys(
+NOT_FOR_DEVICES: Final = dict.fromkeys(
     ["taints", "unschedulable", "allocatable", "images"], "they decide about pods, not about devices"
 )
 """Fields of a node without influence on its devices."""

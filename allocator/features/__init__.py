@@ -5,7 +5,7 @@ Their order is that of kube-scheduler's checks.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.admin_access import AdminAccess
@@ -20,7 +20,7 @@ from allocator.features.partitionable_devices import PartitionableDevices
 from allocator.features.prioritized_list import PrioritizedList
 from allocator.memo import Topic
 
-FEATURES: tuple[Feature, ...] = (
+FEATURES: Final[tuple[Feature, ...]] = (
     PrioritizedList(),
     ConsumableCapacity(),
     DerivedAttributes(),
@@ -36,7 +36,7 @@ FEATURES: tuple[Feature, ...] = (
 Hook = Literal["unseen", "unselectable", "unusable", "taken", "failures", "rule", "finish"]
 """A method of `Feature` about devices."""
 
-_SAYING: Topic[Mapping[Hook, Sequence[Feature]]] = Topic("features that say something")
+_SAYING: Final[Topic[Mapping[Hook, Sequence[Feature]]]] = Topic("features that say something")
 
 
 def _overrides(feature: Feature, hook: Hook) -> bool:

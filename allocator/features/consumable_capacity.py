@@ -9,6 +9,7 @@ Source: KEP-5075, feature gate DRAConsumableCapacity; DRAFractionalCapacityRange
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from allocator.cluster.node_view import NodeView
 from allocator.exact import exact
@@ -45,10 +46,10 @@ Consumed = Mapping[str, Quantity]
 """What one share takes of each capacity of its device."""
 
 
-TOO_LITTLE = "have too little capacity left"
+TOO_LITTLE: Final = "have too little capacity left"
 
 
-_MEASURED = frozenset({"policies", NEGATIVE_CAPACITY})
+_MEASURED: Final = frozenset({"policies", NEGATIVE_CAPACITY})
 """Traits of slices with devices of which not every request can have the whole."""
 
 
@@ -129,11 +130,11 @@ class _Consumption:
     failures: Mapping[int, str]
 
 
-_CONSUMPTION: Topic[_Consumption] = Topic("consumption")
-_CONSUMPTION_OF: Topic[tuple[Alternative, _Consumption]] = Topic(
+_CONSUMPTION: Final[Topic[_Consumption]] = Topic("consumption")
+_CONSUMPTION_OF: Final[Topic[tuple[Alternative, _Consumption]]] = Topic(
     "consumption of an alternative, which keeps its identity so long"
 )
-_FULL: Topic[Mask] = Topic("full devices")
+_FULL: Final[Topic[Mask]] = Topic("full devices")
 
 
 def _consumption(attempt: NodeAttempt, alternative: Alternative) -> _Consumption:

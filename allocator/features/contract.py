@@ -7,6 +7,7 @@ and each different request.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from allocator.cluster.node_view import Named, NodeView
 from allocator.cluster.pools import Pool
@@ -17,8 +18,8 @@ from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
 from allocator.search.rules import Mask, Pick, Rule, Stage
 
-_HELD: Topic[Named] = Topic("held")
-_SHARED: Topic[Named] = Topic("shared")
+_HELD: Final[Topic[Named]] = Topic("held")
+_SHARED: Final[Topic[Named]] = Topic("shared")
 
 
 def attempt_of(

@@ -7,6 +7,7 @@ Source: KEP-5007, feature gates DRADeviceBindingConditions and DRAResourceClaimD
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Final
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
@@ -14,7 +15,7 @@ from allocator.gates import BINDING_CONDITIONS
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.search.rules import Pick, Stage
 
-_TRAITS = ("binding_conditions", "binding_failure_conditions")
+_TRAITS: Final = ("binding_conditions", "binding_failure_conditions")
 
 
 class DeviceBindingConditions(Feature):

@@ -7,6 +7,7 @@ Source: feature gate DRADeviceCompatibilityGroups, field compatibilityGroups.
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
@@ -20,9 +21,9 @@ CounterSetID = tuple[PoolID, str]
 GroupsBySet = tuple[tuple[CounterSetID, frozenset[str]], ...]
 """The counter sets that a device draws on, with its groups there."""
 
-_CONSUMPTIONS: Topic[Mapping[int, GroupsBySet]] = Topic("compatibility groups")
+_CONSUMPTIONS: Final[Topic[Mapping[int, GroupsBySet]]] = Topic("compatibility groups")
 
-UNGROUPED = frozenset([""])
+UNGROUPED: Final = frozenset([""])
 """Stands for the groups of a device that declares none: it goes with its like only."""
 
 

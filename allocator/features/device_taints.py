@@ -6,6 +6,7 @@ Source: KEP-5055, feature gate DRADeviceTaints.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
@@ -14,12 +15,12 @@ from allocator.memo import Topic
 from allocator.model import Alternative, Taint, Toleration
 from allocator.search.rules import Mask, Stage
 
-BLOCKING = frozenset({"NoSchedule", "NoExecute"})
+BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 
 Tainted = Sequence[tuple[int, Sequence[Taint]]]
 """(position, taints that keep it from being allocated) of the devices that have any."""
 
-_TAINTED: Topic[Tainted] = Topic("tainted devices")
+_TAINTED: Final[Topic[Tainted]] = Topic("tainted devices")
 
 
 class DeviceTaints(Feature):

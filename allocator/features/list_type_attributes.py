@@ -5,12 +5,14 @@ the gate off, a list matches nothing, not even itself.
 Source: KEP-5491, feature gate DRAListTypeAttributes.
 """
 
+from typing import Final
+
 from allocator.model import SCALAR_TYPES, Attribute
 
 Token = tuple[str, object]
 """What two devices have in common or not: (type of the value, value)."""
 
-_ITEM = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
+_ITEM: Final = {"ints": "int", "bools": "bool", "strings": "string", "versions": "version"}
 
 
 def is_list(attribute: Attribute) -> bool:

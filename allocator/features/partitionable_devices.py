@@ -8,6 +8,7 @@ Source: KEP-4815, feature gate DRAPartitionableDevices.
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
@@ -85,9 +86,9 @@ class _Last:
     counters: Counters | None = None
 
 
-_COUNTERS: Topic[Counters | None] = Topic("counters")
-_PUBLISHED: Topic[Published] = Topic("published counters")
-_LAST: Topic[_Last] = Topic("counters of the last attempt")
+_COUNTERS: Final[Topic[Counters | None]] = Topic("counters")
+_PUBLISHED: Final[Topic[Published]] = Topic("published counters")
+_LAST: Final[Topic[_Last]] = Topic("counters of the last attempt")
 
 
 @dataclass(slots=True, eq=False)

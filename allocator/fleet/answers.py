@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from allocator.fleet.fingerprint import Projection
 from allocator.fleet.group_changes import NodeGroup
@@ -16,7 +16,7 @@ Key = TypeVar("Key", bound=Hashable)
 Rank = tuple[int, Score]
 """How early the chosen subrequests stand, as kube-scheduler counts it, and the score of the policy."""
 
-NEVER = -1
+NEVER: Final = -1
 """What answers have seen that do not know the fleet."""
 
 
@@ -48,7 +48,7 @@ class Counting:
 
 
 Answer = Able | Failing | Unable
-FAILING = Failing()
+FAILING: Final = Failing()
 """The only instance that is needed."""
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
+from typing import Final
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool, has_counters
@@ -19,18 +20,18 @@ from allocator.cluster.snapshot import NOT_FOR_DEVICES
 from allocator.exact import deciding, exact, is_exactly, values_of
 from allocator.model import TRAITS, Device, Node, Slice
 
-SPARE = 256
+SPARE: Final = 256
 """Fingerprints of what is gone that are always tolerated."""
 
-MOST_PROJECTIONS = 256
+MOST_PROJECTIONS: Final = 256
 """Projections that are kept, as many as questions: users decide what is read, and each covers the whole fleet."""
 
-_RECENT = 8
+_RECENT: Final = 8
 """Slices whose devices a new slice is compared with."""
 
-_NAMES = dict.fromkeys(["name", "pool"], "claims ask for no device by its name")
+_NAMES: Final = dict.fromkeys(["name", "pool"], "claims ask for no device by its name")
 
-_OF_DEVICE = deciding(
+_OF_DEVICE: Final = deciding(
     Device, {**_NAMES, "driver": "that of the slice", "attributes": "only those that are read, and the unusual ones"}
 )
 _of_slice = values_of(

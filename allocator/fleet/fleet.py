@@ -17,15 +17,16 @@ from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache
 from allocator.fleet.answers import Able, Rank
 from allocator.fleet.current import CurrentSnapshot
 from allocator.fleet.decider import Decider
-from allocator.fleet.fleet_nodes import FleetNodes
+from allocator.fleet.fleet_nodes import FleetNode, FleetNodes
 from allocator.fleet.hardware_kinds import HardwareKinds
+from allocator.fleet.known_choices import KnownChoices
 from allocator.fleet.questions import DeviceQuestion
 from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
 from allocator.gates import Features
-from allocator.model import Claim, Device, DeviceClass, DeviceID, Node, Slice
+from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice
 from allocator.outcome import Allocated, Outcome
-from allocator.policies.contract import FIRST_FIT, Policy, Score
-from allocator.search.rules import Mask, bits
+from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode, Score
+from allocator.search.rules import Choice, Mask, bits
 from cel.lru import LruCache
 
 
@@ -111,6 +112,7 @@ class Fleet:
     def _ask(self, decider: Decider) -> None:
         self._decider = decider
         self._answers = AnswerCache(self._current, self._nodes, decider)
+        self._choices = KnownChoices(decider)
 
     # -- questions
 
@@ -157,22 +159,30 @@ class Fleet:
         answer = answers.of_group[node.group]
         assert isinstance(answer, Able), f"node {node.node.name} is not able: {answer}"
         _, score = answer.rank
-        allocations = self._decider.decide_like(self._current.value, node.node, claims, answer.chosen)
-        return Allocated(allocations, answer.steps, self.features, score)
+        return Allocated(self._given(node, claims, answer.chosen), answer.steps, self.features, score)
 
-    def allocate(
-        self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = (), policy: Policy | None = None
-    ) -> Outcome:
+    def allocated_by(self, policy: PolicyOfNode, claims: Sequence[Claim], number: int) -> tuple[Allocation, ...]:
+        """What the claims get on a node by a policy of its own; of one that `scores` names, before the next event.
+
+        Cost: O(devices chosen), if the same was chosen on a node like it.
+        """
+        alike = self.kinds(claims).of(number), self.usage_on(number)
+        node = self._nodes[number]
+        return self._given(node, claims, self._choices.of(self._current.value, node, alike, claims, policy))
+
+    def _given(self, node: FleetNode, claims: Sequence[Claim], chosen: Sequence[Choice]) -> tuple[Allocation, ...]:
+        return self._decider.decide_like(self._current.value, node.node, claims, chosen)
+
+    def allocate(self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = ()) -> Outcome:
         """The outcome for the claims on one node. Raises AllocationError. Cost: an allocation.
 
-        freed: claims that hold devices, as they were added, and that would be gone by then. policy: in place of the
-        fleet's, for this node alone.
+        freed: claims that hold devices, as they were added, and that would be gone by then.
         """
         self._nodes.refresh()
         snapshot = self._current.value
         if freed:
             snapshot = snapshot.with_usage(snapshot.usage.minus(freed))
-        return self._decider.decide(snapshot, self._nodes[number].node, claims, policy)
+        return self._decider.decide(snapshot, self._nodes[number].node, claims)
 
     def devices(self, node: Node) -> Sequence[Device]:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""

@@ -5,6 +5,7 @@ Events only note which nodes they touch; `refresh` works them out, once for any 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from allocator.cluster.pools import Pool
 from allocator.cluster.snapshot import is_same
@@ -18,7 +19,7 @@ from allocator.model import Device, Node, Slice
 from allocator.outcome import AllocationError
 from allocator.search.rules import Mask
 
-INVALID = -1
+INVALID: Final = -1
 """The fingerprint of a node whose pools cannot be determined."""
 
 

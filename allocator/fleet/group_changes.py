@@ -3,15 +3,16 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from allocator.model import Slice
 from allocator.search.rules import Mask
 
-LEAST_CHANGES = 256
+LEAST_CHANGES: Final = 256
 """Changes that are kept however few nodes there are; of a large fleet, two for each node."""
 
 
-NOBODY = -1
+NOBODY: Final = -1
 """In place of the number of the only node in a group."""
 
 

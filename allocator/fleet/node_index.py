@@ -1,12 +1,13 @@
 """The nodes of a fleet by name and by label, so that those that a slice may reach are found without asking all."""
 
 from collections.abc import Iterable
+from typing import Final
 
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.slice_index import Label
 from allocator.model import Node
 
-MOST_KEYS = 64
+MOST_KEYS: Final = 64
 """Label keys that are indexed; beyond, the least recently used is indexed again when it is needed."""
 
 

@@ -1,6 +1,7 @@
 """What is in use of each slice, by the positions of its devices: equal for slices of which the same is in use."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import Final
 
 from allocator.cluster.usage import Usage
 from allocator.model import PoolID, Slice
@@ -10,13 +11,13 @@ from cel.lru import LruCache
 _Positions = Mapping[str, Sequence[tuple[int, int]]]
 """By name of a device: the place of its slice, and its place there; a name may occur in several generations."""
 
-MOST_KINDS = 1 << 12
+MOST_KINDS: Final = 1 << 12
 """Pools with other names of devices whose positions are shared: most have the same ones."""
 
-MOST_NAMES = 1 << 18
+MOST_NAMES: Final = 1 << 18
 """Names of all these kinds."""
 
-NOTHING = ()
+NOTHING: Final = ()
 """What is in use of a slice without any device in use."""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import is_
+from typing import Final
 
 import cel
 from allocator.cluster.read_key import ReadKey
@@ -12,7 +13,7 @@ from allocator.features import FEATURES
 from allocator.model import Claim, DeviceClass, Request
 from allocator.outcome import Allocated
 
-MOST_ALTERNATIVES = 8
+MOST_ALTERNATIVES: Final = 8
 """Subrequests of a request; kube-scheduler's score counts down from here."""
 
 

@@ -7,6 +7,7 @@ Source: KEP-4815 (counter sets), KEP-5075 (shares).
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
@@ -22,10 +23,10 @@ Cell = tuple[PoolID, str, str]
 Cells = tuple[int, ...]
 """What is left of each cell of a unit, in 10**-9, in the order of `UnitCells.whole`."""
 
-ITSELF = ""
+ITSELF: Final = ""
 """The cell of a device that only one claim can have, or as many as like; there is one of it, or UNLIMITED."""
 
-UNLIMITED = 10**9
+UNLIMITED: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class HardwareCells:
     places: Mapping[Cell, tuple[int, int]]
 
 
-_CELLS: Topic[HardwareCells] = Topic("cells")
+_CELLS: Final[Topic[HardwareCells]] = Topic("cells")
 
 
 def cells_of(view: NodeView) -> HardwareCells:

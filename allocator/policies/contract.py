@@ -5,10 +5,10 @@ answer, so that nodes can be compared. Any class with these two methods and two 
 `allocator.policies` has those that are built in. Every policy places what first-fit places.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import Protocol
+from typing import Final, Protocol
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
@@ -23,7 +23,7 @@ Requests = Sequence[Sequence[Candidates]]
 Score = tuple[float, ...]
 """How good an answer is; scores compare number by number, and more is better."""
 
-_INDESCRIBABLE: Topic[Mask] = Topic("indescribable devices")
+_INDESCRIBABLE: Final[Topic[Mask]] = Topic("indescribable devices")
 
 
 class Policy(Protocol):
@@ -51,6 +51,14 @@ class Policy(Protocol):
         """
 
 
+class PolicyOfNode(Policy, Protocol):
+    """A policy of one attempt: it says which devices of its node come first."""
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for policies that order alike, on nodes that are alike."""
+
+
 class FirstFit:
     """kube-scheduler's own answer: devices and nodes as they come."""
 
@@ -66,7 +74,7 @@ class FirstFit:
         return ()
 
 
-FIRST_FIT = FirstFit()
+FIRST_FIT: Final = FirstFit()
 
 
 def search_by(policy: Policy, attempt: NodeAttempt, requests: Requests, terms: Terms) -> Found | NotFound | BudgetSpent:

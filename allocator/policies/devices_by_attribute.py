@@ -5,6 +5,7 @@ Source: KEP-4381 (matchAttribute), KEP-5491 (lists), the standard attributes of 
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, tokens
@@ -13,10 +14,10 @@ from allocator.memo import Topic
 from allocator.requests.constraints import lookup
 from allocator.search.rules import Mask
 
-NUMA_NODE = "resource.kubernetes.io/numaNode"
-PCIE_ROOT = "resource.kubernetes.io/pcieRoot"
+NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
+PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
 
-_GROUPS: Topic[Mapping[Token, Mask]] = Topic("devices by value")
+_GROUPS: Final[Topic[Mapping[Token, Mask]]] = Topic("devices by value")
 
 
 def groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:

@@ -5,11 +5,12 @@ For most amounts of cpu and memory the rollouts do the same, so that what was wo
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from typing import Final
 
 from allocator.policies.fill_rollouts import PLENTY, Filled, Rollouts, Units
 from allocator.policies.unit_states import UnitStates
 
-MOST_KEPT = 1 << 17
+MOST_KEPT: Final = 1 << 17
 """Amounts that are kept; beyond, all are forgotten."""
 
 

@@ -14,14 +14,14 @@ from typing import Final
 
 from allocator.policies.unit_states import NONE, UNKNOWN, Takes, UnitKind, UnitStates, thousandths
 
-SEQUENCES = 32
-LENGTHS = (10, 20, 40, 80, 160)
+SEQUENCES: Final = 32
+LENGTHS: Final = (10, 20, 40, 80, 160)
 """Of the sequences, in turn: what comes next counts most, but a node has to serve long as well."""
 
 PLENTY: Final = 1 << 60
 """Of cpu or memory that is never short."""
 
-MOST_PLANS = 1 << 10
+MOST_PLANS: Final = 1 << 10
 """Sets of requests for which the sequences without all others are kept."""
 
 _NO_DEVICE: Final = -1

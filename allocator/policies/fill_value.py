@@ -5,7 +5,7 @@ what pods lose for which there are few places, and how much the node's pool is n
 (`fill_values`). All nodes are compared at once, so that it scores no node alone.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from allocator.features.contract import NodeAttempt
 from allocator.policies.contract import Requests, Score
@@ -36,6 +36,11 @@ class FromDevices:
     def __init__(self, name: str, devices: Iterable[int]) -> None:
         self.name = name
         self._places = {device: place for place, device in enumerate(dict.fromkeys(devices))}
+
+    @property
+    def key(self) -> Hashable:
+        """By name, and by the devices in their order."""
+        return self.name, *self._places
 
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """The devices first, then all others."""

@@ -8,6 +8,7 @@ Source: KEP-4815 (counter sets), KEP-5075 (shares), the standard attributes of r
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
@@ -20,13 +21,13 @@ from allocator.requests.constraints import lookup
 from allocator.search.rules import Mask, Pick, bits
 from cel.lru import LruCache
 
-FULL = 10**6
+FULL: Final = 10**6
 """The fullness of a unit of which nothing is left."""
 
 Unit = int | tuple[PoolID, str]
 """A device, by its position in the view, or a counter set."""
 
-LEVELS = (PCIE_ROOT, NUMA_NODE)
+LEVELS: Final = (PCIE_ROOT, NUMA_NODE)
 """What units belong to, from the inside."""
 
 
@@ -145,8 +146,8 @@ def _filled(attempt: NodeAttempt, alternative: Alternative, position: int) -> It
     yield position, max(1, _average(share_of(attempt, alternative, position), capacity))
 
 
-_FULLNESS: Topic[Fullness] = Topic("fullness")
-_HARDWARE: Topic[Hardware] = Topic("hardware")
+_FULLNESS: Final[Topic[Fullness]] = Topic("fullness")
+_HARDWARE: Final[Topic[Hardware]] = Topic("hardware")
 
 
 def fullness_of(attempt: NodeAttempt) -> Fullness:
@@ -159,10 +160,10 @@ def hardware_of(view: NodeView) -> Hardware:
     return view.memo.remember(_HARDWARE, lambda: _shared(_hardware_of(view)))
 
 
-MOST_HARDWARE = 1 << 10
+MOST_HARDWARE: Final = 1 << 10
 """Different ones that are shared by the views of nodes with the same devices: most of a fleet are alike."""
 
-_HARDWARE_OF: LruCache[Hashable, Hardware] = LruCache(MOST_HARDWARE, MOST_HARDWARE)
+_HARDWARE_OF: Final[LruCache[Hashable, Hardware]] = LruCache(MOST_HARDWARE, MOST_HARDWARE)
 
 
 def _shared(hardware: Hardware) -> Hardware:

@@ -4,6 +4,7 @@ Source: KEP-5075.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from allocator.exact import exact
 from allocator.features.consumable_capacity import consumed_by_share
@@ -17,7 +18,7 @@ from cel.values.quantity import Quantity
 Amounts = Mapping[str, int]
 """Amounts by capacity, in 10**-9 of its unit."""
 
-_SHARE: Topic[Amounts] = Topic("share")
+_SHARE: Final[Topic[Amounts]] = Topic("share")
 
 
 def share_of(attempt: NodeAttempt, alternative: Alternative, device: int) -> Amounts:

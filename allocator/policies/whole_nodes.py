@@ -6,7 +6,7 @@ of a unit, which is a device, or a counter set that devices are cut from (`alloc
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from allocator.features.contract import NodeAttempt
@@ -159,6 +159,11 @@ class FromUnits:
     def __init__(self, name: str, picks: Sequence[UnitPick]) -> None:
         self.name = name
         self._picks = picks
+
+    @property
+    def key(self) -> Hashable:
+        """By name, and by the units in their order."""
+        return self.name, *[pick.unit for pick in self._picks]
 
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """The devices of the units in their order."""

@@ -9,6 +9,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from sys import intern
+from typing import Final
 
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
@@ -24,7 +25,7 @@ from allocator.requests.failures import failure
 from allocator.search.rules import Candidates, Category, Mask, Rule, Stage, bits
 from cel.lru import LruCache
 
-MAX_RESULTS = 32
+MAX_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
 
 
@@ -41,6 +42,11 @@ class Problem:
     constraints: tuple[tuple[Constraint, AttributeRule], ...]
     may_end: bool
     is_exhaustive: bool
+
+    def let_go(self) -> None:
+        """It is of no use any more: rules and the candidates that they watch refer to each other no longer."""
+        for _, rule in self.constraints:
+            rule.cover_nothing()
 
 
 def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Problem:
@@ -130,12 +136,12 @@ class _Meant:
     stages: tuple[Stage, ...]
 
 
-_MEANT: Topic[_Meant] = Topic("what is meant")
+_MEANT: Final[Topic[_Meant]] = Topic("what is meant")
 
-MOST_MEANT = 1 << 12
+MOST_MEANT: Final = 1 << 12
 """Different ones that are shared by the views of nodes with the same devices: most of a fleet are alike."""
 
-_SHARED_MEANT: LruCache[Hashable, _Meant] = LruCache(MOST_MEANT, MOST_MEANT)
+_SHARED_MEANT: Final[LruCache[Hashable, _Meant]] = LruCache(MOST_MEANT, MOST_MEANT)
 
 
 def _shared(meant: _Meant) -> _Meant:

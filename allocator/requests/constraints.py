@@ -8,6 +8,8 @@ Source: KEP-4381, fields matchAttribute and distinctAttribute.
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 import cel
 from allocator.cluster.node_view import NodeView
@@ -65,7 +67,7 @@ Derive = Callable[[str, Device], Attribute | str]
 """How derived attributes are worked out: an expression and a device to the attribute, or to an error's text."""
 
 
-MOST_COLUMNS = 256
+MOST_COLUMNS: Final = 256
 """Columns of one attribute name that a view keeps: one for each derived attribute and set of candidates."""
 
 
@@ -77,7 +79,7 @@ class _ColumnSet:
     made: dict[Hashable, AttributeColumn] = field(default_factory=dict)
 
 
-_COLUMN_SETS: Topic[_ColumnSet] = Topic("columns")
+_COLUMN_SETS: Final[Topic[_ColumnSet]] = Topic("columns")
 
 
 def _column_set(view: NodeView, name: str) -> _ColumnSet:
@@ -132,10 +134,10 @@ class AttributeColumns:
         return _shared(AttributeColumn(groups, numbered, values, present, lists, failures))
 
 
-MOST_SHARED = 1 << 12
+MOST_SHARED: Final = 1 << 12
 """Different columns that are shared by the views of nodes with the same devices: most of a fleet are alike."""
 
-_SHARED: LruCache[Hashable, AttributeColumn] = LruCache(MOST_SHARED, MOST_SHARED)
+_SHARED: Final[LruCache[Hashable, AttributeColumn]] = LruCache(MOST_SHARED, MOST_SHARED)
 
 
 def _shared(column: AttributeColumn) -> AttributeColumn:
@@ -165,6 +167,10 @@ class AttributeRule(Rule):
         """Learn which of the claim's alternatives the constraint covers."""
         self.covered = tuple([c for alternatives in requests for c in alternatives if covers(c)])
         self.affected = tuple([alternatives for alternatives in requests if all(map(covers, alternatives))])
+
+    def cover_nothing(self) -> None:
+        """Let go of the alternatives, each of which knows its rules."""
+        self.covered = self.affected = ()
 
     def effort(self, picks: int) -> Effort:
         """Each value of the attribute is read, once for all devices that have it."""
@@ -353,7 +359,8 @@ def rules_of(
         is_known = bool(constraint.match_attribute) or features.knows_capacity
         if not name or not is_known:
             raise InvalidClaim(f"claim {claim}, constraint #{position}: neither matchAttribute nor distinctAttribute")
-        columns = AttributeColumns(view, name, _derive_in(attempt), has_lists=has_lists)
+        # Not a nested function: compiled, it refers to itself, and would keep the attempt for the garbage collector.
+        columns = AttributeColumns(view, name, partial(_derive, attempt), has_lists=has_lists)
         rule_type = MatchAttribute if constraint.match_attribute else DistinctAttribute
         rules.append((constraint, rule_type(view, claim, position, name, columns, is_fatal)))
     return tuple(rules)
@@ -373,18 +380,15 @@ def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
     return tuple(found)
 
 
-def _derive_in(attempt: NodeAttempt) -> Derive:
-    def derive(expression: str, device: Device) -> Attribute | str:
-        if attempt.is_cancelled():
-            raise Cancelled("cancelled before an attribute was derived")
-        try:
-            return cel.compile_value(expression, attempt.features.environment).evaluate(device, attempt.is_cancelled)
-        except cel.CompileError as error:
-            return f"CEL compile error: {error}"
-        except cel.EvalError as error:
-            return f"CEL runtime error: {error}"
-
-    return derive
+def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute | str:
+    if attempt.is_cancelled():
+        raise Cancelled("cancelled before an attribute was derived")
+    try:
+        return cel.compile_value(expression, attempt.features.environment).evaluate(device, attempt.is_cancelled)
+    except cel.CompileError as error:
+        return f"CEL compile error: {error}"
+    except cel.EvalError as error:
+        return f"CEL runtime error: {error}"
 
 
 def _union(column: AttributeColumn, values: Mask) -> Mask:

@@ -10,28 +10,28 @@ No feature is named here; features are rules.
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
-from typing import Protocol
+from typing import Final, Protocol
 
 from allocator.outcome import AllocationError
 from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Mask, Pick, Rule, Trail, bits
 from cel import Cancelled
 
-WORK_OF_A_STEP = 50
+WORK_OF_A_STEP: Final = 50
 """Devices, values and amounts read that count as one more step, so that all steps take about as long."""
 
-WORK_OF_A_BOUND = 15
+WORK_OF_A_BOUND: Final = 15
 """The work for an alternative that is still ahead, besides that of its rules."""
 
-MOST_KEPT = 1 << 22
+MOST_KEPT: Final = 1 << 22
 """Devices, values and amounts in the fingerprints remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
-FIRST_TRY_STEPS = 1_000
+FIRST_TRY_STEPS: Final = 1_000
 """Steps without an answer after which the search looks for a few requests that have no answer on their own.
 
 Each set of requests gets as many steps; if that is not enough, both get ten times as many.
 """
 
-MOST_SUBSETS = 200
+MOST_SUBSETS: Final = 200
 """How many sets of requests are tried then."""
 
 Order = Callable[[DeviceSlot, Mask, Sequence[Pick]], Iterable[int]]
@@ -218,7 +218,7 @@ class Search:
         if self._memory is None:
             if self._efforts is None:
                 self._efforts = _Efforts(self.requests)
-            self._memory = Memory(self.requests, self.picks_of, self._efforts)
+            self._memory = Memory(self.requests, self._efforts)
             self.charge(self._memory.work)
         return self._memory
 
@@ -361,7 +361,7 @@ class RequestFrame:
     def _present(self) -> Hashable:
         memory = self._search.memory
         self._search.charge(memory.work_of_key[self._number])
-        return memory.key(self._number)
+        return memory.key(self._number, self._search.picks_of(self.claim))
 
     def pass_over(self) -> None:
         """Note that the present alternative leaves too few of its claim's devices to later requests."""
@@ -523,11 +523,7 @@ class Memory:
     Cost of making it: O(devices that are candidates for anything, times rules).
     """
 
-    def __init__(
-        self, requests: Sequence[Sequence[Candidates]], picks_of: Callable[[int], int], efforts: "_Efforts"
-    ) -> None:
-        self._picks_of = picks_of
-        self._claims = [alternatives[0].claim for alternatives in requests]
+    def __init__(self, requests: Sequence[Sequence[Candidates]], efforts: "_Efforts") -> None:
         every = [candidates for alternatives in requests for candidates in alternatives]
         self._rules = _distinct(rule for candidates in every for rule in candidates.rules)
         self._classes = _classes(every, self._rules)
@@ -548,10 +544,13 @@ class Memory:
             touched |= rule.touched()
         return 1 << device if touched >> device & 1 else self._class_of[device] & ~touched
 
-    def key(self, number: int) -> Hashable:
-        """The fingerprint of the picks made, as far as they matter to the requests from that number on."""
+    def key(self, number: int, of_claim: int) -> Hashable:
+        """The fingerprint of the picks made, as far as they matter to the requests from that number on.
+
+        of_claim: how many of them are of the claim of that request.
+        """
         rules, classes = self._ahead[number]
-        return (number, self._picks_of(self._claims[number]), *(rule.fingerprint(classes) for rule in rules))
+        return (number, of_claim, *(rule.fingerprint(classes) for rule in rules))
 
     def bury(self, number: int, key: Hashable) -> None:
         """Remember that the requests from that number on have no answer under this key."""

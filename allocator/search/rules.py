@@ -7,7 +7,7 @@ relies on both, and property tests check every rule for them.
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from allocator.model import Alternative
 
@@ -17,7 +17,7 @@ Mask = int
 """Bit i stands for device i of the NodeView."""
 
 
-_CHUNK = 256
+_CHUNK: Final = 256
 """Bits that are looked at together: each step costs as much as what is left of the mask is long."""
 
 
@@ -116,7 +116,7 @@ class Choice(NamedTuple):
     device: int
 
 
-UNBOUNDED = 1 << 62
+UNBOUNDED: Final = 1 << 62
 """The room that is left by a rule without a limit."""
 
 

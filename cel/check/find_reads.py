@@ -4,15 +4,17 @@ Devices that agree on these paths get the same answer. If the expression compute
 everything below counts. Variables of `cel.bind` stand for their paths.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from cel.check.checker import Checked, VariableReference
 from cel.device.reads import Path, Reads
 from cel.stack import LEVELS, with_room
 from cel.syntax import ast
-from cel.syntax.ast import Call, Comprehension, Expr, Literal, Select
+from cel.syntax.ast import Call, Comprehension, Expr, ListExpr, Literal, Select
 
 _DEEPEST: Final = 3  # field, domain, identifier
+_COMPARING: Final = frozenset({ast.EQUALS, ast.NOT_EQUALS, ast.IN})
 _INDEXING: Final = frozenset({ast.INDEX, ast.OPTIONAL_INDEX, ast.OPTIONAL_SELECT})
 
 
@@ -20,7 +22,8 @@ def reads_of(checked: Checked) -> Reads:
     """Finds the paths in a checked expression."""
     collector = _PathCollector(checked)
     collector.visit(checked.root)
-    return Reads(frozenset(path for path in collector.paths if not _is_covered(path, collector.paths)))
+    paths = frozenset(path for path in collector.paths if not _is_covered(path, collector.paths))
+    return Reads(paths, frozenset(collector.texts))
 
 
 def _is_covered(path: Path, paths: set[Path]) -> bool:
@@ -28,12 +31,16 @@ def _is_covered(path: Path, paths: set[Path]) -> bool:
 
 
 class _PathCollector:
-    """Collects paths. aliases: the paths of the variables of macros, None if a variable is not a path."""
+    """Collects paths, and texts that they are compared with.
+
+    aliases: the paths of the variables of macros, None if a variable is not a path.
+    """
 
     def __init__(self, checked: Checked) -> None:
         self._references = checked.references
         self._aliases: list[dict[str, Path | None]] = []
         self.paths: set[Path] = set()
+        self.texts: set[tuple[Path, str]] = set()
         self._depth = 0
 
     def visit(self, node: Expr) -> None:
@@ -51,8 +58,15 @@ class _PathCollector:
         elif isinstance(node, Comprehension):
             self._comprehension(node)
         else:
+            if isinstance(node, Call) and node.function in _COMPARING:
+                self._compare(*node.arguments)
             for child in ast.children(node):
                 self.visit(child)
+
+    def _compare(self, left: Expr, right: Expr) -> None:
+        for one, other in ((left, right), (right, left)):
+            if path := self._path(one):
+                self.texts.update((path[:_DEEPEST], text) for text in _texts(other))
 
     def _path(self, node: Expr) -> Path | None:
         """The path that the node denotes, if any."""
@@ -95,6 +109,13 @@ class _PathCollector:
         self.visit(node.condition)
         self.visit(node.step)
         self._aliases.pop()
+
+
+def _texts(node: Expr) -> Iterator[str]:
+    """The literal strings that the node is, or is a list of."""
+    for one in node.elements if isinstance(node, ListExpr) else (node,):
+        if isinstance(one, Literal) and isinstance(one.value, str):
+            yield one.value
 
 
 def _step(node: Expr) -> tuple[Expr, str] | None:

@@ -11,6 +11,8 @@ class Reads:
     """The paths that an expression reads, such as ("driver",) or ("attributes", domain, identifier).
 
     A shorter path includes everything below it, the empty path the whole device. No path includes another one.
+    texts: the literal strings that a path is compared with, by `==`, `!=` or `in`, such as (("driver",), "a.example").
     """
 
     paths: frozenset[Path]
+    texts: frozenset[tuple[Path, str]] = frozenset()

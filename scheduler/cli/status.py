@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import click
 
-from allocator.search.rules import bits
 from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
 from allocator.status.pool_status import pool_statuses
@@ -155,11 +154,6 @@ def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects
         classes=tallies(pools, by_class(members), [one.name for one in members] if shown.is_everything else ()),
         nodes=tallies(pools, by_node, cluster.names() if shown.is_everything else ()),
         namespaces=tallies(pools, by_namespace),
-        rooms={one.name: _room(cluster, one.name) for one in members},
+        rooms={one.name: ClassRoom(largest_claim(cluster.fleet, one.name), cluster.name_of) for one in members},
         claims=claims,
     )
-
-
-def _room(cluster: Cluster, class_name: str) -> ClassRoom:
-    largest = largest_claim(cluster.fleet, class_name)
-    return ClassRoom(largest, tuple(sorted(cluster.name_of(number) for number in bits(largest.nodes))))

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
-from allocator.outcome import Allocated
-from allocator.policies.contract import Policy
+from allocator.policies.contract import PolicyOfNode
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.choice import Groups
@@ -117,12 +116,10 @@ def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
     fleet, policy = cluster.fleet_of(pod), policy_on(cluster, pod, number, pending)
     if policy is None:
         return fleet.allocated(pending, number).allocations
-    outcome = fleet.allocate(number, pending, policy=policy)
-    assert isinstance(outcome, Allocated), f"node {cluster.name_of(number)} was able: {outcome}"
-    return outcome.allocations
+    return fleet.allocated_by(policy, pending, number)
 
 
-def policy_on(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[Claim]) -> Policy | None:
+def policy_on(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[Claim]) -> PolicyOfNode | None:
     """For policies that look at whole nodes what they say of this one; None for all others."""
     scores = cluster.node_scores_of(pod)
     if scores is None:

@@ -3,8 +3,9 @@
 They are prepared step by step, so that no decision has to wait for all nodes.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,6 +27,9 @@ MOST_SHAPES = 1 << 9
 MEBI = 1 << 20
 
 UNKNOWN = -1
+
+EVERY = -1
+"""In place of a number of devices, of a request for all of them until nodes are looked at."""
 
 Asked = tuple[Claim, Request]
 
@@ -57,6 +61,7 @@ class FillWorkload:
         self._has_values = False
         self._hardware = rooms.kinds([claim for claim, _ in self._requests.values()])
         self._kinds: dict[Hashable, tuple[UnitKind, ...]] = {}
+        self._devices: dict[Hashable, tuple[int, ...]] = {}
         self._kinds_of: dict[int, tuple[Sequence[UnitCells], tuple[UnitKind, ...]]] = {}
         self._steps = self._prepared()
         self.is_ready = False
@@ -81,6 +86,7 @@ class FillWorkload:
         self.seen = -1
         self._hardware = self._rooms.kinds([claim for claim, _ in self._requests.values()])
         self._kinds.clear()
+        self._devices.clear()
         self._kinds_of.clear()
 
     def look_at(self, number: int) -> None:
@@ -99,13 +105,16 @@ class FillWorkload:
 
     def _prepared(self) -> Iterator[bool]:
         whole: dict[Units, int] = {}
+        nodes: Counter[tuple[int, ...]] = Counter()
         for number in list(self._nodes):
             if node := self._nodes.get(number):
                 yield from self._new_kinds(number, node)
                 units = self._whole(number)
                 whole[units] = whole.get(units, 0) + 1
+                nodes[self._devices[self._key(number, node)]] += 1
                 yield True
-        self.values, self._has_values = FillValues(self.units, self._shapes, whole), True
+        shapes = [_with_numbers(shape, nodes) for shape in self._shapes]
+        self.values, self._has_values = FillValues(self.units, shapes, whole), True
         for number in list(self._nodes):
             if number in self._nodes:
                 self.look_at(number)
@@ -118,7 +127,7 @@ class FillWorkload:
             own: list[tuple[int, int]] = []
             for claim, request, one in asked_by(shape.claims):
                 key = fingerprint_of([Claim("", "", "", (Request("", (_single(one),)),))])
-                own.append((numbers.setdefault(key, len(numbers)), one.count))
+                own.append((numbers.setdefault(key, len(numbers)), EVERY if one.mode == "All" else one.count))
                 self._requests.setdefault(key, (claim, request))
             yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(own))
 
@@ -127,15 +136,22 @@ class FillWorkload:
         known = self._kinds_of.get(number)
         if known is not None and known[0] is node.units:
             return
-        key = self._hardware.of(number), tuple(node.units)
+        key = self._key(number, node)
         if key not in self._kinds:
             takes: list[Sequence[Takes]] = []
+            devices: list[int] = []
             for claim, request in self._requests.values():
                 own = takes_on(self._rooms, number, claim, request)
                 takes.append([self.units.takes(tuple([take.cells for take in of])) for of in own])
+                devices.append(_devices_of(own))
                 yield True
             self._kinds[key] = tuple(self.units.kinds(node.units, takes))
+            self._devices[key] = tuple(devices)
         self._kinds_of[number] = node.units, self._kinds[key]
+
+    def _key(self, number: int, node: NodeCells) -> Hashable:
+        """Equal for nodes on which the workload may take the same of the same units."""
+        return self._hardware.of(number), tuple(node.units)
 
     def _units_of(self, number: int, node: NodeCells) -> Units:
         kinds = self._kinds_of[number][1]
@@ -216,7 +232,10 @@ class AskedDevices:
             known = self._numbers[key] = len(self._takes)
             devices = [takes_on(self._rooms, number, claim, request) for claim, request, _ in self._asked]
             units = self._workload.values.units_of(number)
-            requests = [(self._interned(own), one.count) for own, (_, _, one) in zip(devices, self._asked, strict=True)]
+            requests = [
+                (self._interned(own), _devices_of(own) if one.mode == "All" else one.count)
+                for own, (_, _, one) in zip(devices, self._asked, strict=True)
+            ]
             self._takes.append(NodeTakes(requests, least_taken(self._workload.units, units, requests)))
             self._devices.append(devices)
         return known
@@ -240,6 +259,27 @@ def takes_on(rooms: Rooms, number: int, claim: Claim, request: Request) -> Seque
         return rooms.takes(number, claim, request)
     except AllocationError:
         return [()] * len(rooms.unit_cells(number))
+
+
+def _devices_of(of_units: Sequence[Sequence[Take]]) -> int:
+    return sum([len(take.devices) for own in of_units for take in own])
+
+
+def _with_numbers(shape: FillShape, nodes: Mapping[tuple[int, ...], int]) -> FillShape:
+    """The shape with as many devices, in place of all, as most of the nodes have that have some.
+
+    nodes: how many have so many devices for each request.
+    """
+    requests = tuple([(one, _usual(one, nodes) if count == EVERY else count) for one, count in shape.requests])
+    return shape if requests == shape.requests else replace(shape, requests=requests)
+
+
+def _usual(request: int, nodes: Mapping[tuple[int, ...], int]) -> int:
+    found: Counter[int] = Counter()
+    for devices, number in nodes.items():
+        if devices[request]:
+            found[devices[request]] += number
+    return max(found, key=lambda devices: (found[devices], devices), default=1)
 
 
 def mebibytes(requested: int) -> int:

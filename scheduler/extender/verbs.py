@@ -57,7 +57,7 @@ class Verbs:
         """An ExtenderFilterResult for ExtenderArgs."""
         try:
             args = wire.read(wire.ExtenderArgs, body)
-            pod = _pod(args.Pod)
+            pod = self._pod(args.Pod)
             found = self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:
             return wire.error_result(str(problem))
@@ -66,14 +66,14 @@ class Verbs:
     def prioritize(self, body: bytes) -> bytes:
         """A HostPriorityList for ExtenderArgs. Raises Malformed."""
         args = wire.read(wire.ExtenderArgs, body)
-        pod, names = _pod(args.Pod), wire.names_of(args)
+        pod, names = self._pod(args.Pod), wire.names_of(args)
         is_asked = is_ours(pod, self._schedulers) and not self._unready()
         return wire.host_priorities(prioritize(self._cluster, pod, names) if is_asked else dict.fromkeys(names, 0))
 
     def preempt(self, body: bytes) -> bytes:
         """An ExtenderPreemptionResult for ExtenderPreemptionArgs. Raises Malformed."""
         args = wire.read(wire.ExtenderPreemptionArgs, body)
-        pod, victims = _pod(args.Pod), wire.meta_victims(args)
+        pod, victims = self._pod(args.Pod), wire.meta_victims(args)
         if not is_ours(pod, self._schedulers):
             return wire.preemption_result(victims)
         if self._unready():
@@ -92,6 +92,20 @@ class Verbs:
         result = "not bound" if error else "bound"
         self._decisions.answered(time.time(), f"{args.PodNamespace}/{args.PodName}", result, error, args.Node)
         return wire.error_result(error)
+
+    def _pod(self, raw: Mapping[str, Any]) -> Pod:
+        """The pod of a call, as the watch has decoded it if it is of the same version. Raises Malformed."""
+        metadata = raw.get("metadata")
+        uid, version = (
+            (metadata.get("uid"), metadata.get("resourceVersion")) if isinstance(metadata, dict) else ("", "")
+        )
+        shown = self._cluster.pods.known(uid) if isinstance(uid, str) else None
+        if shown is not None and version and version == shown.resource_version:
+            return shown
+        pod, errors = decode_pod(raw, keeps_raw=False)
+        if pod is None:
+            raise Malformed("; ".join(f"Pod.{error}" for error in errors))
+        return pod
 
     def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
         if not is_ours(pod, self._schedulers):
@@ -126,11 +140,3 @@ def _first_reason(found: Filtered) -> str:
         for name, reason in refused.items():
             return f"{name}: {reason}"
     return ""
-
-
-def _pod(raw: Mapping[str, Any]) -> Pod:
-    """The pod of a call. Raises Malformed."""
-    pod, errors = decode_pod(raw, keeps_raw=False)
-    if pod is None:
-        raise Malformed("; ".join(f"Pod.{error}" for error in errors))
-    return pod

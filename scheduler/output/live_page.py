@@ -3,7 +3,7 @@
 from scheduler.output.columns import ColumnTable
 from scheduler.output.data_page import DataPage, PageTable, data_page, live_policy
 from scheduler.output.device_map import MAP, device_map
-from scheduler.output.status_report import tally_columns
+from scheduler.output.status_report import class_columns, tally_columns
 
 ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
 DRIVERS, CLASSES = "drivers", "classes"
@@ -25,7 +25,7 @@ _TABLES = (
     ),
     PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ())),
     PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
-    PageTable(CLASSES, "Classes", tally_columns("CLASS", ())),
+    PageTable(CLASSES, "Classes", class_columns((), {})),
     device_map((), ()),
 )
 

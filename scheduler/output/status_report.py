@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from allocator.search.rules import bits
 from allocator.status.largest_claim import LargestClaim
 from allocator.status.pool_status import Amount, DeviceState, DeviceStatus, PoolStatus
 from scheduler.output.columns import ColumnTable
@@ -23,10 +24,14 @@ Json = dict[str, object]
 
 @dataclass(frozen=True, slots=True)
 class ClassRoom:
-    """The largest claim for devices of a class that still fits, and the names of the nodes that fit it."""
+    """The largest claim for devices of a class that still fits. name_of: the node with a number."""
 
     largest: LargestClaim
-    nodes: tuple[str, ...]
+    name_of: Callable[[int], str]
+
+    def nodes(self) -> Sequence[str]:
+        """The names of the nodes that fit it, in order."""
+        return sorted(map(self.name_of, bits(self.largest.nodes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +69,31 @@ def pool_problems(pool: PoolStatus) -> Iterator[str]:
         yield f"device {device} is no longer published, but allocated to {', '.join(holders)}"
 
 
-def largest_claim_text(room: ClassRoom | None) -> str:
+def largest_claim_text(room: ClassRoom) -> str:
     """How many devices the largest claim has, and where it fits."""
-    if room is None:
-        return "-"
     if room.largest.error:
         return f"unknown: {room.largest.error.partition(chr(10))[0]}"
     if not room.largest.count:
         return "none fits"
     devices = f"{room.largest.count} device{'' if room.largest.count == 1 else 's'}"
-    number = len(room.nodes)
+    number = room.largest.nodes.bit_count()
     if number <= MOST_NODES:
-        return f"{devices}, on {', '.join(room.nodes)}"
+        return f"{devices}, on {', '.join(room.nodes())}"
     return f"{devices}, on {number} nodes"
 
 
 def class_table(report: StatusReport) -> ColumnTable:
     """A line for each class."""
-    rooms = [largest_claim_text(report.rooms.get(one.name)) for one in report.classes]
-    return _tally_table("CLASS", report.classes, "LARGEST CLAIM", rooms)
+    rooms = {name: largest_claim_text(room) for name, room in report.rooms.items()}
+    return class_columns(report.classes, rooms, _shown_states(report.classes))
+
+
+def class_columns(
+    groups: Sequence[Tally], rooms: Mapping[str, str], states: Iterable[DeviceState] = DeviceState
+) -> ColumnTable:
+    """A line for each class. rooms: the largest claim by class, in words."""
+    cells = [rooms.get(one.name, "-") for one in groups]
+    return _with_column(tally_columns("CLASS", groups, states), "LARGEST CLAIM", cells)
 
 
 def driver_table(report: StatusReport) -> ColumnTable:
@@ -110,7 +121,7 @@ def pool_table(report: StatusReport) -> ColumnTable:
             group.add(device)
         groups.append(group)
         lines.append("; ".join([*pool_problems(pool), *_used_counters(pool.counters)]) or "-")
-    return _tally_table("POOL", groups, "PROBLEM, OR LEFT OF COUNTERS", lines)
+    return _with_column(_tally_table("POOL", groups), "PROBLEM, OR LEFT OF COUNTERS", lines)
 
 
 def _used_counters(counters: Mapping[tuple[str, str], Amount]) -> Iterator[str]:
@@ -157,14 +168,19 @@ TABLES: Mapping[str, Callable[[StatusReport], ColumnTable]] = {
 """What `--by` takes, but for claims, which have a table of their own."""
 
 
-def _tally_table(title: str, groups: Sequence[Tally], last: str = "", cells: Sequence[str] = ()) -> ColumnTable:
-    """The table, without columns of states that no device is in. last: the title of one more column, with its cells."""
-    states = [s for s in DeviceState if s in _ALWAYS or any(group.states[s] for group in groups)]
-    table = tally_columns(title, groups, states)
-    if not last:
-        return table
+def _tally_table(title: str, groups: Sequence[Tally]) -> ColumnTable:
+    return tally_columns(title, groups, _shown_states(groups))
+
+
+def _shown_states(groups: Sequence[Tally]) -> Sequence[DeviceState]:
+    """All but those that no device is in."""
+    return [s for s in DeviceState if s in _ALWAYS or any(group.states[s] for group in groups)]
+
+
+def _with_column(table: ColumnTable, title: str, cells: Sequence[str]) -> ColumnTable:
+    """The table with one more column at the end."""
     rows = [[*row, cell] for row, cell in zip(table.rows, cells, strict=True)]
-    return ColumnTable([*table.header, last], rows, table.numbers)
+    return ColumnTable([*table.header, title], rows, table.numbers)
 
 
 def tally_columns(title: str, groups: Sequence[Tally], states: Iterable[DeviceState] = DeviceState) -> ColumnTable:
@@ -201,7 +217,7 @@ def _room(room: ClassRoom | None) -> Json | None:
         return None
     if room.largest.error:
         return {"error": room.largest.error}
-    return {"devices": room.largest.count, "nodes": list(room.nodes)}
+    return {"devices": room.largest.count, "nodes": room.nodes()}
 
 
 def _pool(pool: PoolStatus) -> Json:

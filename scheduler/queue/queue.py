@@ -110,6 +110,7 @@ class Queue:
         self._counts = dict.fromkeys(PodPlace, 0)
         self._active_in: Counter[str] = Counter()
         self._flying_in: Counter[str] = Counter()
+        self._by_place = {PodPlace.ACTIVE: self._active_in, PodPlace.IN_FLIGHT: self._flying_in}
         self._numbers = count()
         self._active: list[tuple[tuple[int, float, int], str]] = []
         self._backoff: list[tuple[float, int, str]] = []
@@ -311,8 +312,7 @@ class Queue:
 
     def _count(self, entry: QueuedPod, number: int) -> None:
         self._counts[entry.place] += number
-        by_place = {PodPlace.ACTIVE: self._active_in, PodPlace.IN_FLIGHT: self._flying_in}
-        if (counts := by_place.get(entry.place)) is not None:
+        if (counts := self._by_place.get(entry.place)) is not None:
             counts[entry.pod.namespace] += number
             if not counts[entry.pod.namespace]:
                 del counts[entry.pod.namespace]

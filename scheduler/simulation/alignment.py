@@ -6,6 +6,7 @@ its devices have it, and is aligned if all have the same value. Admin access tak
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from allocator.exact import exact
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
@@ -72,5 +73,10 @@ def _places(device: Device) -> dict[str, object]:
     return {
         name if "/" in name else f"{device.driver}/{name}": exact(value)
         for name, value in device.attributes.items()
-        if name.rpartition("/")[2].casefold() in PLACES
+        if _is_place(name)
     }
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_place(name: str) -> bool:
+    return name.rpartition("/")[2].casefold() in PLACES

@@ -1,7 +1,7 @@
 """What a CEL expression selects of a fleet, what it costs, and on which devices it fails."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import cel
@@ -17,8 +17,8 @@ TABLES = ("attributes", "capacity")
 class ExpressionSelection:
     """The answers of an expression. failures: the message of each device on which it fails, in order.
 
-    estimated_cost: the worst case, which the API server limits; highest_cost: on these devices. unknown: attributes and
-    capacities that it reads and no device has, with what may be meant.
+    estimated_cost: the worst case, which the API server limits; highest_cost: on these devices. unknown: drivers,
+    attributes and capacities that it names and no device has, with what may be meant.
     """
 
     expression: str
@@ -42,16 +42,31 @@ def select(expression: str, devices: Sequence[Device], environment: cel.Environm
         elif outcome.value:
             matching.append(device)
     program = cel.compile(expression, environment)
-    names = {table: fully_named(devices, table) for table in TABLES}
-    unknown = unknown_names(program.reads.paths, names) if devices else []
+    unknown = list(known_names(devices).unknown_to(program.reads)) if devices else []
     return ExpressionSelection(expression, devices, matching, failures, program.estimated_cost, highest, unknown)
 
 
-def unknown_names(paths: Iterable[Sequence[str]], names: Mapping[str, Collection[str]]) -> list[str]:
-    """What is read and not there, in words; an expression that reads a whole map names none. names: by `TABLES`."""
-    read = {(path[0], f"{path[1]}/{path[2]}") for path in paths if len(path) == 3 and path[0] in names}
-    missing = sorted((table, name) for table, name in read if name not in names[table])
-    return [f"no device has {name} in its {table}{did_you_mean(name, names[table])}" for table, name in missing]
+@dataclass(frozen=True, slots=True)
+class KnownNames:
+    """Of devices. drivers: those that publish them. qualified: attributes and capacities with domain, by `TABLES`."""
+
+    drivers: Collection[str]
+    qualified: Mapping[str, Collection[str]]
+
+    def unknown_to(self, reads: cel.Reads) -> Iterator[str]:
+        """What an expression reads or names and no device has, in words; one that reads a whole map names none."""
+        drivers = {text for path, text in reads.texts if path == ("driver",)}
+        for name in sorted(drivers.difference(self.drivers)):
+            yield f"no device has the driver {name}{did_you_mean(name, self.drivers)}"
+        read = {(path[0], f"{path[1]}/{path[2]}") for path in reads.paths if len(path) == 3 and path[0] in TABLES}
+        for table, name in sorted(read):
+            if name not in (known := self.qualified[table]):
+                yield f"no device has {name} in its {table}{did_you_mean(name, known)}"
+
+
+def known_names(devices: Sequence[Device]) -> KnownNames:
+    """The names of these devices. Cost: O(devices)."""
+    return KnownNames({one.driver for one in devices}, {table: fully_named(devices, table) for table in TABLES})
 
 
 def fully_named(devices: Iterable[Device], table: str) -> Counter[str]:

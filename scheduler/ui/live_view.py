@@ -13,15 +13,23 @@ from itertools import islice
 
 import orjson
 
-import cel
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
+from allocator.status.largest_claim import LargestClaims
 from allocator.status.matching import Membership
 from allocator.status.pool_status import DeviceState, PoolStatus, pool_status
+from scheduler.output.columns import ColumnTable
 from scheduler.output.device_map import DEVICES
 from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
 from scheduler.output.status_page import states_text
-from scheduler.output.status_report import device_columns, pool_problems, tally_columns
+from scheduler.output.status_report import (
+    ClassRoom,
+    class_columns,
+    device_columns,
+    largest_claim_text,
+    pool_problems,
+    tally_columns,
+)
 from scheduler.output.table import printable
 from scheduler.state.claim_index import ClaimObject
 from scheduler.status.claim_status import claim_statuses
@@ -43,6 +51,12 @@ POOLS_AT_ONCE = 500
 MOST_WAITING = 1000
 """Pods that wait that are shown, those that came first."""
 
+SEARCH_STEPS = 1000
+"""Steps of a search for the largest claim: a few milliseconds; a device that is tried is one step."""
+
+NOT_YET = "..."
+"""In place of a largest claim that is being worked out."""
+
 FAILED_S = 5.0
 """Pause after an error."""
 
@@ -58,6 +72,15 @@ class _PoolView:
     states: Counter[DeviceState]
     drivers: Sequence[Tally]
     classes: Sequence[Tally]
+
+
+@dataclass(frozen=True, slots=True)
+class _ClassView:
+    """A class, the devices that it selects, and the largest claim for some of them."""
+
+    device_class: DeviceClass
+    members: Membership
+    largest: LargestClaims
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +116,8 @@ class LiveView:
         self._pools: dict[PoolID, _PoolView] = {}
         self._states: Counter[DeviceState] = Counter()
         self._drivers, self._classes = LiveTallies(), LiveTallies()
-        self._members: Mapping[str, tuple[DeviceClass, Membership]] = {}
+        self._class_views: Mapping[str, _ClassView] = {}
+        self._rooms: dict[str, str] = {}
         self._rows_of: dict[str, set[str]] = {}
         self._is_whole = False
         self._is_changed = False
@@ -122,7 +146,11 @@ class LiveView:
             await self._breath.take()
         for pool_id in self._pools.keys() - pools:
             self._forget(pool_id)
-        self._is_whole = True
+        if not self._is_whole:
+            self._is_whole = True
+            self._tables()
+            self._publish()
+        await self._find_largest()
         self._tables()
         self._publish()
 
@@ -155,14 +183,14 @@ class LiveView:
         """The pool as it is now; nothing happens if nothing that it shows has changed."""
         snapshot = self._snapshot
         usage = snapshot.usage
-        seen = (snapshot.by_pool.get(pool_id), usage.holders.get(pool_id), usage.shares.get(pool_id), self._members)
+        seen = (snapshot.by_pool.get(pool_id), usage.holders.get(pool_id), usage.shares.get(pool_id), self._class_views)
         known = self._pools.get(pool_id)
         if known and _are_same(known.seen, seen) and self._are_current(known.claims):
             return
         status = pool_status(snapshot, pool_id)
         claims = {name: self._claim(name) for one in status.devices for name in one.holders}
         states = Counter(one.state for one in status.devices)
-        members = [member for _, member in self._members.values()]
+        members = [one.members for one in self._class_views.values()]
         drivers, classes = tallies([status], by_driver), tallies([status], by_class(members))
         view = self._pools[pool_id] = _PoolView(seen, claims, states, drivers, classes)
         self._count(known, view)
@@ -189,14 +217,24 @@ class LiveView:
     def _find_classes(self) -> None:
         """The classes as they are now; after a change of one, every pool is looked at anew."""
         classes = self._snapshot.classes
-        if {name: one for name, (one, _) in self._members.items()} != dict(classes):
-            environment = self._snapshot.features.environment
-            self._members = {name: self._member(one, environment) for name, one in sorted(classes.items())}
+        if {name: one.device_class for name, one in self._class_views.items()} != dict(classes):
+            self._class_views = {name: self._class_view(one) for name, one in sorted(classes.items())}
+            self._rooms = {name: self._rooms.get(name, NOT_YET) for name in classes}
 
-    def _member(self, one: DeviceClass, environment: cel.Environment) -> tuple[DeviceClass, Membership]:
-        """What the class selects; one that has not changed keeps its answers."""
-        known = self._members.get(one.name)
-        return known if known and known[0] == one else (one, Membership(one, environment))
+    def _class_view(self, one: DeviceClass) -> _ClassView:
+        """One that has not changed keeps its answers."""
+        known = self._class_views.get(one.name)
+        if known and known.device_class == one:
+            return known
+        membership = Membership(one, self._snapshot.features.environment)
+        return _ClassView(one, membership, LargestClaims(self._source.cluster.fleet, one.name, SEARCH_STEPS))
+
+    async def _find_largest(self) -> None:
+        """The largest claims, where something has changed."""
+        for name, one in self._class_views.items():
+            for _ in one.largest.catch_up():
+                await self._breath.take()
+            self._rooms[name] = largest_claim_text(ClassRoom(one.largest.largest, self._source.cluster.name_of))
 
     def _claim(self, name: str) -> ClaimObject | None:
         namespace, _, claim = name.partition("/")
@@ -211,8 +249,9 @@ class LiveView:
         source = self._source
         self._set(ANSWER, "", [[one] for one in self._answer()])
         if self._is_whole:
-            self._set_all(DRIVERS, _by_name(self._drivers.tallies()))
-            self._set_all(CLASSES, _by_name(self._classes.tallies(self._members)))
+            self._set_all(DRIVERS, _by_name(tally_columns("DRIVER", self._drivers.tallies())))
+            classes = self._classes.tallies(self._class_views)
+            self._set_all(CLASSES, _by_name(class_columns(classes, self._rooms)))
         waiting = islice(source.queue(), MOST_WAITING)
         self._set_all(QUEUE, {f"{one.get('pod')} {one.get('uid')}": _waiting(one) for one in waiting})
         self._set_all(DECISIONS, {_newest_first(number): one.cells() for number, one in source.decisions.kept()})
@@ -257,8 +296,8 @@ def _are_same(old: Sequence[object], new: Sequence[object]) -> bool:
     return all(one is other for one, other in zip(old, new, strict=True))
 
 
-def _by_name(groups: Sequence[Tally]) -> Mapping[str, Sequence[str]]:
-    return {row[0]: row for row in tally_columns("", groups).rows}
+def _by_name(table: ColumnTable) -> Mapping[str, Sequence[str]]:
+    return {row[0]: row for row in table.rows}
 
 
 def _newest_first(number: int) -> str:

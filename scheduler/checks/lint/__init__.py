@@ -7,6 +7,7 @@ from scheduler.checks.lint.capacity_without_policy import CAPACITY_WITHOUT_POLIC
 from scheduler.checks.lint.class_without_selectors import CLASS_WITHOUT_SELECTORS
 from scheduler.checks.lint.invalid_object import INVALID_OBJECT
 from scheduler.checks.lint.manifests import Manifests
+from scheduler.checks.lint.missing_claim import MISSING_CLAIM
 from scheduler.checks.lint.near_limit import NEAR_LIMIT
 from scheduler.checks.lint.old_version import OLD_VERSION
 from scheduler.checks.lint.selector_cost import SELECTOR_COST
@@ -22,6 +23,7 @@ RULES: Sequence[Check[Manifests]] = (
     SELECTOR_TOO_EXPENSIVE,
     SELECTOR_FAILS,
     UNKNOWN_ATTRIBUTE,
+    MISSING_CLAIM,
     UNSATISFIABLE_REQUEST,
     SELECTOR_MATCHES_NONE,
     SELECTOR_COST,

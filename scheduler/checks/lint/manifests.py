@@ -1,6 +1,6 @@
 """What the rules of `dra lint` look at: requests and classes, and the devices that their selectors are run over."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -12,7 +12,7 @@ from allocator.status.pool_status import PoolStatus
 from scheduler.checks.contract import ObjectName
 from scheduler.input.inventory import Inventory
 from scheduler.input.template_claim import claim_of_template
-from scheduler.status.selection import TABLES, fully_named
+from scheduler.status.selection import KnownNames, known_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +127,9 @@ class Manifests:
         return {}
 
     @cached_property
-    def names(self) -> Mapping[str, Collection[str]]:
-        """The qualified names of all attributes and capacities that devices have, by `TABLES`."""
-        return {table: fully_named(self.devices, table) for table in TABLES}
+    def names(self) -> KnownNames:
+        """Of all devices."""
+        return known_names(self.devices)
 
 
 def _claims(inventory: Inventory) -> Iterator[WaitingClaim]:

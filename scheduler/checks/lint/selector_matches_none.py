@@ -5,7 +5,6 @@ from collections.abc import Iterator
 import cel
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import CheckedSelector, Manifests
-from scheduler.status.selection import unknown_names
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
@@ -16,15 +15,15 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
 
 
 def _meant(manifests: Manifests, selector: CheckedSelector) -> str:
-    """What may be misspelt: attributes and capacities that it reads and no device has."""
-    paths = cel.compile(selector.expression, manifests.environment).reads.paths
-    return "".join(f"; {text}" for text in unknown_names(paths, manifests.names))
+    """What may be misspelt: drivers, attributes and capacities that it names and no device has."""
+    reads = cel.compile(selector.expression, manifests.environment).reads
+    return "".join(f"; {text}" for text in manifests.names.unknown_to(reads))
 
 
 SELECTOR_MATCHES_NONE = Check(
     "selector-matches-none",
     FindingLevel.WARNING,
     "A selector accepts no device.",
-    "Compare the attributes and values in it with what drivers publish: kubectl get resourceslices -o yaml.",
+    "Compare the names and values in it with what drivers publish: kubectl get resourceslices -o yaml.",
     _check,
 )

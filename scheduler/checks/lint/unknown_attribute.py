@@ -11,11 +11,12 @@ from scheduler.checks.lint.manifests import Manifests
 def _check(manifests: Manifests) -> Iterator[Observation]:
     if not manifests.devices:
         return
+    known = manifests.names.qualified["attributes"]
     for asked in manifests.asked:
         for number, constraint in enumerate(asked.claim.constraints):
             field, name = _named(constraint)
-            if name and name not in manifests.names["attributes"]:
-                message = f"no device has the attribute {name}{did_you_mean(name, manifests.names['attributes'])}"
+            if name and name not in known:
+                message = f"no device has the attribute {name}{did_you_mean(name, known)}"
                 yield Observation(asked.subject, message, f"{asked.path}.devices.constraints[{number}].{field}")
 
 

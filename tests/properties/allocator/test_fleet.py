@@ -10,10 +10,22 @@ import pytest
 from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
-from allocator.model import Allocation, Claim, Device, Slice
+from allocator.model import Allocation, Claim, Device, Node, Slice
 from allocator.outcome import Allocated, AllocationError
+from allocator.policies.contract import Policy
+from allocator.policies.fill_value import FromDevices
 from allocator.search.rules import Mask, bits
-from tests.builders import an_allocated_claim, on_node
+from tests.builders import (
+    a_claim,
+    a_class,
+    a_device,
+    a_node,
+    a_request,
+    a_slice,
+    an_allocated_claim,
+    kubernetes,
+    on_node,
+)
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instance import Instance
 from tests.properties.allocator.instances import ABOUT, a_holding, an_instance
@@ -119,6 +131,55 @@ def sequels(aspect: str) -> Values[Sequel]:
 @pytest.mark.parametrize("aspect", ABOUT)
 def test_fleet_answers_as_if_every_node_was_asked(aspect: str) -> None:
     sequels(aspect).hold_for("fleet", EACH, check)
+
+
+PREFERRED = ((), (3, 1, 2), (2, 5, 0))
+"""Devices that policies of single nodes take first, by position."""
+
+
+def check_policies_of_nodes(sequel: Sequel) -> None:
+    cluster, snapshot = sequel.cluster, sequel.cluster.snapshot()
+    fleet = Fleet(snapshot, cluster.nodes, share_id=lambda _: SHARE_ID)
+    for claim, _ in sequel.questions:
+        answers = [
+            (number, policy, answer)
+            for number, node in enumerate(cluster.nodes)
+            for policy in (FromDevices("preferring", devices) for devices in PREFERRED)
+            if (answer := asked_alone(snapshot, node, claim, policy)) is not None
+        ]
+        for number, policy, expected in answers:
+            assert fleet.allocated_by(policy, [claim], number) == expected
+        if answers:
+            (allocation,) = answers[-1][2]
+            held = [replace(claim, allocation=allocation)]
+            snapshot = snapshot.with_allocated(held)
+            fleet.add_allocated(held)
+
+
+def asked_alone(snapshot: Snapshot, node: Node, claim: Claim, policy: Policy) -> tuple[Allocation, ...] | None:
+    """What the claim gets on the node by the policy; None where it gets nothing."""
+    try:
+        outcome = allocate(snapshot, node, [claim], share_id=lambda _: SHARE_ID, policy=policy)
+    except AllocationError:
+        return None
+    return outcome.allocations if isinstance(outcome, Allocated) else None
+
+
+@pytest.mark.parametrize("aspect", ABOUT)
+def test_policies_of_single_nodes_get_what_the_allocator_gives_on_that_node(aspect: str) -> None:
+    sequels(aspect).hold_for("policies of nodes", EACH, check_policies_of_nodes)
+
+
+def test_alike_nodes_are_asked_once_by_policies_of_single_nodes() -> None:
+    nodes = [a_node(f"node-{number}") for number in range(9)]
+    slices = [
+        a_slice(a_device("a"), a_device("b"), name=one.name, pool=one.name, reach=on_node(one.name)) for one in nodes
+    ]
+    fleet = Fleet(Snapshot.of(slices, [a_class()], (), kubernetes()), nodes)
+    for number in range(9):
+        (given,) = fleet.allocated_by(FromDevices("preferring", [1]), [a_claim(a_request())], number)
+        assert [(one.pool, one.device) for one in given.results] == [(f"node-{number}", "b")]
+    assert fleet.asked == 1
 
 
 def test_sequels_place_claims_on_several_nodes() -> None:

@@ -19,7 +19,7 @@ from tests.builders import an_allocated_claim
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ABOUT, a_holding
 from tests.properties.allocator.naive_results import SHARE_ID
-from tests.properties.allocator.test_fleet import NODES, a_sequel, changed
+from tests.properties.allocator.test_fleet import NODES, Sequel, a_sequel, changed
 
 EACH = 5
 EVENTS = 14
@@ -168,19 +168,23 @@ def a_life(draw: Choices, about: str, policy: str) -> Life:
     return Life(about, tuple(draw.pick(range(1 << 16)) for _ in range(1200)), policy)
 
 
-def lead(life: Life) -> int:
-    """Leads the life, compares after each event or some; returns how many comparisons there were."""
-    draw = Choices(life.recorded)
-    sequel = a_sequel(draw, life.about)
+def a_world(sequel: Sequel, policy: Policy) -> World:
     cluster = sequel.cluster
-    world = World(
+    return World(
         cluster.snapshot(),
-        policy_of(life.policy),
+        policy,
         list(cluster.slices),
         {one.name: one for one in cluster.classes},
         dict(enumerate(cluster.nodes)),
         {claim.name: claim for claim in cluster.held},
     )
+
+
+def lead(life: Life) -> int:
+    """Leads the life, compares after each event or some; returns how many comparisons there were."""
+    draw = Choices(life.recorded)
+    sequel = a_sequel(draw, life.about)
+    world = a_world(sequel, policy_of(life.policy))
     claims = [claim for claim, _ in sequel.questions]
     compared = 0
     for _ in range(EVENTS):

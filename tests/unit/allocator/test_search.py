@@ -1,5 +1,6 @@
 """How much the search tries. Each case has an upper bound on its steps that a cliff would pass by far."""
 
+import gc
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -107,6 +108,19 @@ def test_8_of_one_numa_group_are_found_past_groups_with_7_free() -> None:
     snapshot = a_snapshot(numa_groups(16, 8), held=[last_of(range(15), 8)])
     claim = a_claim(a_request(count=8), constraints=[match(NUMA)])
     assert allocated(decide(snapshot, claim), 150) == [f"g15-{k}" for k in range(8)]
+
+
+def test_a_search_that_takes_picks_back_leaves_nothing_that_waits_for_the_garbage_collector() -> None:
+    """With each pod it would find the search, its rules and what was in use."""
+    snapshot = a_snapshot(numa_groups(16, 8), held=[last_of(range(15), 8)])
+    claim = a_claim(a_request(count=8), constraints=[match(NUMA)])
+    gc.collect()
+    gc.disable()
+    try:
+        assert isinstance(decide(snapshot, claim), Allocated)
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_8_of_one_numa_group_are_refused_where_all_groups_have_7_free() -> None:

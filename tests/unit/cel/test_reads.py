@@ -31,3 +31,24 @@ import cel
 )
 def test_reads_are_the_constant_paths(expression: str, paths: set[tuple[str, ...]]) -> None:
     assert cel.compile(expression).reads.paths == paths
+
+
+@pytest.mark.parametrize(
+    ("expression", "texts"),
+    [
+        ("device.driver == 'x'", {(("driver",), "x")}),
+        ("'x' != device.driver || device.driver == 'y'", {(("driver",), "x"), (("driver",), "y")}),
+        ("device.driver in ['x', 'y']", {(("driver",), "x"), (("driver",), "y")}),
+        ("device.attributes['d'].a == 'x'", {(("attributes", "d", "a"), "x")}),
+        ("cel.bind(d, device.driver, d == 'x')", {(("driver",), "x")}),
+        ("[1].exists(n, device.driver == 'x')", {(("driver",), "x")}),
+        ("device.driver.startsWith('x')", set()),
+        ("device.driver == 'x' + 'y'", set()),
+        ("device.attributes['d'].a == 1", set()),
+        ("'x' == 'y'", set()),
+    ],
+)
+def test_reads_have_the_literal_texts_that_paths_are_compared_with(
+    expression: str, texts: set[tuple[tuple[str, ...], str]]
+) -> None:
+    assert cel.compile(expression).reads.texts == texts

@@ -13,11 +13,14 @@ from tests.unit.scheduler.manifests import (
     a_class,
     a_cluster,
     a_node,
+    a_pod,
     a_request,
     a_slice,
     a_template,
+    a_workload,
     an_allocated_claim,
     devices_of,
+    owned_by,
     text_of,
 )
 
@@ -241,3 +244,70 @@ def test_objects_without_devices_and_namespaces_without_objects_are_no_success()
 def test_every_rule_has_a_name_of_its_own_and_advice() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert all(rule.summary.endswith(".") and rule.advice.endswith(".") for rule in RULES)
+
+
+def test_a_misspelt_driver_is_named_with_the_one_that_may_be_meant() -> None:
+    [(rule, subject, _, message)] = found(cluster('device.driver == "gpu.exmaple.com"'))[:1]
+    assert (rule, subject) == ("selector-matches-none", "DeviceClass/gpu")
+    assert message == (
+        f"accepts none of the input's devices (2); no device has the driver gpu.exmaple.com; did you mean {DRIVER}?"
+    )
+
+
+# Pods whose claims are missing
+
+
+def missing(*objects: Json) -> list[tuple[str, str, str]]:
+    """(object, field, message) of each finding of the rule."""
+    return [tuple(one[1:]) for one in found([*cluster(), *objects]) if one[0] == "missing-claim"]  # type: ignore[misc]
+
+
+def test_a_template_or_claim_that_does_not_exist_is_an_error() -> None:
+    pods = [a_pod("p", template="onne"), a_pod("q", claim="d"), a_pod("r", template="one"), a_pod("s", claim="c")]
+    assert missing(a_template("one", a_request()), a_claim("c"), *pods) == [
+        (
+            "Pod/default/p",
+            "spec.resourceClaims[0].resourceClaimTemplateName",
+            "ResourceClaimTemplate default/onne does not exist; did you mean one?",
+        ),
+        (
+            "Pod/default/q",
+            "spec.resourceClaims[0].resourceClaimName",
+            "ResourceClaim default/d does not exist",
+        ),
+    ]
+    assert lint([*cluster(), a_template("one", a_request()), a_pod(template="onne")]).code == 1
+
+
+def test_what_the_input_has_no_object_of_is_not_missing() -> None:
+    assert missing(a_template("one", a_request()), a_pod(claim="d")) == []
+    assert missing(a_claim("c"), a_pod(template="two")) == []
+
+
+def test_a_template_of_another_namespace_is_not_that_of_the_pod() -> None:
+    [(_, _, message)] = missing(a_template("one", a_request(), namespace="other"), a_pod(template="one"))
+    assert message == "ResourceClaimTemplate default/one does not exist; there is one in namespace other"
+
+
+def test_a_workload_stands_for_its_pods() -> None:
+    template = a_template("two", a_request())
+    pod = a_pod("work-1", template="one", metadata=owned_by("Job", "work"))
+    job = a_workload("Job")
+    cron = a_workload("CronJob", "nightly")
+    assert [one[:2] for one in missing(template, job, cron, pod)] == [
+        ("Job/default/work", "spec.template.spec.resourceClaims[0].resourceClaimTemplateName"),
+        ("CronJob/default/nightly", "spec.jobTemplate.spec.template.spec.resourceClaims[0].resourceClaimTemplateName"),
+    ]
+    assert [one[0] for one in missing(template, pod)] == ["Pod/default/work-1"]
+
+
+def test_a_pod_that_has_its_claim_or_is_over_needs_no_template() -> None:
+    statuses = {"resourceClaimStatuses": [{"name": "dev", "resourceClaimName": "p-dev-x"}]}
+    made = a_pod("p", template="gone", status=statuses)
+    over = a_pod("q", template="gone", status={"phase": "Succeeded"})
+    assert missing(a_template("one", a_request()), made, over) == []
+
+
+def test_a_template_with_errors_is_there() -> None:
+    broken = a_template("one", {"name": "r", "exactly": {"deviceClassName": 7}})
+    assert missing(a_template("two", a_request()), broken, a_pod(template="one")) == []

@@ -1,10 +1,11 @@
 """The policy fill-value in decisions: what is kept is what would be worked out anew, and what it prefers."""
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
-from allocator.model import Claim
+from allocator.model import Claim, Device
 from allocator.policies import policy_of
 from allocator.policies.fill_value import FillValue
 from cel.values.quantity import Quantity
@@ -12,6 +13,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
 from scheduler.decision.fill_scores import FillScores
+from scheduler.decision.fill_workload import MOST_SHAPES, FillWorkload, NodeCells
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.state.pod_requests import pod_requests
@@ -74,6 +76,36 @@ def test_pods_with_other_memory_are_asked_for_apart() -> None:
         scores.best("pod", pod_requests(a_pod(a_container(memory=memory))), asked, 1)[0] for memory in ("1Gi", "63Gi")
     ]
     assert costs[0] > costs[1]
+
+
+def whole_gpus(count: int) -> Sequence[Device]:
+    return [a_device(f"gpu-{number}") for number in range(count)]
+
+
+def a_cluster_of_whole_gpus(*counts: int) -> Cluster:
+    cluster = a_cluster("fill-value")
+    for number, count in enumerate(counts):
+        name = f"node-{number}"
+        cluster.set_node(a_node(name, allocatable=amounts(cpu="32", memory="64Gi", pods="110")))
+        cluster.set_slice(a_slice(*whole_gpus(count), name=name, pool=name, reach=on_node(name)))
+    return cluster
+
+
+@pytest.mark.parametrize("order", [(1, 4), (4, 1)])
+def test_all_devices_of_a_node_count_as_many_as_they_are(order: tuple[int, int]) -> None:
+    """The workload wants one GPU; all of four cost more than all of one."""
+    cluster = a_cluster_of_whole_gpus(*order)
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_claim(a_request())])])
+    assert placed(cluster, a_pod(), a_claim(all_devices())).node == f"node-{order.index(1)}"
+
+
+@pytest.mark.parametrize("order", [(4, 4, 1, 4), (4, 1, 4, 4)])
+def test_a_workload_that_wants_all_devices_needs_nodes_of_which_nothing_is_in_use(order: Sequence[int]) -> None:
+    """Most nodes have four GPUs, so what the workload would lose is a whole node of them."""
+    cluster = a_cluster_of_whole_gpus(*order)
+    everything, one = a_claim(all_devices()), a_claim(a_request())
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [wanted]) for wanted in (everything, everything, one)])
+    assert placed(cluster, a_pod(), a_claim(a_request())).node == f"node-{order.index(1)}"
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -161,3 +193,29 @@ def test_a_cluster_of_nothing_has_no_node() -> None:
 def test_pods_without_claims_are_placed() -> None:
     assert placed(an_odd_cluster("fill-value"), a_pod(a_container(cpu="2")), a_claim()).node
     assert isinstance(decide(an_odd_cluster("fill-value"), a_pod(a_container(cpu="2")), []), Placed)
+
+
+def of_many_shapes(shapes: int) -> FillWorkload:
+    """The values for so many shapes that come once, and the most frequent ones."""
+    cluster = a_cluster("fill-value", 1, 2, 3, 4)
+    claims = [a_share("w", milli) for milli in range(1, 1001)]
+    pods = [pod_requests(a_pod(a_container(cpu=f"{cpu}m"))) for cpu in range(1, 11)]
+    often = [(pods[0], [claim]) for claim in claims[:MOST_SHAPES]]
+    rare = [(pods[number // 1000], [claims[number % 1000]]) for number in range(shapes)]
+    rooms = cluster.rooms
+    rooms.workload.set([*often, *often, *rare])
+    rooms.catch_up_amounts()
+    nodes = {
+        number: NodeCells(rooms.unit_cells(number), tuple(rooms.cells(number)), room.cpu, room.memory)
+        for number in rooms.numbers
+        if (room := rooms.get(number))
+    }
+    workload = FillWorkload(rooms, nodes)
+    workload.prepare_all()
+    return workload
+
+
+def test_ten_thousand_shapes_cost_no_more_than_the_most_frequent_ones() -> None:
+    few, many = of_many_shapes(0), of_many_shapes(10_000)
+    assert len(many.units) <= len(few.units)
+    assert many.values.rolled_out <= few.values.rolled_out

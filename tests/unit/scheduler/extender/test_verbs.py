@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from allocator.model import Allocation, Claim
+from scheduler.cache.kinds import pod_of
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decision_time_limit import DecisionTimeLimit
@@ -152,6 +153,19 @@ def test_pods_without_claims_and_of_other_profiles_pass_everywhere(world: World,
     assert world.prioritize(pod) == {"node-0": 0, "node-1": 0}
     assert world.preempt(pod, node_0=["a"]) == {"node-0": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 1}}
     assert world.heard.refusals == []
+
+
+@pytest.mark.parametrize(("version", "passed"), [("7", ["node-1"]), ("8", None), ("", None), (None, None)])
+def test_pod_is_as_the_watch_shows_it_if_that_is_of_the_same_version(
+    world: World, version: object, passed: list[str] | None
+) -> None:
+    raw = a_raw_pod("claim")
+    raw["metadata"]["resourceVersion"] = "7"
+    world.cluster.set_pod(pod_of(raw))
+    unreadable = {"metadata": raw["metadata"] | {"resourceVersion": version}, "spec": {"containers": "no list"}}
+    answer = world.filter(unreadable)
+    assert answer.get("NodeNames") == passed
+    assert ("Pod.spec.containers" in answer["Error"]) == (passed is None)
 
 
 def test_filter_has_no_answer_before_it_is_ready(world: World) -> None:

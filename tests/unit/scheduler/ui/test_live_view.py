@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from allocator.allocate import allocate
+from allocator.status import largest_claim as largest
 from allocator.status import pool_status as statuses
+from allocator.status.largest_claim import largest_claim
 from allocator.status.matching import Membership
-from scheduler.output.status_report import tally_columns
+from scheduler.output.status_report import ClassRoom, class_columns, largest_claim_text, tally_columns
 from scheduler.status.tally import by_class, by_driver, tallies
 from scheduler.ui import live_view
 from scheduler.ui.decision_log import MOST, DecisionLog
-from scheduler.ui.live_view import LiveView
+from scheduler.ui.live_view import NOT_YET, LiveView
 from tests.builders import CLASS, DRIVER, a_class, a_pod, a_slice, on_node, watched
 from tests.unit.scheduler.extender.clusters import add_node
 from tests.unit.scheduler.ui.shown import Program, State, a_holder, answer_of, applied, devices_of, rows_of
@@ -189,7 +192,12 @@ def tallied(program: Program, table: str) -> list[list[str]]:
     by = by_class([Membership(one, snapshot.features.environment) for one in classes])
     known = [one.name for one in classes] if table == "classes" else ()
     found = tallies(statuses.pool_statuses(snapshot), by if table == "classes" else by_driver, known)
-    return [list(row) for row in tally_columns("", found).rows]
+    if table == "drivers":
+        return [list(row) for row in tally_columns("", found).rows]
+    cluster = program.cluster
+    rooms = {one.name: ClassRoom(largest_claim(cluster.fleet, one.name), cluster.name_of) for one in classes}
+    texts = {name: largest_claim_text(room) for name, room in rooms.items()}
+    return [list(row) for row in class_columns(found, texts).rows]
 
 
 def test_drivers_and_classes_are_counted_with_their_claims() -> None:
@@ -203,13 +211,77 @@ def test_drivers_and_classes_are_counted_with_their_claims() -> None:
     assert header[:5] == ["CLASS", "DEVICES", "FREE", "ALLOCATED", "SHARED"]
     assert rows_of(state, "drivers") == [[DRIVER, "3", "2", "1", "0", "0", "0", "0", "1"]]
     assert rows_of(state, "classes") == [
-        [CLASS, "3", "2", "1", "0", "0", "0", "0", "1"],
-        ["other", *"00000000"],
+        [CLASS, "3", "2", "1", "0", "0", "0", "0", "1", "2 devices, on node-1"],
+        ["other", *"00000000", "none fits"],
     ]
     program.cluster.remove_claim(shared.uid)
     program.cluster.remove_class("other")
     refreshed(view, state)
-    assert rows_of(state, "classes") == [[CLASS, "3", "3", "0", "0", "0", "0", "0", "0"]]
+    assert rows_of(state, "classes") == [[CLASS, "3", "3", "0", "0", "0", "0", "0", "0", "2 devices, on node-1"]]
+
+
+def largest_of(state: State) -> dict[str, str]:
+    return {row[0]: row[-1] for row in rows_of(state, "classes")}
+
+
+def test_the_largest_claim_follows_devices_nodes_and_classes() -> None:
+    program = Program(1, 2)
+    view = program.view()
+    state = refreshed(view)
+    assert largest_of(state) == {CLASS: "2 devices, on node-1"}
+    held = a_holder("a", "gpu-1", pool="node-1")
+    program.cluster.set_claim(watched(held), 1)
+    assert largest_of(refreshed(view, state)) == {CLASS: "1 device, on node-0, node-1"}
+    add_node(program.cluster, "node-2", "gpu-0", "gpu-1", "gpu-2")
+    assert largest_of(refreshed(view, state)) == {CLASS: "3 devices, on node-2"}
+    program.cluster.remove_node("node-2")
+    program.cluster.remove_claim(held.uid)
+    program.cluster.set_class(a_class("other", 'device.driver == "other.example"'))
+    assert largest_of(refreshed(view, state)) == {CLASS: "2 devices, on node-1", "other": "none fits"}
+    program.cluster.set_class(a_class("other", f'device.driver == "{DRIVER}"'))
+    program.cluster.set_class(a_class(CLASS, "device.driver =="))
+    found = largest_of(refreshed(view, state))
+    assert found["other"] == "2 devices, on node-1"
+    assert found[CLASS].startswith("unknown: ")
+
+
+def test_nodes_that_have_not_changed_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def asked_for(snapshot: Any, node: Any, claims: Any, **more: Any) -> Any:
+        asked.append(node.name)
+        return allocate(snapshot, node, claims, **more)
+
+    monkeypatch.setattr(largest, "allocate", asked_for)
+    program = Program(4, 4, 4)
+    view = program.view()
+    refreshed(view)
+    assert set(asked) == {"node-0"}  # the others are like it
+    asked.clear()
+    refreshed(view)
+    assert asked == []
+    program.cluster.set_claim(watched(a_holder("a", "gpu-1", pool="node-1")), 1)
+    assert largest_of(refreshed(view)) == {CLASS: "4 devices, on node-0, node-2"}
+    assert set(asked) == {"node-1"}
+
+
+def test_a_node_that_goes_while_the_largest_claim_is_looked_for_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_view, "REFRESH_S", 0)
+    seconds = count()
+    program = Program(2, 3)
+    view = LiveView(program.source, lambda: float(next(seconds)))  # it rests after each step
+
+    async def look() -> State:
+        reading = asyncio.create_task(view.refresh())
+        state: State = {}
+        while largest_of(state) != {CLASS: NOT_YET}:
+            await view.changed(view.version)
+            state = applied({}, view.since(0))
+        program.cluster.remove_node("node-1")
+        await reading
+        return applied({}, view.since(0))
+
+    assert largest_of(asyncio.run(look())) == {CLASS: "2 devices, on node-0"}
 
 
 def test_devices_are_not_counted_before_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
