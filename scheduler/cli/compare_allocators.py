@@ -72,7 +72,7 @@ def command(*, source: ClusterSource, most: int, peer: Path | None, output: str)
     (docs/differences.md). The other allocator is built from the sources in benchmarks/peer, which needs Go.
     """
     objects = list(source.objects())
-    inventory = inventory_of(objects, (), source.features, keep_going=False)
+    inventory = inventory_of(objects, (), source.features, keep_going=None)
     raws = [one.raw for one in objects if isinstance(one, RawObject)]
     asked = list(_asked(Input.of(inventory, source.features), source.shown))
     if not asked:

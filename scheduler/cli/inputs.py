@@ -41,7 +41,7 @@ from scheduler.output.input_report import (
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.changes import InvalidChange, changed, is_change
+from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.status.claim_status import ClaimStatus, claim_statuses
 
@@ -53,12 +53,23 @@ paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH.
 keep_going_option = click.option(
     "--keep-going", is_flag=True, help="If the input has errors, use the rest of it; the exit code is still 2."
 )
+
+
+def known_changes(_context: click.Context, _option: click.Parameter, overlays: tuple[str, ...]) -> tuple[str, ...]:
+    """The values of --overlay. A change that is misspelt is not looked for as a file."""
+    for one in overlays:
+        if ":" in one and not is_change(one) and not Path(one).exists():
+            raise click.BadParameter(unknown_change(one))
+    return overlays
+
+
 overlay_option = click.option(
     "--overlay",
     "overlays",
     multiple=True,
     metavar="PATH",
     type=click.Path(),
+    callback=known_changes,
     help="Objects to add; they replace objects of the same kind, namespace and name. Or a change, such as drain:NODE "
     "(docs/simulate.md). Can be repeated.",
 )
@@ -261,9 +272,12 @@ class Input:
 
 
 def inventory_of(
-    objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features, *, keep_going: bool
+    objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features, *, keep_going: bool | None
 ) -> Inventory:
-    """The inventory of the objects. Findings are printed; if it cannot be used, the command ends."""
+    """The inventory of the objects. Findings are printed; if it cannot be used, the command ends.
+
+    keep_going: use the rest of an input with errors; None where the command has no such option.
+    """
     return _changed(_usable(_inventory(objects, overlays, features), keep_going=keep_going), overlays)
 
 
@@ -290,14 +304,14 @@ def _inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], 
         return take_inventory(objects, read(files), features)
 
 
-def _usable(inventory: Inventory, *, keep_going: bool, reported: Inventory | None = None) -> Inventory:
+def _usable(inventory: Inventory, *, keep_going: bool | None, reported: Inventory | None = None) -> Inventory:
     """The inventory, after its errors and warnings are printed, but for those that are reported already."""
     known = set(report(reported)) if reported else frozenset[str]()
     print_to_stderr(line for line in report(inventory) if line not in known)
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
-        errors = f"{number} error{'' if number == 1 else 's'} in the input"
-        stop(f"{errors}, nothing was placed; use --keep-going to place the rest")
+        advice = "" if keep_going is None else "; --keep-going uses the rest of it"
+        stop(f"{number} error{'' if number == 1 else 's'} in the input{advice}")
     if not inventory.kinds:
         stop("the input contains no objects")
     return inventory

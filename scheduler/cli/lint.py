@@ -42,7 +42,7 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     """Check classes, claims, templates and devices: each selector is compiled and run over all devices.
 
     PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
-    that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/audit.md lists
+    that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/lint.md lists
     the rules.
     """
     inventory = read_inventory(source.objects(), overlays, source.features)

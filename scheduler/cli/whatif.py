@@ -15,6 +15,7 @@ from scheduler.cli.inputs import (
     config_option,
     inventories_of,
     keep_going_option,
+    known_changes,
     policy_option,
     profiles_of,
 )
@@ -46,6 +47,7 @@ Examples:
     "--overlay",
     "changes",
     multiple=True,
+    callback=known_changes,
     metavar="CHANGE|PATH",
     help="drain:NODE, cordon:NODE, taint:NODE:KEY=VALUE:EFFECT, fail:NODE, add:NODE:COUNT, remove:node/NODE, or "
     "objects that replace others, as in `dra allocate` (docs/simulate.md). Can be repeated.",

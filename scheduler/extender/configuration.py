@@ -58,7 +58,7 @@ class ExtenderConfiguration(Allocating):
     """Maximum concurrent calls of one verb; further calls are asked to retry."""
 
     most_connections: int = Field(default=512, ge=1)
-    """Maximum open connections; further ones are closed at once."""
+    """Maximum open connections; a further one replaces the oldest without a call in progress."""
 
     def disagreements(self) -> Iterator[FieldError]:
         """Contradictions between fields."""

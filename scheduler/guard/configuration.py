@@ -84,7 +84,7 @@ class GuardConfiguration(Common):
     """Maximum concurrent calls; further calls are asked to retry."""
 
     most_connections: int = Field(default=512, ge=1)
-    """Maximum open connections; further ones are closed at once."""
+    """Maximum open connections; a further one replaces the oldest without a call in progress."""
 
     leader_election: GuardLeaderElection = Field(default_factory=GuardLeaderElection)
     """Which of several replicas answers; the others stand by."""

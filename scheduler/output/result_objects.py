@@ -6,6 +6,7 @@ Source: KEP-4381 (finalizer, reservedFor); the resource claim controller (resour
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from allocator.api import allocation_to_v1
 from scheduler.core_v1.pod import Pod
@@ -31,7 +32,7 @@ def list_of(results: Sequence[Result], claims: Claims) -> object:
 def claim_object(found: InputClaim) -> dict[str, object]:
     """The claim with its allocation, reserved for its consumers, and protected from deletion once allocated."""
     raw, claim = found.raw, found.claim
-    metadata = {**raw["metadata"], "namespace": claim.namespace, "uid": claim.uid}
+    metadata = {**_shown(raw["metadata"]), "namespace": claim.namespace, "uid": claim.uid}
     status = dict(raw.get("status") or {})
     if claim.allocation is not None:
         if "allocation" not in status:
@@ -50,7 +51,7 @@ def pod_object(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
     metadata, spec, status = raw.get("metadata"), raw.get("spec"), raw.get("status")
     assert isinstance(metadata, dict)
     assert isinstance(spec, dict)
-    raw["metadata"] = {**metadata, "namespace": pod.namespace, "uid": uid_of_pod(pod)}
+    raw["metadata"] = {**_shown(metadata), "namespace": pod.namespace, "uid": uid_of_pod(pod)}
     if isinstance(result, PlacedPod):
         raw["spec"] = {**spec, "nodeName": result.node}
     before = status if isinstance(status, dict) else {}
@@ -92,6 +93,11 @@ def _claim_statuses(pod: Pod, claims: Claims) -> list[dict[str, object]]:
         for entry in pod.claims
         if entry.name in names
     ]
+
+
+def _shown(metadata: Mapping[str, Any]) -> dict[str, Any]:  # Any: fields of whoever wrote them
+    """The metadata without managedFields, which kubectl does not print either, and a dump does not contain."""
+    return {key: value for key, value in metadata.items() if key != "managedFields"}
 
 
 def _rest(raw: Mapping[str, object]) -> dict[str, object]:

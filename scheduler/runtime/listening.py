@@ -2,7 +2,8 @@
 
 Clients that open connections and send nothing cannot block it:
 
-- At the limit of open connections, a new connection is closed at once.
+- At the limit of open connections, a new one takes the place of the oldest that has no call in progress: it is closed.
+  If all have one, the new one is closed at once.
 - At the limit of TLS handshakes in progress, no connection is accepted until a handshake ends. If none does, the oldest
   is closed once it has lasted a second: a handshake that makes progress takes milliseconds.
 - A handshake that lasts ten seconds is closed in any case.
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from aiohttp.web_protocol import RequestHandler
 
 from scheduler.runtime.configuration import host_and_port
 
@@ -77,10 +80,12 @@ async def listening(
 
     field: where the configuration holds the address, HOST:PORT. context: None for plain HTTP. Raises CannotServe.
     """
+    calling = _Calling()
+    application.middlewares.append(calling.noted)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOPPED_S)
     await runner.setup()
     assert runner.server is not None
-    acceptor = _Acceptor(runner.server, context, limits)
+    acceptor = _Acceptor(runner.server, context, limits, calling)
     sockets: list[socket.socket] = []
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -120,6 +125,21 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+class _Calling:
+    """The connections with a call in progress."""
+
+    def __init__(self) -> None:
+        self.connections: set[asyncio.Protocol] = set()
+
+    @web.middleware
+    async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        self.connections.add(request.protocol)
+        try:
+            return await handler(request)
+        finally:
+            self.connections.discard(request.protocol)
+
+
 class _Handshake(NamedTuple):
     """A handshake in progress. began: by the loop's clock."""
 
@@ -130,11 +150,12 @@ class _Handshake(NamedTuple):
 class _Acceptor:
     """Accepts connections. handshakes: those in progress, the oldest first."""
 
-    def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits) -> None:
+    def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits, calling: _Calling) -> None:
         self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
         self._server = server
         self._context = context
         self._limits = limits
+        self._calling = calling
         self._warned_at = -WARN_EVERY_S
 
     async def accept(self, listener: socket.socket) -> None:
@@ -152,8 +173,10 @@ class _Acceptor:
     async def _admit(self, connection: socket.socket) -> None:
         if self._open >= self._limits.connections:
             self._refuse("connections")
-            connection.close()
-            return
+            if (idle := self._oldest_idle()) is None:
+                connection.close()
+                return
+            idle.abort()  # to be closed in order, it would have to wait for its client
         protocol = self._server()
         task = asyncio.create_task(self._shake_hands(connection, protocol))
         self.handshakes[task] = _Handshake(protocol, asyncio.get_running_loop().time())
@@ -164,7 +187,15 @@ class _Acceptor:
     @property
     def _open(self) -> int:
         """How many connections are open; one that has just come in is still among the handshakes."""
-        return len({*self._server.connections, *(one.protocol for one in self.handshakes.values())})
+        return len({*self._established(), *(one.protocol for one in self.handshakes.values())})
+
+    def _established(self) -> list[RequestHandler]:
+        """The connections after their handshake, the oldest first; without those that are being closed."""
+        return [one for one in self._server.connections if one.transport and not one.transport.is_closing()]
+
+    def _oldest_idle(self) -> asyncio.Transport | None:
+        """The oldest connection that has no call in progress, or no whole head of one."""
+        return next((one.transport for one in self._established() if one not in self._calling.connections), None)
 
     async def _make_room(self) -> None:
         """Wait until a handshake has ended; the oldest, if it has to, now that others wait."""

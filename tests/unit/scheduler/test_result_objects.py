@@ -208,3 +208,12 @@ def test_a_placed_pod_is_scheduled_whatever_was_said_before() -> None:
     stale = {"conditions": [{"type": "PodScheduled", "status": "False", "message": "too late"}]}
     found = condition_of(*a_cluster(), a_pod("p", template="one", status=stale))
     assert found == [{"type": "PodScheduled", "status": "True"}]
+
+
+def test_managed_fields_are_not_printed() -> None:
+    fields = {"managedFields": [{"manager": "kubectl"}]}
+    claim = a_claim("c")
+    claim["metadata"] = {**claim["metadata"], **fields}
+    for found in claim_and_pod(claim, a_pod("p", claim="c", metadata=fields)):
+        assert "managedFields" not in found["metadata"]
+        assert found["metadata"]["name"] in ("c", "p")

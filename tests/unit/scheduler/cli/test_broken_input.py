@@ -107,7 +107,7 @@ def test_a_broken_object_is_reported_with_file_document_object_field_and_value(
     assert (run.code, run.out) == (2, "")
     (error,) = run.errors
     assert error.startswith(f"{path}, document 2: {message}")
-    assert run.err.endswith("dra: 1 error in the input, nothing was placed; use --keep-going to place the rest\n")
+    assert run.err.endswith("dra: 1 error in the input; --keep-going uses the rest of it\n")
 
 
 def test_an_item_of_a_list_is_reported_with_its_position(tmp_path: Path) -> None:

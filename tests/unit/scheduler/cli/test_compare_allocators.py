@@ -67,6 +67,12 @@ def test_a_release_that_cannot_be_built_is_named() -> None:
     assert "of Kubernetes 1.37 and 1.36, not of 1.34" in compared("--kubernetes", "1.34").err
 
 
+def test_errors_of_the_input_end_it_without_naming_an_option_that_there_is_not() -> None:
+    run = dra("compare", "-", stdin=text_of({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": 7}))
+    assert run.code == 2
+    assert run.err.endswith("dra: 1 error in the input\n")
+
+
 def test_what_cannot_be_compared_is_named(tmp_path: Path) -> None:
     peer = a_peer(tmp_path, ANSWER)
     assert "nothing in namespace web waits for devices" in compared("--peer", peer, "-n", "web").err

@@ -116,6 +116,8 @@ def test_json_has_devices_and_reasons() -> None:
         (("--release", "default/absent"), "--release: claim default/absent is not in the input"),
         (("--overlay", "drain:absent"), "node 'absent' is not there"),
         (("--overlay", "absent.yaml"), "absent.yaml"),
+        (("--overlay", "drian:node-1"), "'drian:node-1' is neither a file nor a change"),
+        (("--overlay", "drian:node-1"), "did you mean drain?"),
     ],
 )
 def test_a_change_that_cannot_be_made_is_named(options: tuple[str, ...], problem: str) -> None:

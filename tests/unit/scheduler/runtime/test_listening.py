@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from aiohttp import web
 
-from scheduler.runtime.listening import CannotServe, Limits, Refusal, _Acceptor, listening
+from scheduler.runtime.listening import CannotServe, Limits, Refusal, _Acceptor, _Calling, listening
 from scheduler.runtime.self_signed import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
@@ -21,10 +21,17 @@ NEVER_S = 3600.0
 
 
 class Server:
-    """One that answers every GET with `ok`, and those who come to it."""
+    """One that answers a GET of / with `ok`, one of /later not before `answer`, and those who come to it.
 
-    def __init__(self, port: int, *, is_secure: bool, refused: list[Refusal]) -> None:
+    called: counts the calls of /later.
+    """
+
+    def __init__(
+        self, port: int, called: asyncio.Semaphore, answer: asyncio.Event, *, is_secure: bool, refused: list[Refusal]
+    ) -> None:
+        self.answer = answer
         self.refused = refused
+        self._called = called
         self._port = port
         self._is_secure = is_secure
         self._open: list[asyncio.StreamWriter] = []
@@ -37,6 +44,13 @@ class Server:
         """A connection after its handshake."""
         tls = anybodys() if self._is_secure else None
         return self._kept(await asyncio.open_connection("127.0.0.1", self._port, ssl=tls))
+
+    async def calling(self) -> Stream:
+        """A connection with a call in progress."""
+        stream = await self.ready()
+        stream[1].write(b"GET /later HTTP/1.1\r\nHost: a\r\n\r\n")
+        await self._called.acquire()
+        return stream
 
     async def close(self) -> None:
         for writer in self._open:
@@ -56,9 +70,12 @@ def anybodys() -> ssl.SSLContext:
 
 
 async def says_ok(stream: Stream) -> bool:
-    reader, writer = stream
-    writer.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-    return (await reader.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+    stream[1].write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+    return await is_answered(stream)
+
+
+async def is_answered(stream: Stream) -> bool:
+    return (await stream[0].readuntil(b"ok")).startswith(b"HTTP/1.1 200")
 
 
 async def is_closed(stream: Stream) -> bool:
@@ -71,16 +88,24 @@ async def is_closed(stream: Stream) -> bool:
 
 @asynccontextmanager
 async def serving(limits: Limits, *, is_secure: bool) -> AsyncIterator[Server]:
+    called, answer = asyncio.Semaphore(0), asyncio.Event()
+
     async def handle(_: web.Request) -> web.Response:
         return web.Response(text="ok")
 
+    async def handle_later(request: web.Request) -> web.Response:
+        called.release()
+        await answer.wait()
+        return await handle(request)
+
     application = web.Application()
     application.router.add_get("/", handle)
+    application.router.add_get("/later", handle_later)
     refused: list[Refusal] = []
     reported = Limits(limits.connections, limits.handshakes, limits.handshake_s, limits.grace_s, refused.append)
     context = self_signed()[0] if is_secure else None
     async with listening("address", "127.0.0.1:0", application, context, reported) as address:
-        server = Server(int(address.rpartition(":")[2]), is_secure=is_secure, refused=refused)
+        server = Server(int(address.rpartition(":")[2]), called, answer, is_secure=is_secure, refused=refused)
         try:
             yield server
         finally:
@@ -98,15 +123,33 @@ def run(loop: Loop, use: Use, limits: Limits, *, is_secure: bool = True) -> None
 
 @LOOPS
 @pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
-def test_connection_more_than_may_be_open_is_closed_and_the_others_go_on(loop: Loop, *, is_secure: bool) -> None:
+def test_connection_more_than_may_be_open_is_closed_while_all_others_have_a_call(
+    loop: Loop, *, is_secure: bool
+) -> None:
     async def use(server: Server) -> None:
-        kept = [await server.ready() for _ in range(3)]
-        assert all([await says_ok(one) for one in kept])
+        kept = [await server.calling() for _ in range(3)]
         assert await is_closed(await server.idle())
-        assert all([await says_ok(one) for one in kept])
+        server.answer.set()
+        assert all([await is_answered(one) for one in kept])
         assert server.refused == ["connections"]
 
     run(loop, use, Limits(connections=3), is_secure=is_secure)
+
+
+@LOOPS
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
+def test_connections_without_a_call_keep_nobody_out_and_those_with_one_go_on(loop: Loop, *, is_secure: bool) -> None:
+    async def use(server: Server) -> None:
+        waiting = await server.calling()
+        silent = [await server.ready() for _ in range(20)]
+        silent[-1][1].write(b"GET / HTTP/1.1\r\nHost: a\r\n")  # no whole head
+        assert await says_ok(await server.ready())
+        assert all([await is_closed(one) for one in silent[:18]])
+        server.answer.set()
+        assert await is_answered(waiting)
+        assert server.refused == ["connections"] * 18
+
+    run(loop, use, Limits(connections=4), is_secure=is_secure)
 
 
 @LOOPS
@@ -205,7 +248,7 @@ def test_log_says_once_in_a_while_that_connections_are_refused(
     refused: list[Refusal] = []
 
     async def refuse(times: int) -> None:
-        acceptor = _Acceptor(cast(web.Server, None), None, Limits(refused=refused.append))
+        acceptor = _Acceptor(cast(web.Server, None), None, Limits(refused=refused.append), _Calling())
         for _ in range(times):
             acceptor._refuse("connections")
 
