@@ -14,8 +14,8 @@ class ControlPlaneProfile:
     """Gates by name, and group versions to serve besides those that are served by default.
 
     emulated: the release that every component behaves as, such as 1.35; empty: its own. lacks: gates of device
-    allocation that are on in the default profile, and off here. said: gates that our programs are told of, because
-    neither the release nor what is served shows them.
+    allocation that are on in the profile with every version, and versions that are served there, but not here. said:
+    gates that our programs are told of, because neither the release nor what is served shows them.
     """
 
     name: str
@@ -59,7 +59,9 @@ DEFAULT = ControlPlaneProfile("default")
 EVERY_VERSION = ControlPlaneProfile("every-version", versions=_OLDER)
 """The gates of a cluster as it comes, and resource.k8s.io in every version."""
 
-GA = ControlPlaneProfile("GA", gates={"AllBeta": False}, lacks=_BETA_IN_1_36 | {"DRAResourceClaimDeviceStatus"})
+_OTHER_BETA = {"DRAResourceClaimDeviceStatus", "DRAResourceClaimGranularStatusAuthorization"}
+
+GA = ControlPlaneProfile("GA", gates={"AllBeta": False}, lacks=_BETA_IN_1_36 | _OTHER_BETA | set(_OLDER))
 """Only what is generally available."""
 
 ALL = ControlPlaneProfile(
