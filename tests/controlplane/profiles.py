@@ -59,9 +59,14 @@ DEFAULT = ControlPlaneProfile("default")
 EVERY_VERSION = ControlPlaneProfile("every-version", versions=_OLDER)
 """The gates of a cluster as it comes, and resource.k8s.io in every version."""
 
-_OTHER_BETA = {"DRAResourceClaimDeviceStatus", "DRAResourceClaimGranularStatusAuthorization"}
+_NEW_IN_1_36 = frozenset({"DRAResourceClaimGranularStatusAuthorization"})
+_BETA_IN_1_35 = frozenset({"ClearingNominatedNodeNameAfterBinding"})
 
-GA = ControlPlaneProfile("GA", gates={"AllBeta": False}, lacks=_BETA_IN_1_36 | _OTHER_BETA | set(_OLDER))
+GA = ControlPlaneProfile(
+    "GA",
+    gates={"AllBeta": False},
+    lacks=_BETA_IN_1_36 | _NEW_IN_1_36 | _BETA_IN_1_35 | {"DRAResourceClaimDeviceStatus", *_OLDER},
+)
 """Only what is generally available."""
 
 ALL = ControlPlaneProfile(
@@ -83,12 +88,17 @@ ALL = ControlPlaneProfile(
 
 
 def _emulating(release: str) -> ControlPlaneProfile:
-    return ControlPlaneProfile(release, versions=_OLDER, emulated=release, lacks=_BETA_IN_1_36)
+    return ControlPlaneProfile(release, versions=_OLDER, emulated=release, lacks=_BETA_IN_1_36 | _later_than(release))
 
 
 def _emulating_with_gates(release: str) -> ControlPlaneProfile:
     gates = dict.fromkeys(sorted(_BETA_IN_1_36), True)
-    return ControlPlaneProfile(f"{release}-gates", gates, _OLDER, release, said=gates)
+    return ControlPlaneProfile(f"{release}-gates", gates, _OLDER, release, _later_than(release), said=gates)
+
+
+def _later_than(release: str) -> frozenset[str]:
+    """What came, or was turned on, after the release, and is no gate of what devices do."""
+    return _NEW_IN_1_36 | _BETA_IN_1_35 if release == "1.34" else _NEW_IN_1_36
 
 
 OTHERS = (
