@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
+from pydantic_core import ErrorDetails
 
 _CONFIG = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", ser_json_inf_nan="constants")
 
@@ -223,5 +224,15 @@ def _read(adapter: TypeAdapter[T], text: bytes | str) -> T:
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        raise InvalidResult(f"{'.'.join(map(str, first['loc']))}: {first['input']!r:.80}: {first['msg']}") from error
+        raise InvalidResult(_problem(error.errors(include_url=False, include_context=False)[0])) from error
+
+
+def _problem(error: ErrorDetails) -> str:
+    """With the field and its value, where there are such."""
+    field_ = ".".join(map(str, error["loc"]))
+    if error["type"] == "json_invalid":
+        return f"is not JSON: {error['msg'].removeprefix('Invalid JSON: ')}"
+    if error["type"] == "missing":
+        return f"{field_}: is missing"
+    value = f"{error['input']!r:.80}: {error['msg']}"
+    return f"{field_}: {value}" if field_ else value

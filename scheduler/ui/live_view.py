@@ -98,11 +98,15 @@ class _Breath:
     clock: Callable[[], float]
     since: float = field(default=0.0)
 
+    def begin(self) -> None:
+        """Work begins: until now others had the time."""
+        self.since = self.clock()
+
     async def take(self) -> None:
         worked_s = self.clock() - self.since
         if worked_s > WORK_S:
             await asyncio.sleep(min(max(REST_S, RESTS_PER_WORK * worked_s), REFRESH_S))
-            self.since = self.clock()
+            self.begin()
 
 
 class LiveView:
@@ -135,6 +139,7 @@ class LiveView:
 
     async def refresh(self) -> None:
         """Look at everything once."""
+        self._breath.begin()
         self._find_classes()
         self._tables()
         snapshot = self._snapshot

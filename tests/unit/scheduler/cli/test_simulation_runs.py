@@ -302,7 +302,8 @@ def test_a_result_that_is_not_whole_is_run_again(tmp_path: Path, ran: list[Case]
     (file,) = folder.glob("first-fit-*.json")
     file.write_bytes(file.read_bytes()[:100])
     run = simulate(tmp_path, three_pods(), "--results", folder, "--resume")
-    assert run.err.startswith(f"warning: {file}: is not a whole result, its scenario runs again: ")
+    why = "is not JSON: EOF while parsing a string at line 1 column 100"
+    assert run.err.startswith(f"warning: {file}: is not a whole result, its scenario runs again: {why}\n")
     assert measured_apart(result(run)) == measured_apart(first)
     assert len(ran) == 2
     assert only(simulate(tmp_path, three_pods(), "--results", folder, "--resume")) == only(run)

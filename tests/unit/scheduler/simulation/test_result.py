@@ -43,7 +43,7 @@ def test_the_document_says_what_it_is_in_kubernetes_spelling() -> None:
     [
         (scenario_json(replace(SCENARIO, seed=7)).replace(b'"seed":7', b'"seed":"x"'), "seed: 'x': "),
         (scenario_json(SCENARIO).replace(b'"seed"', b'"sead"'), "seed: "),
-        (b"{", "Invalid JSON"),
+        (b"{", "is not JSON: "),
     ],
 )
 def test_text_that_is_no_document_is_refused_with_field_and_value(text: bytes, message: str) -> None:

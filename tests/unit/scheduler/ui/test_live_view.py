@@ -320,3 +320,18 @@ def test_a_change_in_the_middle_of_a_look_reaches_a_reader_who_came_before_it() 
         return applied(state, view.since(seen))
 
     assert devices_of(asyncio.run(look()))[f"{DRIVER}/node-0/gpu-0"] == ["allocated", "default/a"]
+
+
+def test_the_pause_between_two_looks_is_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise, each look would begin with a rest as long as the pause."""
+    now, rests = [0.0], []
+
+    async def rest(seconds: float) -> None:
+        rests.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", rest)
+    view = LiveView(Program(1, 1).source, lambda: now[0])
+    refreshed(view)
+    now[0] += 1.0
+    refreshed(view)
+    assert rests == []
