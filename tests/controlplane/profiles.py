@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 class ControlPlaneProfile:
     """Gates by name, and group versions to serve besides those that are served by default.
 
-    emulated: the release that every component behaves as, such as 1.35; empty: its own. lacks: gates of device
-    allocation that are on in the profile with every version, and versions that are served there, but not here. said:
-    gates that our programs are told of, because neither the release nor what is served shows them.
+    emulated: the release that every component behaves as, such as 1.35; empty: its own. lacks: gates that are on in
+    the profile with every version, and versions that are served there, but not here. said: gates that our programs
+    are told of, because neither the release nor what is served shows them.
     """
 
     name: str
@@ -65,7 +65,7 @@ _BETA_IN_1_35 = frozenset({"ClearingNominatedNodeNameAfterBinding"})
 GA = ControlPlaneProfile(
     "GA",
     gates={"AllBeta": False},
-    lacks=_BETA_IN_1_36 | _NEW_IN_1_36 | _BETA_IN_1_35 | {"DRAResourceClaimDeviceStatus", *_OLDER},
+    lacks=_BETA_IN_1_36 | _NEW_IN_1_36 | _BETA_IN_1_35 | {"DRAResourceClaimDeviceStatus", "WatchList", *_OLDER},
 )
 """Only what is generally available."""
 
