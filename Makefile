@@ -102,7 +102,7 @@ chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on
 OF_EVERY_RELEASE := $(addprefix tests/integration/live/test_,features.py kubelet.py)
 versions: $(VENV)/.dev ## run tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA": fewer, NEXT=1.37: that one too, TESTS=FILES: others
 	failed=; \
-	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 GA every-gate); do \
+	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 1.35-gates GA every-gate); do \
 	  echo "== Kubernetes 1.36, profile $$profile"; \
 	  CONTROL_PLANE_PROFILE=$$profile $(BIN)/python -m pytest -q -n auto --dist loadfile $(or $(TESTS),$(OF_EVERY_RELEASE)) || failed="$$failed $$profile"; \
 	done; \

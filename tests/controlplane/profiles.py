@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 class ControlPlaneProfile:
     """Gates by name, and group versions to serve besides those that are served by default.
 
-    emulated: the release that every component behaves as, such as 1.35; empty: its own. lacks: gates of device
-    allocation that are on in the default profile, and off here. said: gates that our programs are told of, because
-    neither the release nor what is served shows them.
+    emulated: the release that every component behaves as, such as 1.35; empty: its own. lacks: gates that are on in
+    the profile with every version, and versions that are served there, but not here. said: gates that our programs
+    are told of, because neither the release nor what is served shows them.
     """
 
     name: str
@@ -59,7 +59,14 @@ DEFAULT = ControlPlaneProfile("default")
 EVERY_VERSION = ControlPlaneProfile("every-version", versions=_OLDER)
 """The gates of a cluster as it comes, and resource.k8s.io in every version."""
 
-GA = ControlPlaneProfile("GA", gates={"AllBeta": False}, lacks=_BETA_IN_1_36 | {"DRAResourceClaimDeviceStatus"})
+_NEW_IN_1_36 = frozenset({"DRAResourceClaimGranularStatusAuthorization"})
+_BETA_IN_1_35 = frozenset({"ClearingNominatedNodeNameAfterBinding"})
+
+GA = ControlPlaneProfile(
+    "GA",
+    gates={"AllBeta": False},
+    lacks=_BETA_IN_1_36 | _NEW_IN_1_36 | _BETA_IN_1_35 | {"DRAResourceClaimDeviceStatus", "WatchList", *_OLDER},
+)
 """Only what is generally available."""
 
 ALL = ControlPlaneProfile(
@@ -81,12 +88,17 @@ ALL = ControlPlaneProfile(
 
 
 def _emulating(release: str) -> ControlPlaneProfile:
-    return ControlPlaneProfile(release, versions=_OLDER, emulated=release, lacks=_BETA_IN_1_36)
+    return ControlPlaneProfile(release, versions=_OLDER, emulated=release, lacks=_BETA_IN_1_36 | _later_than(release))
 
 
 def _emulating_with_gates(release: str) -> ControlPlaneProfile:
     gates = dict.fromkeys(sorted(_BETA_IN_1_36), True)
-    return ControlPlaneProfile(f"{release}-gates", gates, _OLDER, release, said=gates)
+    return ControlPlaneProfile(f"{release}-gates", gates, _OLDER, release, _later_than(release), said=gates)
+
+
+def _later_than(release: str) -> frozenset[str]:
+    """What came, or was turned on, after the release, and is no gate of what devices do."""
+    return _NEW_IN_1_36 | _BETA_IN_1_35 if release == "1.34" else _NEW_IN_1_36
 
 
 OTHERS = (

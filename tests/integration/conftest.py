@@ -1,7 +1,7 @@
 """A real control plane for tests: started once for each profile that is asked for, cleared after each test.
 
 CONTROL_PLANE_PROFILE names another one for the tests that ask for nothing in particular. Those are skipped whose
-features it lacks, which `needs` names by their gates, and those that ask for a profile of their own.
+features it lacks, which `needs` names by their gates or API versions, and those that ask for a profile of their own.
 Without the programs, and without Go to build them, the tests that need them are skipped, and one line at the end says
 how to get them.
 """
@@ -26,7 +26,9 @@ FLEET = ROOT / "manifests" / "examples" / "fleet"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "needs(*gates): what the test expects of the control plane")
+    config.addinivalue_line(
+        "markers", "needs(*names): gates and API versions that the test expects of the control plane"
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

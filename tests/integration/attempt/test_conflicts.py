@@ -159,6 +159,7 @@ def test_shared_claim_that_was_deallocated_meanwhile_is_decided_anew(scene: Scen
     assert outcome == Retry("claim work/claim was deallocated")
 
 
+@pytest.mark.needs("DRAResourceClaimGranularStatusAuthorization")
 def test_missing_right_to_bind_claims_is_fatal_though_it_comes_as_an_invalid_claim(scene: Scene) -> None:
     take_right(scene, "resourceclaims/binding")
     await_right(scene.ours, resource="resourceclaims", subresource="binding", is_given=False)

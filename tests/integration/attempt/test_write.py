@@ -168,6 +168,7 @@ def full_of_others(scene: Scene) -> Json:
     return scene.api.replace_status({**claim, "status": status})
 
 
+@pytest.mark.needs("DRAResourceClaimDeviceStatus")
 def test_what_others_wrote_into_the_claim_is_sent_back(scene: Scene) -> None:
     claim = scene.a_claim()
     metadata = {**claim["metadata"], "labels": {"team": "a"}, "finalizers": ["other.example/keep"]}
@@ -185,6 +186,7 @@ def test_what_others_wrote_into_the_claim_is_sent_back(scene: Scene) -> None:
     scene.api.replace({**stored, "metadata": {**stored["metadata"], "finalizers": [FINALIZER]}})
 
 
+@pytest.mark.needs("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2")
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_older_versions_of_the_api_take_the_same_writes(scene: Scene, version: str) -> None:
     scene.a_claim()

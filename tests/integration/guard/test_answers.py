@@ -149,6 +149,7 @@ def test_unpublished_device_is_waited_for_and_then_refused(api: RestClient) -> N
     )
 
 
+@pytest.mark.needs("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2")
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
 def test_every_version_is_asked_about(api: RestClient, version: str) -> None:
     publish(api, {"name": "a"})

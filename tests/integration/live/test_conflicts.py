@@ -171,6 +171,7 @@ def test_pod_gets_another_device_where_somebody_else_takes_its_own_between_our_w
     scene.api.delete(POD, "theirs", NAMESPACE)
 
 
+@pytest.mark.needs("DRAResourceClaimGranularStatusAuthorization")
 def test_without_the_right_to_bind_claims_readyz_says_so_and_nothing_is_left_on_claims(scene: Scene) -> None:
     role = {"apiVersion": ROLE.api_version, "kind": ROLE.kind, **scene.api.get(ROLE, "dra-scheduler")}
     rules = [rule for rule in role["rules"] if rule["resources"] != ["resourceclaims/binding"]]
@@ -235,6 +236,7 @@ def test_versions_that_are_compacted_while_watches_are_cut_are_listed_anew(scene
     gone.met.wait()
 
 
+@pytest.mark.needs("WatchList")
 def test_no_devices_are_given_while_slices_are_listed_anew(scene: Scene) -> None:
     held = Hold()
     poll_until(bool, lambda: scene.proxy.watches("/resourceslices"), "a watch")  # the test before has cut it

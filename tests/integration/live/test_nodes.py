@@ -186,6 +186,7 @@ def test_devices_of_all_nodes_tie_their_claim_to_none(world: World) -> None:
     assert "nodeSelector" not in world.claim()["status"]["allocation"]
 
 
+@pytest.mark.needs("DRAPartitionableDevices")
 def test_devices_of_one_slice_that_are_on_different_nodes_are_given_there(world: World) -> None:
     world.a_class()
     for number in range(2):

@@ -45,7 +45,7 @@ def open_gate(world: World, name: str = "pod") -> None:
     world.api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
 
 
-@pytest.mark.needs("DRADeviceBindingConditions")
+@pytest.mark.needs("DRADeviceBindingConditions", "ClearingNominatedNodeNameAfterBinding")
 def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_more_when_it_is_there(
     world: World,
 ) -> None:
@@ -60,6 +60,7 @@ def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_mor
     assert "nominatedNodeName" not in world.bound()["status"]
 
 
+@pytest.mark.needs("ClearingNominatedNodeNameAfterBinding")
 def test_pod_says_where_it_goes_while_what_is_written_before_its_binding_takes_long(world: World) -> None:
     world.a_cluster()
     world.a_claim()
@@ -105,6 +106,7 @@ def test_promise_of_ours_ends_with_its_pod(world: World) -> None:
     assert world.node_of("waiting") == "node-0"
 
 
+@pytest.mark.needs("ClearingNominatedNodeNameAfterBinding")
 def test_node_that_a_pod_is_promised_from_outside_is_taken_though_another_is_better(world: World) -> None:
     for number in range(2):
         world.a_node(f"node-{number}")

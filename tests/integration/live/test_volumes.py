@@ -46,6 +46,7 @@ def test_volume_that_is_chosen_is_bound_and_then_the_pod_is(world: World, storag
     assert world.api.get(VOLUME, "small")["metadata"]["annotations"]["pv.kubernetes.io/bound-by-controller"] == "yes"
 
 
+@pytest.mark.needs("ClearingNominatedNodeNameAfterBinding")
 def test_volume_is_made_for_the_node_and_the_pod_says_meanwhile_where_it_goes(world: World, storage: Storage) -> None:
     storage.a_claim("v", MADE)
     storage.a_pod("pod", "v")
@@ -194,6 +195,7 @@ def explained(world: World, folder: Path, *options: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
+@pytest.mark.needs("DRADeviceBindingConditions")
 def test_pod_that_a_left_annotation_keeps_on_a_node_is_shown_so(world: World, storage: Storage, tmp_path: Path) -> None:
     world.a_class()
     world.a_slice("node-1", a_device(bindsToNode=True, bindingConditions=["ready"], bindingFailureConditions=["bad"]))
