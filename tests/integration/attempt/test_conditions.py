@@ -56,6 +56,7 @@ def test_pod_is_bound_once_its_devices_are_ready(scene: Scene) -> None:
     assert scene.reported == [f"waiting for binding conditions of devices {DEVICE}", "PreBind done", "Bind done"]
 
 
+@pytest.mark.needs("ClearingNominatedNodeNameAfterBinding")
 def test_pod_that_waits_for_its_devices_says_where_it_is_about_to_go_and_is_bound_in_that_version(scene: Scene) -> None:
     nominated: list[str] = []
 
