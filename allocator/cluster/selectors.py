@@ -19,16 +19,16 @@ from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.search.rules import Mask
 from cel import Cancelled
 
-MOST_SELECTIONS: Final = 1 << 16
+MOST_SELECTIONS = 1 << 16
 """Selections that are kept, of all expressions on all slices together, where these are few; some 5 MiB.
 
 Beyond, the least recently used expression is forgotten on all slices.
 """
 
-MOST_EXPRESSIONS: Final = 1 << 12
+MOST_EXPRESSIONS = 1 << 12
 """Expressions that are kept however few slices there are: users may write any number of them."""
 
-LEAST_EXPRESSIONS: Final = 128
+LEAST_EXPRESSIONS = 128
 """Expressions that are kept however many slices there are: a forgotten one is evaluated on all of them again."""
 
 

@@ -23,7 +23,7 @@ MOST_VIEWS: Final = 1 << 17
 MOST_REMEMBERED: Final = 32
 """New values that a view remembers before it forgets those not used since, if there are few views."""
 
-REMEMBERED_BY_ALL: Final = 1 << 16
+REMEMBERED_BY_ALL = 1 << 16
 """New values that all views together remember; some 50 MiB with those that are used again and again."""
 
 LEAST_REMEMBERED: Final = 8

@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Sequence
 from itertools import compress
-from typing import Final
 
 from allocator.allocate import pools_looked_at
 from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting
@@ -20,16 +19,16 @@ from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
 from allocator.search.rules import Choice
 
-MOST_QUESTIONS: Final = 256
+MOST_QUESTIONS = 256
 """Questions whose answers are kept; beyond, the least recently used are forgotten."""
 
-MOST_ANSWERS: Final = 1 << 20
+MOST_ANSWERS = 1 << 20
 """Answers that are kept, by group and by projection, if the fleet is small; some 150 MiB."""
 
-LEAST_QUESTIONS: Final = 32
+LEAST_QUESTIONS = 32
 """Questions whose answers are kept however large the fleet is: to work one out again takes all nodes."""
 
-MOST_TEXT: Final = 1 << 24
+MOST_TEXT = 1 << 24
 """Characters of the expressions of all questions that are kept: a single claim has room for a million."""
 
 

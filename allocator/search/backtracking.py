@@ -22,10 +22,10 @@ WORK_OF_A_STEP: Final = 50
 WORK_OF_A_BOUND: Final = 15
 """The work for an alternative that is still ahead, besides that of its rules."""
 
-MOST_KEPT: Final = 1 << 22
+MOST_KEPT = 1 << 22
 """Devices, values and amounts in the fingerprints remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
-FIRST_TRY_STEPS: Final = 1_000
+FIRST_TRY_STEPS = 1_000
 """Steps without an answer after which the search looks for a few requests that have no answer on their own.
 
 Each set of requests gets as many steps; if that is not enough, both get ten times as many.
