@@ -62,8 +62,7 @@ def test_pod_whose_claims_are_made_anew_one_after_the_other_is_placed_with_all_o
         for entry in ("c0", "c1"):
             api.delete(CLAIM, first[entry], NAMESPACE)
             api.await_all(POD, partial(is_made_anew, entry, first[entry]), NAMESPACE)
-        (pod,) = api.list(POD, NAMESPACE)
-        api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+        api.change(POD, "pod", NAMESPACE, lambda pod: {**pod, "spec": {**pod["spec"], "schedulingGates": []}})
         await_placed(api, 1)
     assert wrongs(api) == []
 
