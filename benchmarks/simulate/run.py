@@ -27,7 +27,7 @@ tell = partial(print, file=sys.stderr, flush=True)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How loads are measured. policy: as of `dra simulate`. share: of the devices that pods request if as many end as arrive."""
+    """How loads are measured. policy: as of `dra simulate`. share: as `--load` of `dra generate`."""
 
     policy: str
     share: str
