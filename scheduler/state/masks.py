@@ -4,6 +4,7 @@ Ints are combined and cached (the allocator uses them); arrays are for arithmeti
 """
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,24 @@ Numbers = NDArray[np.int64]
 
 Floats = NDArray[np.float64]
 """The same, not whole."""
+
+Rows = TypeVar("Rows", int, Numbers)
+"""One node, or many: the same arithmetic, which for one takes a tenth of the time without arrays."""
+
+
+def at(column: Numbers, rows: Rows) -> Rows:
+    """The numbers of these rows."""
+    return column.item(rows) if isinstance(rows, int) else column[rows]
+
+
+def smaller(numbers: Rows, others: Rows) -> Rows:
+    """The smaller one of each two."""
+    return min(numbers, others) if isinstance(numbers, int) else np.minimum(numbers, others)
+
+
+def at_least(least: int, numbers: Rows) -> Rows:
+    """The numbers, of which none is less."""
+    return max(numbers, least) if isinstance(numbers, int) else np.maximum(numbers, least)
 
 
 def union(masks: Iterable[Mask]) -> Mask:
