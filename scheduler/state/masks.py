@@ -4,6 +4,7 @@ Ints are combined and cached (the allocator uses them); arrays are for arithmeti
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -83,8 +84,15 @@ _FEW = 8
 """Where only each eighth word of a set has a node, the others are passed over."""
 
 
+@lru_cache(maxsize=8)  # decisions that follow each other choose among the same nodes, mostly
 def numbers_of(mask: Mask) -> Numbers:
-    """The node numbers in the set, ascending. Cost: O(nodes / 64) for a few of them."""
+    """The node numbers in the set, ascending; for reading. Cost: O(nodes / 64) for a few of them."""
+    numbers = _numbers_of(mask)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _numbers_of(mask: Mask) -> Numbers:
     size = -(-mask.bit_length() // _WORD) * _WORD
     words = np.frombuffer(mask.to_bytes(size // 8, "little"), np.uint64)
     filled = words.nonzero()[0]
