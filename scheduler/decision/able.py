@@ -77,6 +77,7 @@ def cycle_of(cluster: Cluster, pod: Pod, requests: PodRequests) -> Cycle:
         cluster.volumes,
         nominated,
         cluster.fleet.features.is_strict,
+        cluster.time_limit.is_over,
     )
 
 

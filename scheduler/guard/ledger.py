@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from allocator.cluster.usage import occupying
+from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
 from scheduler.state.claim_index import Holding, with_devices_of
@@ -44,6 +45,11 @@ class Denial:
     cause: str
     message: str
     names: tuple[str, ...] = ()
+
+
+def counting(features: Features) -> Features:
+    """The features with which all that is stored counts: a gate may be on in the API server, and not known here."""
+    return replace(features, gates=features.gates | {CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES})
 
 
 GONE_MAX = 1 << 14

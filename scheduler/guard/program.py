@@ -32,7 +32,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.guard import review
 from scheduler.guard.configuration import GuardConfiguration
 from scheduler.guard.holders import holder_of
-from scheduler.guard.ledger import Ledger
+from scheduler.guard.ledger import Ledger, counting
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.guard.publication import Publication
 from scheduler.guard.reviewer import Reviewer
@@ -116,7 +116,7 @@ class Guard:
         self._configuration = configuration
         self._connection, served = site.connection, site.served
         self._metrics = GuardMetrics(self._reading)
-        self._cluster = Cluster(site.features, is_ours=lambda _: False)
+        self._cluster = Cluster(counting(site.features), is_ours=lambda _: False)
         self._updates = ClusterUpdates(self._cluster)
         self._ledger = Ledger(self._cluster)
         self._violations: Sequence[Violation] = ()

@@ -1,15 +1,19 @@
 """One attempt to place a pod, as plugins see it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
+from cel import Cancelled
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.template import Template
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import PodRequests
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.volumes import Volumes
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +22,8 @@ class Cycle:
 
     template: what plugins say of the pod and each node alone. selectors: Services and controllers. volumes: all of
     storage. nominated: the pods that go before this one, by the number of the node that they are promised. is_strict:
-    plugins answer as kube-scheduler also where they would do better.
+    plugins answer as kube-scheduler also where they would do better. is_cancelled: whether the attempt has taken all
+    its time.
     """
 
     pod: Pod
@@ -29,6 +34,14 @@ class Cycle:
     volumes: Volumes
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
     is_strict: bool = False
+    is_cancelled: Callable[[], bool] = lambda: False
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, one after the other, of which a pod can have thousands. Raises Cancelled."""
+        for one in items:
+            if self.is_cancelled():
+                raise Cancelled("cancelled between the terms of a pod")
+            yield one
 
     def requesting(self, requests: PodRequests) -> "Cycle":
         """The same attempt at nodes of which the pod takes this."""

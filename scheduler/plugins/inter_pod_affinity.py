@@ -16,7 +16,18 @@ from scheduler.core_v1.affinity_term import AffinityTerm
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
+from scheduler.plugins.plugin import (
+    MOST_TERMS,
+    Change,
+    Dynamic,
+    Hint,
+    Plugin,
+    Reason,
+    RefusedPod,
+    RefusingNode,
+    Rejected,
+    Score,
+)
 from scheduler.state.cluster_changes import Event, GivenBack, NamespaceChanged, NodeChanged, PodChanged
 from scheduler.state.masks import Numbers, mask_of
 from scheduler.state.pod_counts import MatchingPods
@@ -64,10 +75,12 @@ def _without_company(cycle: Cycle) -> Mask:
         return 0
     labelled, accompanied = np.ones(cycle.infos.size, np.bool_), np.ones(cycle.infos.size, np.bool_)
     is_first = True
-    for term in terms:
-        domains = cycle.infos.topology.domains(term.topology_key)
+    for key in cycle.each(dict.fromkeys(term.topology_key for term in terms)):
+        domains = cycle.infos.topology.domains(key)
         company = cycle.infos.pods.in_domains(MatchingPods(terms), domains) > 0
         labelled &= domains.labelled
+        if not labelled.any():
+            break  # whoever else is there, and where
         accompanied &= domains.nodes_of(company)
         is_first = is_first and not company.any()
     if is_first and _matches_own(cycle, terms):
@@ -83,7 +96,7 @@ def _matches_own(cycle: Cycle, terms: Iterable[AffinityTerm]) -> bool:
 def _with_unwanted(cycle: Cycle) -> Mask:
     """The nodes in whose domains a pod is that the pod's own anti-affinity keeps away."""
     found = 0
-    for term in cycle.pod.pod_affinity.required_anti:
+    for term in cycle.each(cycle.pod.pod_affinity.required_anti):
         domains = cycle.infos.topology.domains(term.topology_key)
         found |= mask_of(domains.nodes_of(cycle.infos.pods.in_domains(MatchingPods((term,)), domains) > 0))
     return found
@@ -99,9 +112,9 @@ def _attraction(cycle: Cycle, hard_weight: int) -> Numbers | None:
 def _preferences(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
     """For each of the pod's preferred terms, its weight and how many pods that match are in each node's domain."""
     own = cycle.pod.pod_affinity
-    for one in own.preferred:
+    for one in cycle.each(own.preferred):
         yield one.weight, _near(cycle, one.term)
-    for one in own.preferred_anti:
+    for one in cycle.each(own.preferred_anti):
         yield -one.weight, _near(cycle, one.term)
 
 
@@ -156,7 +169,9 @@ def _comes_to_match(who: RefusedPod, event: PodChanged) -> bool:
     first of its kind.
     """
     terms = who.pod.pod_affinity.required
-    return bool(terms) and any(
+    if not terms or len(terms) > MOST_TERMS:
+        return bool(terms)
+    return any(
         one is not None and all(term.may_match(one.namespace, one.labels) for term in terms)
         for one in (event.old, event.new)
     )
@@ -170,8 +185,11 @@ def _keeps_away(other: Pod | None, pod: Pod) -> bool:
     """
     if other is None or other.uid == pod.uid:
         return False
-    own = any(term.may_match(other.namespace, other.labels) for term in pod.pod_affinity.required_anti)
-    return own or any(term.may_match(pod.namespace, pod.labels) for term in other.pod_affinity.required_anti)
+    own, its = pod.pod_affinity.required_anti, other.pod_affinity.required_anti
+    if len(own) + len(its) > MOST_TERMS:
+        return True
+    is_kept = any(term.may_match(other.namespace, other.labels) for term in own)
+    return is_kept or any(term.may_match(pod.namespace, pod.labels) for term in its)
 
 
 def _pod_helps(who: RefusedPod, event: PodChanged) -> bool:

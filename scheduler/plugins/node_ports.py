@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added
+from scheduler.plugins.plugin import MOST_TERMS, Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added
 from scheduler.state.cluster_changes import GivenBack, NodeChanged, PodChanged
 from scheduler.state.ports import UsedPorts
 
@@ -16,11 +16,15 @@ def _refused(cycle: Cycle) -> Mask:
 
 
 def _frees_ports(who: RefusedPod, event: PodChanged) -> bool:
-    return event.is_gone and event.old is not None and _clash(event.old, who.pod)
+    return event.is_gone and event.old is not None and _may_clash(event.old, who.pod)
 
 
 def _gives_back_ports(who: RefusedPod, event: GivenBack) -> bool:
-    return _clash(event.pod, who.pod)
+    return _may_clash(event.pod, who.pod)
+
+
+def _may_clash(one: Pod, other: Pod) -> bool:
+    return len(one.host_ports) + len(other.host_ports) > MOST_TERMS or _clash(one, other)
 
 
 def _clash(one: Pod, other: Pod) -> bool:

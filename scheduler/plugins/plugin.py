@@ -18,6 +18,9 @@ from scheduler.state.cluster_changes import Event, NodeChanged
 from scheduler.state.masks import Numbers
 from scheduler.state.pod_requests import PodRequests
 
+MOST_TERMS = 100
+"""Of a pod with more terms, constraints or ports, hints say yes without a look: each event would take milliseconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Static:

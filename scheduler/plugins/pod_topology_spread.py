@@ -18,7 +18,18 @@ from scheduler.core_v1.topology_spread import SpreadConstraint
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Change, Dynamic, Hint, Plugin, Reason, RefusedPod, RefusingNode, Rejected, Score
+from scheduler.plugins.plugin import (
+    MOST_TERMS,
+    Change,
+    Dynamic,
+    Hint,
+    Plugin,
+    Reason,
+    RefusedPod,
+    RefusingNode,
+    Rejected,
+    Score,
+)
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
@@ -68,9 +79,11 @@ class _Hard:
 
 
 def _refused(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Mask:
-    refused = 0
+    refused, everything = 0, (1 << cycle.infos.size) - 1
     for one in _hard(cycle, constraints):
         refused |= one.nodes(unlabelled=True)
+        if refused == everything:
+            break
     return refused
 
 
@@ -83,11 +96,13 @@ def _rejections(cycle: Cycle, constraints: Sequence[SpreadConstraint], asked: Ma
         if skewed := asked & one.nodes(unlabelled=False):
             yield Rejected(SKEWED, skewed, skewed)
         asked &= ~skewed
+        if not asked:
+            return
 
 
 def _hard(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Iterator[_Hard]:
     keys = frozenset(one.topology_key for one in constraints)
-    for one in constraints:
+    for one in cycle.each(constraints):
         counted_domains = _counted_domains(cycle, one, keys)
         counts = cycle.infos.pods.in_domains(_like_it(cycle, one), counted_domains)
         present = counted_domains.present
@@ -110,7 +125,7 @@ def _counted_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset
 
 def _with_all_keys(cycle: Cycle, keys: Iterable[str]) -> Flags:
     labelled: Flags = np.ones(cycle.infos.size, np.bool_)
-    for key in keys:
+    for key in cycle.each(keys):
         labelled &= cycle.infos.topology.domains(key).labelled
     return labelled
 
@@ -141,7 +156,7 @@ def _scores(
     keys = frozenset(one.topology_key for one in constraints if needs_keys)
     scored &= _with_all_keys(cycle, keys)
     total = np.zeros(cycle.infos.size)
-    for one in constraints:
+    for one in cycle.each(constraints):
         total += _skew(cycle, one, scored, keys)
     return _normalized(np.rint(total[nodes]).astype(np.int64), scored[nodes])
 
@@ -206,7 +221,9 @@ def _counts_for(pod: Pod, other: Pod | None, defaults: DefaultConstraints) -> bo
     if other is None or other.namespace != pod.namespace or other.uid == pod.uid:
         return False
     constraints = defaults.may_be_hard(pod)
-    return any(not pod.spread or selects(one.selector, other.labels) for one in constraints)
+    return len(constraints) > MOST_TERMS or any(
+        not pod.spread or selects(one.selector, other.labels) for one in constraints
+    )
 
 
 def _hints(defaults: DefaultConstraints) -> Mapping[type[Event], Hint]:
@@ -224,7 +241,8 @@ def _hints(defaults: DefaultConstraints) -> Mapping[type[Event], Hint]:
         if old is not None and new is not None and old.labels == new.labels and old.taints == new.taints:
             return False
         keys = [one.topology_key for one in defaults.may_be_hard(who.pod)]
-        return any(node is not None and all(key in node.labels for key in keys) for node in (old, new))
+        has_keys = (node is not None and all(key in node.labels for key in keys) for node in (old, new))
+        return len(keys) > MOST_TERMS or any(has_keys)
 
     return {NodeChanged: changes_domains, PodChanged: pod_matters, GivenBack: gives_back}
 

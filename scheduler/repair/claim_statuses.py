@@ -3,7 +3,9 @@
 The controller that creates claims from templates applies only the entries of the claims that it has just created. If a
 pod has several, that removes the other entries, which the controller then replaces in the same way, endlessly: the pod
 never lists all its claims, and neither a scheduler nor a kubelet can proceed. Restored entries are also owned by this
-program, and so stay. If an entry becomes unusable by that, it gets its claim again, or is given up, so that the
+program, and so stay. A controller that sees an old state, as after a restart of the API server, makes a second claim,
+and names that in the status of a pod that is bound with the first one: its kubelet would wait for devices that nobody
+gives to the second. If an entry becomes unusable by that, it gets its claim again, or is given up, so that the
 controller creates it again.
 Source: kubernetes issue 138407, observed on 1.36.3.
 """
@@ -70,10 +72,10 @@ class ClaimStatuses:
         if new is None or not self._is_ours(new):
             return
         before = _names(old) if old is not None and old.uid == new.uid else {}
-        known = {**loser.whole, **before} if loser else before
-        lost = {entry: name for entry, name in known.items() if self._is_lost(new, entry, name)}
+        known = [*(loser.whole.items() if loser else ()), *before.items()]
+        lost = {entry: name for entry, name in known if self._is_lost(new, entry, name)}
         if lost or "" in new.claim_statuses.values():
-            self._losers[new.uid] = _Loser(new, {**lost, **_names(new)})
+            self._losers[new.uid] = _Loser(new, {**_names(new), **lost})
             self._are_there.set()
 
     async def run(self) -> None:
@@ -87,9 +89,23 @@ class ClaimStatuses:
                     group.create_task(self._mend(self._losers.pop(uid)))
 
     def _is_lost(self, pod: Pod, entry: str, name: str) -> bool:
-        """Whether the pod lacks the entry, or has an unusable one, and its claim is there and was made for the pod."""
-        found = self._cluster.claims.get(pod.namespace, name) if pod.claim_statuses.get(entry, "") == "" else None
-        return found is not None and is_controlled_by(found.metadata, pod.uid)
+        """Whether the pod lacks the entry, or has an unusable one, and its claim is there and was made for the pod.
+
+        So it is as well where the entry names another claim, though the pod is bound with this one.
+        """
+        current = pod.claim_statuses.get(entry, "")
+        if current in (None, name):
+            return False
+        found = self._cluster.claims.get(pod.namespace, name)
+        if found is None or not is_controlled_by(found.metadata, pod.uid):
+            return False
+        return not current or (bool(pod.node_name) and self._has(pod, name) and not self._has(pod, current))
+
+    def _has(self, pod: Pod, name: str) -> bool:
+        """Whether the claim is allocated, and reserved for the pod."""
+        found = self._cluster.claims.get(pod.namespace, name)
+        is_reserved = found is not None and any(one.uid == pod.uid for one in found.reserved_for)
+        return is_reserved and found is not None and found.claim.allocation is not None
 
     async def _mend(self, loser: _Loser) -> None:
         pod = loser.pod
@@ -121,7 +137,7 @@ class ClaimStatuses:
             lost = {entry: name for entry, name in loser.whole.items() if self._is_lost(pod, entry, name)}
             if not lost and "" not in pod.claim_statuses.values():
                 return []
-            entries = [{"name": entry, "resourceClaimName": name} for entry, name in {**lost, **_names(pod)}.items()]
+            entries = [{"name": entry, "resourceClaimName": name} for entry, name in {**_names(pod), **lost}.items()]
             try:
                 await pod_calls.apply_status(self._api, pod, {"resourceClaimStatuses": entries}, MANAGER)
             except CallFailed as error:

@@ -1,15 +1,16 @@
 """The affinity and anti-affinity terms of pods on nodes, and what they mean for the pod being decided.
 
-Pods of one workload share their terms, and the terms that match pods with certain labels are remembered, so the cost
-grows with the number of terms that match. Counts in a topology domain are updated when a pod is added or removed.
+For pods that are alike to terms, what the terms that match them add up to is kept by topology key, and follows the pods
+that come and go. So a decision costs a few array operations for each label key of nodes, however many terms there are:
+one pod has room for thousands, and they concern pods of all namespaces.
 Source: kube-scheduler's plugin InterPodAffinity.
 """
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain
+from itertools import islice
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -28,22 +29,30 @@ MOST_LABELLINGS = 256
 MOST_WORDS = 1 << 18
 """Words of the labels of all these kinds."""
 
+MOST_ADDED = 1 << 21
+"""After so many additions for all kinds they are forgotten, and counted again when they are asked about: 200 MiB."""
+
+FEWEST_CHANGES = 1 << 12
+"""Terms in changes that are kept; more if more terms are held, so that changes never take longer than a recount."""
+
 Term = TypeVar("Term", AffinityTerm, WeightedTerm)
+Counts = Collection[tuple[int, int]]
+"""Node numbers, and how many pods more there are on each."""
 
 
 @dataclass(slots=True, eq=False)
-class _Holders:
-    """How many pods on which node have a term, and, once requested, in which domain."""
+class _Pull:
+    """What terms of one topology key add up to on the nodes of pods that have them and, once asked, in each domain."""
 
     on_nodes: Counter[int] = field(default_factory=Counter)
     sums: DomainSums | None = None
 
-    def count(self, number: int, sign: int) -> None:
-        self.on_nodes[number] += sign
+    def add(self, number: int, weight: int) -> None:
+        self.on_nodes[number] += weight
         if not self.on_nodes[number]:
             del self.on_nodes[number]
         if self.sums is not None:
-            self.sums.add(number, sign)
+            self.sums.add(number, weight)
 
     def in_domains(self, domains: Domains) -> Numbers:
         """By domain. Cost: O(nodes), where these have changed since it was asked for."""
@@ -75,42 +84,86 @@ class _EqualPods:
 
 
 @dataclass(slots=True, eq=False)
-class _Matching(Generic[Term]):
-    """The terms that match these pods, and who has them. version: of the terms that were looked at."""
+class _Matching:
+    """The terms that match these pods, by topology key. seen: how many changes are counted. version: of the keys."""
 
-    found: Sequence[tuple[Term, _Holders]] = ()
+    by_key: dict[str, _Pull] = field(default_factory=dict)
+    seen: int = -1
     version: int = -1
 
 
 class _TermIndex(Generic[Term]):
-    """Terms of one sort. term_of: what looks at pods, of each of them."""
+    """Terms of one sort. term_of: what looks at pods, of each of them. weight_of: what each counts."""
 
-    def __init__(self, term_of: Callable[[Term], AffinityTerm]) -> None:
+    def __init__(
+        self, topology: Topology, term_of: Callable[[Term], AffinityTerm], weight_of: Callable[[Term], int]
+    ) -> None:
+        self._topology = topology
         self._term_of: Callable[[Term], AffinityTerm] = term_of
-        self._holders: dict[Term, _Holders] = {}
-        self._version = 0
-        self._matching: LruCache[Hashable, _Matching[Term]] = LruCache(MOST_LABELLINGS, MOST_WORDS)
+        self._weight_of: Callable[[Term], int] = weight_of
+        self._held: dict[tuple[Term, ...], Counter[int]] = {}
+        self._size = 0
+        self._changes: deque[tuple[tuple[Term, ...], int, int]] = deque()
+        self._changed = 0
+        self._forgotten = 0
+        self._added = 0
+        self._matching: LruCache[Hashable, _Matching] = LruCache(MOST_LABELLINGS, MOST_WORDS)
 
-    def count(self, number: int, terms: Iterable[Term], sign: int) -> None:
-        for term in terms:
-            holders = self._holders.get(term)
-            if holders is None:
-                holders = self._holders[term] = _Holders()
-                self._version += 1
-            holders.count(number, sign)
-            if not holders.on_nodes:
-                del self._holders[term]
-                self._version += 1
+    def count(self, number: int, terms: tuple[Term, ...], sign: int) -> None:
+        """One pod more, or less, with these terms is on the node."""
+        if not terms:
+            return
+        self._hold(number, terms, sign)
+        self._changes.append((terms, number, sign))
+        self._changed += len(terms)
+        while self._changed > max(self._size, FEWEST_CHANGES):
+            self._changed -= len(self._changes.popleft()[0])
+            self._forgotten += 1
 
-    def matching(self, pods: _EqualPods) -> Sequence[tuple[Term, _Holders]]:
-        """Those that match the pods. Cost: O(terms), where one has come or gone since they were asked for."""
-        if not self._holders:
-            return ()
+    def matching(self, pods: _EqualPods) -> Mapping[str, _Pull]:
+        """What those that match the pods add up to, by topology key; keys that no node has are left out.
+
+        Cost: O(terms of pods that have come or gone since it was asked for); all, the first time, where nodes have come
+        to have a key or have it no more, and where more has changed than is kept.
+        """
+        if not self._held:
+            return {}
+        if self._added > MOST_ADDED:
+            self._added, self._matching = 0, LruCache(MOST_LABELLINGS, MOST_WORDS)
         known = self._matching.get(pods.key, pods.words, _Matching)
-        if known.version != self._version:
-            known.found = [one for one in self._holders.items() if pods.is_matched(self._term_of(one[0]))]
-            known.version = self._version
-        return known.found
+        for terms, counts in self._unseen(known):
+            self._note(known, pods, terms, counts)
+        known.seen, known.version = self._forgotten + len(self._changes), self._topology.keys_version
+        return known.by_key
+
+    def _hold(self, number: int, terms: tuple[Term, ...], sign: int) -> None:
+        on_nodes = self._held.get(terms)
+        if on_nodes is None:
+            on_nodes = self._held[terms] = Counter()
+            self._size += len(terms)
+        on_nodes[number] += sign
+        if not on_nodes[number]:
+            del on_nodes[number]
+        if not on_nodes:
+            del self._held[terms]
+            self._size -= len(terms)
+
+    def _unseen(self, known: _Matching) -> Iterator[tuple[tuple[Term, ...], Counts]]:
+        if known.seen < self._forgotten or known.version != self._topology.keys_version:
+            known.by_key = {}
+            yield from ((terms, on_nodes.items()) for terms, on_nodes in self._held.items())
+        else:
+            unseen = islice(self._changes, known.seen - self._forgotten, None)
+            yield from ((terms, ((number, sign),)) for terms, number, sign in unseen)
+
+    def _note(self, known: _Matching, pods: _EqualPods, terms: Iterable[Term], counts: Counts) -> None:
+        for one in terms:
+            term, weight = self._term_of(one), self._weight_of(one)
+            if self._topology.has(term.topology_key) and pods.is_matched(term):
+                pull = known.by_key.setdefault(term.topology_key, _Pull())
+                self._added += len(counts)
+                for number, times in counts:
+                    pull.add(number, times * weight)
 
 
 class HeldTerms:
@@ -119,9 +172,10 @@ class HeldTerms:
     def __init__(self, namespaces: Mapping[str, Labels], topology: Topology) -> None:
         self._namespaces = namespaces
         self._topology = topology
-        self._required: _TermIndex[AffinityTerm] = _TermIndex(lambda term: term)
-        self._required_anti: _TermIndex[AffinityTerm] = _TermIndex(lambda term: term)
-        self._preferred: _TermIndex[WeightedTerm] = _TermIndex(lambda weighted: weighted.term)
+        self._required: _TermIndex[AffinityTerm] = _TermIndex(topology, lambda term: term, lambda _: 1)
+        self._required_anti: _TermIndex[AffinityTerm] = _TermIndex(topology, lambda term: term, lambda _: 1)
+        self._preferred: _TermIndex[WeightedTerm] = _weighted(topology)
+        self._preferred_anti: _TermIndex[WeightedTerm] = _weighted(topology)
 
     def add(self, number: int, affinity: PodAffinity) -> None:
         """A pod on the node has these."""
@@ -134,31 +188,31 @@ class HeldTerms:
     def kept_from(self, pod: Pod) -> Mask:
         """The nodes in whose domains a pod is that keeps this one away.
 
-        Cost: some array operations for each different term that matches; O(different terms), where one has come or
-        gone since a pod like this was asked about.
+        Cost: some array operations for each topology key of terms that match, and what `_TermIndex.matching` says.
         """
         kept = 0
-        for term, holders in self._required_anti.matching(self._pods_like(pod)):
-            domains = self._topology.domains(term.topology_key)
-            kept |= mask_of(domains.nodes_of(holders.in_domains(domains) > 0))
+        for _, domains, found in self._in_domains(self._required_anti, pod, 1):
+            kept |= mask_of(domains.nodes_of(found > 0))
         return kept
 
     def wanting(self, pod: Pod, *, required_weight: int) -> Iterator[tuple[int, Numbers]]:
-        """For each term that matches the pod, its weight and how many pods with it are in each node's domain.
+        """For each sort of terms and topology key, a weight and what those that match add up to in each node's domain.
 
-        The weight is below 0 for a term of anti-affinity. required_weight: of required terms of affinity. Cost: as of
+        The weight is below 0 for terms of anti-affinity. required_weight: of required terms of affinity. Cost: as of
         `kept_from`.
         """
-        pods = self._pods_like(pod)
-        required = self._required.matching(pods) if required_weight else ()
-        preferred = self._preferred.matching(pods)
-        weighted = ((one.weight, one.term, holders) for one, holders in preferred)
-        for weight, term, holders in chain(((required_weight, *one) for one in required), weighted):
-            domains = self._topology.domains(term.topology_key)
-            yield weight, domains.spread_out(holders.in_domains(domains))
+        pulls = [
+            *(self._in_domains(self._required, pod, required_weight) if required_weight else ()),
+            *self._in_domains(self._preferred, pod, 1),
+            *self._in_domains(self._preferred_anti, pod, -1),
+        ]
+        yield from ((weight, domains.spread_out(found)) for weight, domains, found in pulls)
 
-    def _pods_like(self, pod: Pod) -> _EqualPods:
-        return _EqualPods(pod, self._namespaces.get(pod.namespace, {}))
+    def _in_domains(self, index: _TermIndex[Term], pod: Pod, weight: int) -> Iterator[tuple[int, Domains, Numbers]]:
+        pods = _EqualPods(pod, self._namespaces.get(pod.namespace, {}))
+        for key, pull in index.matching(pods).items():
+            domains = self._topology.domains(key)
+            yield weight, domains, pull.in_domains(domains)
 
     def _count(self, number: int, affinity: PodAffinity, sign: int) -> None:
         if affinity is NO_POD_AFFINITY:
@@ -166,4 +220,8 @@ class HeldTerms:
         self._required.count(number, affinity.required, sign)
         self._required_anti.count(number, affinity.required_anti, sign)
         self._preferred.count(number, affinity.preferred, sign)
-        self._preferred.count(number, [WeightedTerm(-one.weight, one.term) for one in affinity.preferred_anti], sign)
+        self._preferred_anti.count(number, affinity.preferred_anti, sign)
+
+
+def _weighted(topology: Topology) -> _TermIndex[WeightedTerm]:
+    return _TermIndex(topology, lambda one: one.term, lambda one: one.weight)

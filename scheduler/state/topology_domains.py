@@ -1,9 +1,11 @@
 """The topology domains of nodes: nodes that share the value of a label.
 
 One array for each label key that was requested, updated with each node, so that a question costs a few array
-operations. `node_labels` has the same labels as masks, for selectors.
+operations. Keys that no node has share one, because pods can name as many of them as their authors think of.
+`node_labels` has the same labels as masks, for selectors.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -94,36 +96,42 @@ class DomainSums:
 class Topology:
     """The labels of nodes by number, and the domains that were asked for. size: more than any node number.
 
-    version: changes with every label of a node.
+    version: changes with every label of a node. keys_version: with every key that a node is the first or last to have.
     """
 
     def __init__(self, size: int) -> None:
-        self.version = 0
+        self.version = self.keys_version = 0
         self._labels: dict[int, Labels] = {}
+        self._keys: Counter[str] = Counter()
         self._domains: dict[str, Domains] = {}
+        self._nowhere = _nowhere(size)
         self._size = size
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, which is below the size, and may have changed."""
-        if self._labels.get(number) != node.labels:
+        old = self._labels.get(number)
+        if old != node.labels:
             self._labels[number] = node.labels
-            self.version += 1
-            for key, domains in self._domains.items():
-                _put(domains, key, number, node.labels)
+            self._relabel(number, old or {}, node.labels)
 
     def remove_node(self, number: int) -> None:
         """No node has this number any more."""
-        if self._labels.pop(number, None) is not None:
-            self.version += 1
-            for key, domains in self._domains.items():
-                _put(domains, key, number, {})
+        old = self._labels.pop(number, None)
+        if old is not None:
+            self._relabel(number, old, {})
+
+    def has(self, key: str) -> bool:
+        """Whether a node has the label."""
+        return key in self._keys
 
     def domains(self, key: str) -> Domains:
         """The domains of the label key. Cost: O(nodes) when it is asked for first."""
+        if key not in self._keys:
+            return self._nowhere
         found = self._domains.get(key)
         if found is None or found.number > 2 * self._size:
             self.version += found is not None
-            found = self._domains[key] = Domains(np.full(self._size, NOWHERE, np.int64))
+            found = self._domains[key] = _nowhere(self._size)
             for number, labels in self._labels.items():
                 _put(found, key, number, labels)
         return found
@@ -133,8 +141,31 @@ class Topology:
         for domains in self._domains.values():
             domains.of_nodes = np.pad(domains.of_nodes, (0, size - self._size), constant_values=NOWHERE)
             domains.version += 1
+        self._nowhere = _nowhere(size)
         self._size = size
         self.version += 1
+
+    def _relabel(self, number: int, old: Labels, new: Labels) -> None:
+        self.version += 1
+        self._count_keys(old, new)
+        for key, domains in self._domains.items():
+            _put(domains, key, number, new)
+
+    def _count_keys(self, old: Labels, new: Labels) -> None:
+        for key in new.keys() - old.keys():
+            self._keys[key] += 1
+            self.keys_version += self._keys[key] == 1
+        for key in old.keys() - new.keys():
+            self._keys[key] -= 1
+            if not self._keys[key]:
+                del self._keys[key]
+                self._domains.pop(key, None)
+                self.keys_version += 1
+
+
+def _nowhere(size: int) -> Domains:
+    """No node is in any."""
+    return Domains(np.full(size, NOWHERE, np.int64))
 
 
 def _put(domains: Domains, key: str, number: int, labels: Labels) -> None:

@@ -18,6 +18,7 @@ from tests.soak.revisions import Revision
 
 GIVEN_TWICE = "device given to two claims"
 NOT_PLACED, NOT_SPREAD, LEFT = "pod not placed", "pods not spread", "something is left"
+MISNAMED = "bound pod names a claim that it does not have"
 INTERNAL, NOT_QUIET = "internal error", "something is under way though nothing is there"
 
 _EMPTY_METRICS = re.compile(
@@ -85,6 +86,13 @@ def unplaced(pods: Sequence[Json]) -> list[Json]:
     return [pod for pod in waiting if not _is_scarce(pod)] + short[: max(0, PORTS - used)]
 
 
+def misnamed(pods: Sequence[Json], claims: Sequence[Json]) -> list[Json]:
+    """The bound pods whose status names a claim that is not reserved for them: its controller saw an old state."""
+    users = {one["metadata"]["name"]: claim_of(one).consumers for one in claims}
+    bound = (pod for pod in pods if _is_ours(pod) and _has_node(pod) and not _is_over(pod))
+    return [pod for pod in bound if any(pod["metadata"]["uid"] not in users.get(name, ()) for name in _made_for(pod))]
+
+
 def users_of_ports(pods: Sequence[Json]) -> tuple[list[Json], list[Json]]:
     """The pods that have a port, and those that wait for one."""
     scarce = [pod for pod in pods if _is_scarce(pod) and not _is_over(pod)]
@@ -110,6 +118,12 @@ def _is_scarce(pod: Json) -> bool:
 
 def _has_node(pod: Json) -> bool:
     return bool(pod["spec"].get("nodeName"))
+
+
+def _made_for(pod: Json) -> list[str]:
+    """The names of the claims that were made from templates for it."""
+    statuses = pod.get("status", {}).get("resourceClaimStatuses", ())
+    return [one["resourceClaimName"] for one in statuses if one.get("resourceClaimName")]
 
 
 def _is_over(pod: Json) -> bool:

@@ -10,7 +10,7 @@ from tests.chaos import judge
 from tests.chaos.cast import Cast, Player
 from tests.chaos.etcd import CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES, EtcdHistory
 from tests.chaos.growth import Use, grown, use_of
-from tests.chaos.judge import INTERNAL, LEFT, NOT_PLACED, NOT_QUIET, Judge
+from tests.chaos.judge import INTERNAL, LEFT, MISNAMED, NOT_PLACED, NOT_QUIET, Judge
 from tests.chaos.objects import NAME
 from tests.chaos.plan import RoundPlan, Step
 from tests.chaos.wrong import Troublemaker
@@ -126,10 +126,12 @@ class RoundRun:
         self._cast.await_ready()
 
         def is_settled() -> bool:
-            return not judge.unplaced(self._pods())
+            return not judge.unplaced(self._pods()) and not self._misnamed()
 
         self._wait(is_settled, PLACED_S)
         pods = self._pods()
+        if wrong := self._misnamed():
+            return [self._wrong_of(MISNAMED, pod) for pod in wrong]
         waiting = [self._wrong_of(NOT_PLACED, pod) for pod in judge.unplaced(pods)]
         return [*waiting, *judge.not_spread(pods)]
 
@@ -186,6 +188,9 @@ class RoundRun:
             return holds()
 
         return self._history.wait(kept, timeout_s)
+
+    def _misnamed(self) -> list[Json]:
+        return judge.misnamed(self._pods(), self._history.objects(CLAIMS, NAME))
 
     def _pods(self) -> list[Json]:
         return self._history.objects(PODS, NAME)

@@ -109,6 +109,29 @@ class RestClient:
         """PUT of the object's status: nothing else of it is taken."""
         return self._call("PUT", f"{self._path_of(obj)}/status", obj, _write(is_dry=is_dry, is_strict=is_strict))
 
+    def change(self, kind: Kind, name: str, namespace: str, changed: Callable[[Json], Json]) -> Json:
+        """PUT of the object, made of how it is; made anew where somebody else writes it meanwhile."""
+        return self._change(self.replace, kind, name, namespace, changed)
+
+    def change_status(self, kind: Kind, name: str, namespace: str, changed: Callable[[Json], Json]) -> Json:
+        """The same of its status. changed: the object with its new status."""
+        return self._change(self.replace_status, kind, name, namespace, changed)
+
+    def _change(
+        self,
+        write: Callable[[Json], Json],
+        kind: Kind,
+        name: str,
+        namespace: str,
+        changed: Callable[[Json], Json],
+    ) -> Json:
+        while True:
+            try:
+                return write(changed(self.get(kind, name, namespace)))
+            except ApiError as error:
+                if error.status != http.client.CONFLICT:
+                    raise
+
     def delete(self, kind: Kind, name: str, namespace: str = "", *, grace_s: int = 0) -> None:
         """Delete at once; what has finalizers stays until they are gone. grace_s: what a pod's node has to end it."""
         self._call("DELETE", self._path(kind, name, namespace), {"gracePeriodSeconds": grace_s})

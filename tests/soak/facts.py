@@ -96,7 +96,10 @@ def _device_of(result: Json) -> DeviceId:
 
 
 def pod_of(raw: Json, before: PodFacts | None) -> PodFacts:
-    """The pod's facts. before: what was known: a name of a claim that the status has lost since is still its claim."""
+    """The pod's facts. before: what was known: a name of a claim that the status has lost since is still its claim.
+
+    The claims with which it was bound stay its claims as well: a controller that sees an old state names others.
+    """
     metadata, spec, status = raw["metadata"], raw["spec"], raw.get("status") or {}
     entries = spec.get("resourceClaims") or ()
     named = {one["name"]: one["resourceClaimName"] for one in entries if one.get("resourceClaimName")}
@@ -104,7 +107,9 @@ def pod_of(raw: Json, before: PodFacts | None) -> PodFacts:
     known = dict(before.claims) if before else {}
     extended = status.get("extendedResourceClaimStatus")
     of_resources = {EXTENDED: extended["resourceClaimName"]} if extended else {}
-    claims = {**known, **{entry: name for entry, name in made.items() if name or entry not in known}, **named}
+    is_bound = before is not None and bool(before.node)
+    new = {entry: name for entry, name in made.items() if not known.get(entry) or (name and not is_bound)}
+    claims = {**known, **new, **named}
     claims |= of_resources
     return PodFacts(
         namespace=metadata["namespace"],

@@ -62,8 +62,7 @@ def test_pod_whose_claims_are_made_anew_one_after_the_other_is_placed_with_all_o
         for entry in ("c0", "c1"):
             api.delete(CLAIM, first[entry], NAMESPACE)
             api.await_all(POD, partial(is_made_anew, entry, first[entry]), NAMESPACE)
-        (pod,) = api.list(POD, NAMESPACE)
-        api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+        api.change(POD, "pod", NAMESPACE, lambda pod: {**pod, "spec": {**pod["spec"], "schedulingGates": []}})
         await_placed(api, 1)
     assert wrongs(api) == []
 
@@ -72,3 +71,27 @@ def is_made_anew(entry: str, old: str, pods: Sequence[Json]) -> bool:
     """Whether all entries of the only pod have a claim, and that one another than the old."""
     names = listed(pods[0])
     return names.keys() == ENTRIES and names[entry] != old
+
+
+def test_pod_that_is_bound_names_its_claim_again_after_its_controller_has_made_a_second_one(
+    plane: ControlPlane, api: RestClient
+) -> None:
+    """As a controller does that saw neither the first claim nor the status, since the API server has just started."""
+    with scheduler(plane, name="mends"):
+        send(plane, [a_pod("pod", GPU)])
+        (pod,) = await_placed(api, 1)
+        (first,) = listed(pod).values()
+        claim = api.get(CLAIM, first, NAMESPACE)
+        metadata = {key: claim["metadata"][key] for key in ("namespace", "annotations", "ownerReferences")}
+        kind = {"apiVersion": CLAIM.api_version, "kind": CLAIM.kind}
+        annotations = {"resource.kubernetes.io/pod-claim-name": "c0"}
+        api.create(
+            {**kind, "metadata": {**metadata, "name": "second", "annotations": annotations}, "spec": claim["spec"]}
+        )
+        second = [{"name": "c0", "resourceClaimName": "second"}]
+        api.change_status(
+            POD, "pod", NAMESPACE, lambda pod: {**pod, "status": {**pod["status"], "resourceClaimStatuses": second}}
+        )
+        api.await_all(POD, lambda pods: listed(pods[0]) == {"c0": first}, NAMESPACE)
+    (user,) = api.get(CLAIM, first, NAMESPACE)["status"]["reservedFor"]
+    assert user["uid"] == pod["metadata"]["uid"]

@@ -64,7 +64,7 @@ def test_claim_that_is_deleted_while_its_pod_alone_has_it_reserved_goes_and_the_
     user = {"resource": "pods", "name": "pod", "uid": pod["metadata"]["uid"]}
     world.api.replace_status({**claim, "status": {**claim["status"], "reservedFor": [user]}})
     world.api.delete(CLAIM, "claim", NAMESPACE)
-    world.api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
+    world.leave_gates()
     world.gone(CLAIM, "claim")
     world.await_queue("pod", queue="gated", gate=f'could not find ResourceClaim "{NAMESPACE}/claim"')
     world.a_claim()

@@ -40,11 +40,6 @@ def a_refused_pod(world: World, name: str = "waiting") -> None:
     world.await_queue(name, queue="unschedulable")
 
 
-def open_gate(world: World, name: str = "pod") -> None:
-    pod = world.pod(name)
-    world.api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": []}})
-
-
 @pytest.mark.needs("DRADeviceBindingConditions", "ClearingNominatedNodeNameAfterBinding")
 def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_more_when_it_is_there(
     world: World,
@@ -115,7 +110,7 @@ def test_node_that_a_pod_is_promised_from_outside_is_taken_though_another_is_bet
     assert world.node_of("other") == "node-1"
     world.a_pod("pod", schedulingGates=[GATE])
     nominate(world, "pod", "node-0")
-    open_gate(world)
+    world.leave_gates()
     assert world.node_of() == "node-0"
     assert "nominatedNodeName" not in world.pod()["status"]
 
@@ -126,7 +121,7 @@ def test_pod_goes_elsewhere_where_the_node_that_it_is_promised_cannot_take_it(wo
     world.a_pod("large", schedulerName="nobody", nodeName="node-0", requests={"cpu": "96"})
     world.a_pod("pod", requests={"cpu": "1"}, schedulingGates=[GATE])
     nominate(world, "pod", "node-0")
-    open_gate(world)
+    world.leave_gates()
     assert world.node_of() == "node-1"
 
 

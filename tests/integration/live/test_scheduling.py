@@ -9,7 +9,6 @@ from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.proxy import Proxy
-from tests.controlplane.rest import Json
 from tests.integration.live.world import (
     PRIORITY,
     World,
@@ -113,16 +112,11 @@ def test_gated_pod_is_not_tried_before_its_last_gate_is_gone(world: World) -> No
     world.a_pod("pod", "claim", schedulingGates=[{"name": "example.com/a"}, {"name": "example.com/b"}])
     gated = world.await_queue("pod", queue="gated", attempts=0)
     assert "example.com/a" in gated["gate"]
-    leave_gates(world, {"name": "example.com/b"})
+    world.leave_gates("pod", {"name": "example.com/b"})
     world.await_queue("pod", queue="gated", attempts=0, gate=gated["gate"].replace("example.com/a, ", ""))
     assert is_free(world.claim())
-    leave_gates(world)
+    world.leave_gates()
     assert world.devices_of() == ["node-0/gpu-0"]
-
-
-def leave_gates(world: World, *gates: Json) -> None:
-    pod = world.pod()
-    world.api.replace({**pod, "spec": {**pod["spec"], "schedulingGates": list(gates)}})
 
 
 def test_pod_that_is_deleted_while_it_waits_is_forgotten(world: World) -> None:

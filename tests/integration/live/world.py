@@ -236,20 +236,26 @@ class World:
         self.update_pod(name, lambda pod: {**pod["status"], "phase": phase})
 
     def update_pod(self, name: str, status: Callable[[Json], Json]) -> None:
-        """Write the pod's status, made of how it is now."""
-        pod = self.pod(name)
-        self.api.replace_status({**pod, "status": status(pod)})
+        """Write the pod's status, made of how it is now, whoever writes it meanwhile."""
+        self.api.change_status(POD, name, NAMESPACE, lambda pod: {**pod, "status": status(pod)})
+
+    def leave_gates(self, name: str = "pod", *gates: Json) -> None:
+        """Take all other scheduling gates of the pod away."""
+        self.api.change(POD, name, NAMESPACE, lambda pod: {**pod, "spec": {**pod["spec"], "schedulingGates": gates}})
 
     def report(self, claim: str, condition: str, message: str = "by the driver") -> None:
         """The condition of all devices of the claim, as their driver writes it."""
         time = "2026-01-01T00:00:00Z"
         said = {"type": condition, "status": "True", "reason": "Told", "message": message, "lastTransitionTime": time}
-        stored = self.claim(claim)
-        of_device = [
-            {**{key: one[key] for key in ("driver", "pool", "device")}, "conditions": [said]}
-            for one in results_of(stored)
-        ]
-        self.api.replace_status({**stored, "status": {**stored["status"], "devices": of_device}})
+
+        def told(stored: Json) -> Json:
+            of_device = [
+                {**{key: one[key] for key in ("driver", "pool", "device")}, "conditions": [said]}
+                for one in results_of(stored)
+            ]
+            return {**stored, "status": {**stored["status"], "devices": of_device}}
+
+        self.api.change_status(CLAIM, claim, NAMESPACE, told)
 
     # -- what always holds
 

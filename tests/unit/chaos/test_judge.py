@@ -1,9 +1,11 @@
 """The judge can find something: each rule has a state by hand that breaks it, beside one that does not."""
 
+from typing import Any
+
 import pytest
 
 from tests.chaos.growth import LOOKED_AT, WARM, Use, grown
-from tests.chaos.judge import GIVEN_TWICE, Judge, not_spread, unplaced
+from tests.chaos.judge import GIVEN_TWICE, Judge, misnamed, not_spread, unplaced
 from tests.chaos.objects import NAME, OURS, PORTS, SPREAD
 from tests.controlplane.rest import Json
 from tests.soak.inventory import inventory_of
@@ -41,6 +43,22 @@ def test_as_many_pods_wait_for_a_port_as_there_are_none_left_for() -> None:
     assert unplaced([*users, *waiting]) == []
     assert names(unplaced([*users[1:], *waiting])) == ["waits-0"]
     assert names(unplaced([*users[1:], a_pod("over", "n", is_scarce=True, phase="Failed"), *waiting])) == ["waits-0"]
+
+
+def test_bound_pod_has_to_name_claims_that_are_reserved_for_it() -> None:
+    def named(claim: str, **others: Any) -> Json:
+        pod = a_pod("pod", **{"node": "n", **others})
+        status = {**pod["status"], "resourceClaimStatuses": [{"name": "c", "resourceClaimName": claim}]}
+        return {**pod, "metadata": {**pod["metadata"], "uid": "uid"}, "status": status}
+
+    user = {"reservedFor": [{"uid": "uid"}]}
+    claims: list[Json] = [
+        {"metadata": {"name": "first", "uid": "1"}, "status": user},
+        {"metadata": {"name": "second", "uid": "2"}},
+    ]
+    assert misnamed([named("first")], claims) == []
+    assert names(misnamed([named("second")], claims)) == names(misnamed([named("gone")], claims)) == ["pod"]
+    assert misnamed([named("second", node=""), named("second", phase="Failed")], claims) == []
 
 
 def test_two_of_the_group_on_one_node_are_not_spread() -> None:

@@ -9,15 +9,15 @@ from allocator.model import Allocation, Claim, CounterSet, Device, DeviceResult
 from cel.values.quantity import Quantity
 from scheduler.cache.held import held_by_claim
 from scheduler.decision.cluster import Cluster
-from scheduler.guard.ledger import COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update
+from scheduler.guard.ledger import CAPACITY, COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update, counting
 from tests.builders import a_claim, a_device, a_slice, kubernetes
 from tests.properties.guard.guarded_world import a_result, consumes
 from tests.properties.state.claim_world import an_object
 
 
-def a_cluster(*devices: Device | str, counters: int = 0) -> Cluster:
+def a_cluster(*devices: Device | str, counters: int = 0, release: str = "1.37") -> Cluster:
     """A pool of these devices. counters: how many slices of its counter set `parts` there are."""
-    cluster = Cluster(kubernetes(), is_ours=lambda _: False)
+    cluster = Cluster(counting(kubernetes(release)), is_ours=lambda _: False)
     cluster.set_slice(a_slice(*devices, slice_count=2))
     sets = (CounterSet("parts", {"slices": Quantity.parse(str(counters))}),)
     cluster.set_slice(a_slice(name="counters", slice_count=2, counter_sets=sets))
@@ -127,3 +127,17 @@ def test_what_was_allowed_counts_on_when_a_later_question_of_its_claim_fails(mon
         with pytest.raises(RuntimeError):
             ledger.refusal(Update(with_devices("one", a_result("b")), 5))
     assert [cause(ledger, "two", a_result(device)) for device in ("a", "b")] == [DEVICE, ""]
+
+
+@pytest.mark.parametrize("release", ["1.34", "1.37"])
+def test_shares_and_counters_count_where_their_gates_are_not_known_to_be_on(release: str) -> None:
+    """As in 1.34, where they are off unless the API server and this program are told otherwise."""
+    room = {"memory": "10"}
+    shared = a_device("shared", allow_multiple_allocations=True, capacity=room)
+    parts = [a_device(name, consumes_counters=consumes(1)) for name in ("one", "two")]
+    cluster = a_cluster(shared, *parts, counters=1, release=release)
+    used = replace(a_result("shared", "first"), consumed_capacity={"memory": Quantity.parse("6")})
+    cluster.set_claim(an_object(with_devices("a", used, a_result("one"))), 3)
+    ledger = Ledger(cluster)
+    assert cause(ledger, "b", replace(used, share_id="second")) == CAPACITY
+    assert cause(ledger, "b", a_result("two")) == COUNTERS

@@ -12,7 +12,7 @@ from scheduler.core_v1.unusable_entries import MANAGER
 from scheduler.decision.cluster import Cluster
 from scheduler.repair.claim_statuses import TRIES, ClaimStatuses
 from scheduler.state.cluster_changes import PodChanged
-from tests.builders import a_claim, a_pod, kubernetes, watched
+from tests.builders import a_claim, a_pod, a_result, an_allocated_claim, kubernetes, watched
 
 TURNS = 50
 """Of the event loop: more than one write takes."""
@@ -23,17 +23,18 @@ Statuses = Mapping[str, str | None]
 class ClaimStatusesApplied:
     """Stands where the API server is: shows the pod, and takes down what is applied, as entry and claim.
 
-    conflicts: so many writes are refused, since the pod has changed.
+    conflicts: so many writes are refused, since the pod has changed. node: of the pod.
     """
 
-    def __init__(self, conflicts: int = 0) -> None:
+    def __init__(self, conflicts: int = 0, node: str = "") -> None:
+        self.node = node
         self.entries: list[dict[str, str]] = []
         self.stored: Statuses = {}
         self.conflicts = conflicts
 
     async def request(self, method: str, path: str, **call: Any) -> dict[str, Any]:
         if method == "GET":
-            return raw_of(self.stored)
+            return raw_of(self.stored, self.node)
         assert (method, call["query"]["fieldManager"]) == ("PATCH", MANAGER)
         if self.conflicts:
             self.conflicts -= 1
@@ -43,7 +44,7 @@ class ClaimStatusesApplied:
         return {}
 
 
-def raw_of(statuses: Statuses) -> dict[str, Any]:
+def raw_of(statuses: Statuses, node: str) -> dict[str, Any]:
     """The pod as it is stored; an entry with an empty name is one that is hollow."""
     owned: dict[str, object] = {f'k:{{"name":"{entry}"}}': {} for entry, name in statuses.items() if name == ""}
     fields = {"f:status": {"f:resourceClaimStatuses": owned}}
@@ -53,7 +54,10 @@ def raw_of(statuses: Statuses) -> dict[str, Any]:
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {**metadata, "managedFields": [{"manager": MANAGER, "fieldsV1": fields}]},
-        "spec": {"resourceClaims": [{"name": name, "resourceClaimTemplateName": "t"} for name in statuses]},
+        "spec": {
+            "nodeName": node,
+            "resourceClaims": [{"name": name, "resourceClaimTemplateName": "t"} for name in statuses],
+        },
         "status": {"resourceClaimStatuses": entries},
     }
 
@@ -69,21 +73,26 @@ def applied(
     is_ours: bool = True,
     stored: Statuses | None = None,
     conflicts: int = 0,
+    node: str = "",
+    held: tuple[str, ...] = (),
 ) -> list[dict[str, str]]:
     """What is applied while the pod is seen with these statuses, one after the other.
 
-    claims: those that are there. stored: what the pod has when it is read; by default what was seen last.
+    claims: those that are there. stored: what the pod has when it is read; by default what was seen last. node: of the
+    pod. held: the claims that are allocated and reserved for it.
     """
-    cluster, api = Cluster(kubernetes(), is_ours=lambda _: True), ClaimStatusesApplied(conflicts)
+    cluster, api = Cluster(kubernetes(), is_ours=lambda _: True), ClaimStatusesApplied(conflicts, node)
     for name in claims:
-        cluster.set_claim(watched(replace(a_claim(name=name), uid=f"uid-{name}"), owner="uid-pod"), 1)
+        claim = an_allocated_claim(a_result(), name=name) if name in held else a_claim(name=name)
+        users = [a_pod()] if name in held else []
+        cluster.set_claim(watched(replace(claim, uid=f"uid-{name}"), owner="uid-pod", users=users), 1)
 
     async def act() -> None:
         statuses = ClaimStatuses(cast(Api, api), cluster, lambda _: is_ours)
         running = asyncio.create_task(statuses.run())
         old: Pod | None = None
         for one in seen:
-            new = a_user(one)
+            new = replace(a_user(one), node_name=node)
             api.stored = one if stored is None else stored
             statuses.on_event(PodChanged(old, new))
             old = new
@@ -118,6 +127,16 @@ def test_entry_that_needs_no_claim_is_never_taken_into_our_name() -> None:
     assert applied(before, claims=("claim-a", "claim-b")) == []
     after = {"b": "claim-b", "none": None}
     assert applied(before, after, claims=("claim-a", "claim-b")) == [{"a": "claim-a", "b": "claim-b"}]
+
+
+def test_pod_that_is_bound_with_a_claim_names_it_again_after_another_was_made() -> None:
+    before, after = {"a": "claim-a", "b": "claim-b"}, {"a": "claim-a", "b": "claim-new"}
+    claims, held = ("claim-a", "claim-b", "claim-new"), ("claim-a", "claim-b")
+    assert applied(before, after, claims=claims, node="n", held=held) == [before]
+    assert applied(before, after, claims=claims, held=held) == []
+    assert applied(before, after, claims=claims, node="n", held=("claim-a",)) == []
+    assert applied(before, after, claims=claims, node="n", held=(*held, "claim-new")) == []
+    assert applied(before, after, claims=claims, node="n", held=held, stored=before) == []
 
 
 def test_what_is_stored_by_now_decides_and_not_what_was_seen() -> None:

@@ -48,3 +48,25 @@ def test_values_that_are_gone_do_not_pile_up() -> None:
     for number in range(100):
         topology.set_node(0, a_node("n0", {"zone": f"zone-{number}"}))
         assert topology.domains("zone").number <= 3
+
+
+def test_keys_that_no_node_has_take_no_room() -> None:
+    topology = a_topology("a", "b")
+    nowhere = topology.domains("key-0")
+    assert all(topology.domains(f"key-{number}") is nowhere for number in range(100))
+    topology.set_node(0, a_node("n0", {"key-1": "x"}))
+    assert list(topology.domains("key-1").labelled) == [True, False]
+    assert topology.domains("key-0") is nowhere
+    topology.remove_node(0)
+    assert topology.domains("key-1") is nowhere
+
+
+def test_it_is_known_which_keys_nodes_have() -> None:
+    topology = a_topology("a", "b")
+    version = topology.keys_version
+    topology.remove_node(0)
+    assert topology.has("zone")
+    assert topology.keys_version == version
+    topology.remove_node(1)
+    assert not topology.has("zone")
+    assert topology.keys_version > version
