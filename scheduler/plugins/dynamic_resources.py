@@ -27,8 +27,8 @@ from scheduler.state.pod_claims import awaited_claims, claim_keys
 NAME = "DynamicResources"
 
 
-def _scores(_cycle: Cycle, _nodes: Numbers, ranks: Numbers) -> Numbers | None:
-    return normalized(ranks) if ranks.any() else None
+def _scores(_cycle: Cycle, _nodes: Numbers, ranks: Numbers) -> Numbers:
+    return normalized(ranks)
 
 
 def _may_give_devices(who: RefusedPod, event: NodeChanged) -> bool:
