@@ -63,6 +63,16 @@ class _FleetDemand:
     load: Array
 
 
+@dataclass(slots=True, eq=False)
+class _AlikeNodes:
+    """Nodes in one state. rooms: for pods of each shape. nodes: how many there are."""
+
+    state: NodeState
+    pool: int
+    rooms: Array
+    nodes: int = 0
+
+
 class PodCosts:
     """What is known of the costs of pods that ask for the same.
 
@@ -103,8 +113,7 @@ class FillValues:
         self._slots = FillSlots(states, shapes)
         self._pools = FillPools(shapes, weights)
         self._pool_of_kinds: dict[object, int] = {}
-        self._states: dict[FillNode, NodeState] = {}
-        self._nodes_in: dict[FillNode, int] = {}
+        self._alike: dict[FillNode, _AlikeNodes] = {}
         self._nodes: dict[int, NodeState] = {}
         self._numbered = 0
         self._now = 0
@@ -126,15 +135,14 @@ class FillValues:
             return
         self.remove_node(number)
         self._grow(number)
-        state, pool = self._state(node), self._pool(node.units)
-        self._nodes[number] = state
-        self._nodes_in[node] = self._nodes_in.get(node, 0) + 1
-        self._state_of[number], self._pool_of[number] = state.number, pool
+        alike = self._alike_of(node)
+        alike.nodes += 1
+        state = self._nodes[number] = alike.state
+        self._state_of[number], self._pool_of[number] = state.number, alike.pool
         self._filled[number], self._worth[number] = state.filled, self._amounts.worth[state.of_units]
         self._totals[number] = self._amounts.totals[state.of_units]
-        self._slots.add(self._amounts.units)
-        self._rooms[number] = self._slots.of([state.of_units], [node.cpu], [node.memory])[0]
-        self._pools.add(pool, self._rooms[number], state.left)
+        self._rooms[number] = alike.rooms
+        self._pools.add(alike.pool, alike.rooms, state.left)
         self._change(number)
 
     def remove_node(self, number: int) -> None:
@@ -142,10 +150,11 @@ class FillValues:
         state = self._nodes.pop(number, None)
         if state is not None:
             node = FillNode(state.units, state.cpu, state.memory)
-            self._pools.subtract(int(self._pool_of[number]), self._rooms[number], state.left)
-            self._nodes_in[node] -= 1
-            if not self._nodes_in[node]:
-                del self._nodes_in[node], self._states[node]
+            alike = self._alike[node]
+            self._pools.subtract(alike.pool, alike.rooms, state.left)
+            alike.nodes -= 1
+            if not alike.nodes:
+                del self._alike[node]
             self._change(number)
 
     def units_of(self, number: int) -> Units:
@@ -166,16 +175,21 @@ class FillValues:
         self._changed[number] = self._now
         self._demand = None
 
-    def _state(self, node: FillNode) -> NodeState:
-        known = self._states.get(node)
+    def _alike_of(self, node: FillNode) -> "_AlikeNodes":
+        known = self._alike.get(node)
         if known is None:
-            units = self._amounts.number(node.units)
-            filled = self._amounts.of(units, node.cpu, node.memory)
-            left = sum(self.units.worth[unit] for unit in node.units)
-            known = NodeState(self._numbered, node.units, node.cpu, node.memory, units, left, filled)
-            self._states[node] = known
-            self._numbered += 1
+            state = self._state(node)
+            self._slots.add(self._amounts.units)
+            rooms = self._slots.of([state.of_units], [node.cpu], [node.memory])[0]
+            known = self._alike[node] = _AlikeNodes(state, self._pool(node.units), rooms)
         return known
+
+    def _state(self, node: FillNode) -> NodeState:
+        units = self._amounts.number(node.units)
+        filled = self._amounts.of(units, node.cpu, node.memory)
+        left = sum(self.units.worth[unit] for unit in node.units)
+        self._numbered += 1
+        return NodeState(self._numbered, node.units, node.cpu, node.memory, units, left, filled)
 
     def _pool(self, units: Units) -> int:
         """The pool of nodes with units of these kinds: by which shapes they can serve if nothing is in use."""

@@ -28,7 +28,10 @@ LOADS = (FleetLoad(1_000, 10_000), FleetLoad(10_000, 100_000), LARGEST)
 
 @dataclass(frozen=True, slots=True)
 class SimulationRun:
-    """A load, once. placed: pods that got a node. mean_percent: of the devices in use, over the time of the run."""
+    """A load, once. placed: pods that got a node. mean_percent: of the devices in use, while pods arrive.
+
+    peak_percent: of the same the most. The fleet is empty at the start, so that the mean is below the load.
+    """
 
     load: FleetLoad
     wall_s: float
@@ -37,6 +40,7 @@ class SimulationRun:
     placed: int
     decisions: int
     mean_percent: float
+    peak_percent: float
 
     @property
     def arrival_us(self) -> float:
@@ -46,7 +50,8 @@ class SimulationRun:
     def __str__(self) -> str:
         return (
             f"{self.wall_s:.1f} s, {self.cpu_s:.1f} s of processor time, {self.peak_mib:.0f} MiB, "
-            f"{self.placed:,} placed, {self.decisions:,} decisions, {self.mean_percent:g} % in use"
+            f"{self.placed:,} placed, {self.decisions:,} decisions, "
+            f"{self.mean_percent:g} % in use on average while pods arrive, {self.peak_percent:g} % at most"
         )
 
 

@@ -27,7 +27,7 @@ tell = partial(print, file=sys.stderr, flush=True)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """How loads are measured. policy: as of `dra simulate`. share: of the devices that the pods request on average."""
+    """How loads are measured. policy: as of `dra simulate`. share: as `--load` of `dra generate`."""
 
     policy: str
     share: str
@@ -92,9 +92,8 @@ def _run(program: Path, load: FleetLoad, policy: str, folder: Path) -> Simulatio
         found = answer.check(answer.read(output), load)
     except WrongOutput as error:
         raise WrongOutput(f"{load}: {error}") from error
-    return SimulationRun(
-        load, usage.wall_s, usage.cpu_s, usage.peak_mib, found.placed, found.decisions, found.mean_allocated_percent
-    )
+    in_use = found.mean_allocated_percent, found.peak_allocated_percent
+    return SimulationRun(load, usage.wall_s, usage.cpu_s, usage.peak_mib, found.placed, found.decisions, *in_use)
 
 
 def _write(runs: Sequence[SimulationRun], output: Path) -> None:

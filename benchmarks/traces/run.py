@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache, partial
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -32,23 +33,34 @@ from scheduler.simulation.replay import FEATURES, replay
 OURS = ("first-fit", "fill-value")
 """Policies that are replayed beside those of the record."""
 
+LEARNING = ("fgd", "fill-value")
+"""Policies to which the workload's shapes matter."""
+
+KNOWN, NOTHING = "", "nothing"
+"""What policies know of the shapes at first, if not those of another workload: all of them, or none."""
+
 tell = partial(print, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One run."""
+    """One run. start_shapes: what the policy knows at first, and goes on learning from; KNOWN: the workload."""
 
     workload: str
     policy: str
     seed: int
+    start_shapes: str = KNOWN
+
+    def __str__(self) -> str:
+        start = f" started with {self.start_shapes}" if self.start_shapes else ""
+        return f"{self.workload} {self.policy} {self.seed}{start}"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run as results.json has it. at_100, at_130: allocated percent when that much has arrived, None if it did not.
+    """A run as results.json has it. start_shapes: see `Scenario`. columns: of the record, compared over all its curves.
 
-    columns: of the record that were compared, over all its curves. differing: of these.
+    at_100, at_130: allocated percent when that much has arrived, None if it did not. differing: of the columns.
     """
 
     workload: str
@@ -59,6 +71,7 @@ class Result:
     columns: int
     differing: int
     seconds: float
+    start_shapes: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +91,14 @@ def main() -> None:
     parser.add_argument("--workload", action="append", default=[], help="only this one; may come again")
     parser.add_argument("--policy", action="append", default=[], help="only this one; may come again")
     parser.add_argument("--seed", action="append", type=int, default=[], help="only this one; may come again")
+    parser.add_argument(
+        "--start-shapes",
+        action="append",
+        default=[],
+        metavar="nothing|WORKLOAD",
+        help="fgd and fill-value do not know the workload's shapes, but learn them from what arrives; at first they "
+        "expect nothing, or the shapes of another workload; may come again; nothing is compared with the record",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one for each core)")
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-traces"), help="folder for the results")
     arguments = parser.parse_args()
@@ -86,7 +107,7 @@ def main() -> None:
         recorded = record.read(folder)
         scenarios = [
             one
-            for one in scenarios_of(folder)
+            for one in scenarios_of(folder, arguments.start_shapes)
             if one.workload in (arguments.workload or [one.workload])
             and one.policy in (arguments.policy or [one.policy])
             and one.seed in (arguments.seed or [one.seed])
@@ -103,15 +124,19 @@ def main() -> None:
     sys.exit(int(differ > 0))
 
 
-def scenarios_of(folder: Path) -> Iterator[Scenario]:
-    """All workloads that have an order, with all their seeds, by all policies. Raises InvalidTrace."""
+def scenarios_of(folder: Path, starts: Sequence[str] = ()) -> Iterator[Scenario]:
+    """All workloads that have an order, with all their seeds, by all policies. Raises InvalidTrace.
+
+    starts: with each of these starts, by the policies to which it matters.
+    """
+    policies = LEARNING if starts else (*record.POLICIES, *OURS)
     orders = sorted((folder / "orders").glob("*.jsonl"))
     if not orders:
         raise InvalidTrace(f"{folder / 'orders'}: no order of arrivals")
     for file in orders:
         for order in _trace(folder, file.stem)[0].orders().values():
-            for policy in (*record.POLICIES, *OURS):
-                yield Scenario(file.stem, policy, order.seed)
+            for policy, start in product(policies, starts or (KNOWN,)):
+                yield Scenario(file.stem, policy, order.seed, start)
 
 
 def measured(folder: Path, scenarios: Sequence[Scenario], jobs: int) -> Iterator[Run]:
@@ -136,10 +161,16 @@ def run(folder: Path, scenario: Scenario) -> Run:
     order = trace.orders()[scenario.seed]
     policy = policy_of(scenario.policy)
     start = time.process_time()
-    found = replay(trace, inventory, order, policy)
+    found = replay(trace, inventory, order, policy, start=_start(folder, scenario.start_shapes))
     seconds = time.process_time() - start
     curves = {kind: dict(found.curves.columns(kind)) for kind in KINDS}
     return Run(scenario, curves, round(seconds, 3), len(order.pods))
+
+
+def _start(folder: Path, shapes: str) -> Sequence[Openb] | None:
+    if shapes == KNOWN:
+        return None
+    return [] if shapes == NOTHING else [_trace(folder, shapes)[0]]
 
 
 @cache
@@ -156,7 +187,7 @@ def compare(runs: Iterable[Run], recorded: Mapping[Key, Curve]) -> tuple[list[Re
         scenario, columns, wrong = one.scenario, 0, 0
         for kind in KINDS:
             curve = recorded.get((kind, scenario.workload, scenario.policy, scenario.seed))
-            if curve is None:
+            if curve is None or scenario.start_shapes != KNOWN:
                 continue
             found = differing(one.curves[kind], curve)
             columns, wrong = columns + len(curve), wrong + len(found)
@@ -165,15 +196,16 @@ def compare(runs: Iterable[Run], recorded: Mapping[Key, Curve]) -> tuple[list[Re
                 print(_difference(kind, one, curve, found), flush=True)
         results.append(_result(one, columns, wrong))
         pace = f"{1000 * one.seconds / one.arrivals:.2f} ms an arrival"
-        tell(
-            f"{scenario.workload} {scenario.policy} {scenario.seed}: {results[-1].at_100} {results[-1].at_130}, {pace}"
-        )
+        tell(f"{scenario}: {results[-1].at_100} {results[-1].at_130}, {pace}")
     return results, equal, differ
 
 
 def _result(one: Run, columns: int, differing: int) -> Result:
-    at, scenario = one.curves[ALLOCATION].get, one.scenario
-    return Result(scenario.workload, scenario.policy, scenario.seed, at(100), at(130), columns, differing, one.seconds)
+    at, run_of = one.curves[ALLOCATION].get, one.scenario
+    reached = at(100), at(130)
+    return Result(
+        run_of.workload, run_of.policy, run_of.seed, *reached, columns, differing, one.seconds, run_of.start_shapes
+    )
 
 
 def _difference(kind: str, one: Run, recorded: Curve, columns: Sequence[int]) -> str:

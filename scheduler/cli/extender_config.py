@@ -83,9 +83,9 @@ Examples:
 @click.option(
     "--weight",
     type=click.IntRange(min=1),
-    default=5,
-    show_default=True,
-    help="Weight of the extender's scores. kube-scheduler's plugins have 1 to 3.",
+    metavar="WEIGHT",
+    help="Let kube-scheduler add the policy's scores to its own, with this weight; its plugins have 1 to 3. The "
+    "extender needs ranking: prioritize. Without it, only the nodes that the policy finds best pass.",
 )
 @click.option(
     "--kubeconfig",
@@ -103,7 +103,7 @@ def config(  # noqa: PLR0913 - one for each option
     cert_file: str,
     key_file: str,
     http_timeout: int,
-    weight: int,
+    weight: int | None,
     kubeconfig: str,
 ) -> None:
     """Print a KubeSchedulerConfiguration for kube-scheduler with the extender.

@@ -14,7 +14,7 @@ from allocator.policies.fill_value import FillValue, FromDevices
 from allocator.policies.fill_values import PodCosts
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.decision.fill_workload import AskedDevices, FillWorkload, NodeCells, mebibytes
+from scheduler.decision.fill_workload import AskedDevices, AskedTakes, FillWorkload, NodeCells, mebibytes
 from scheduler.decision.rooms import Rooms
 from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
@@ -75,16 +75,16 @@ class FillScores:
         self, workload: FillWorkload, requests: PodRequests, claims: Sequence[Claim]
     ) -> tuple[AskedDevices, PodCosts]:
         devices = fingerprint_of(claims)
-        asked = self._asked.get(devices, 1, lambda: AskedDevices(self._rooms, workload, self._nodes, claims))
+        asked = self._asked.get(devices, 1, lambda: AskedDevices(self._rooms, self._nodes, claims))
         if not asked.is_current():
-            self._forget()
+            self._asked = LruCache(MOST_PODS, MOST_PODS)
+            self._forget_costs()
             return self._pod(workload, requests, claims)
         needs = requests.amounts.get(CPU, 0), mebibytes(requests.amounts.get(MEMORY, 0))
-        of_nodes = asked.kinds_of, asked.takes_of
-        return asked, self._costs.get((*needs, devices, id(asked)), 1, lambda: PodCosts(*needs, *of_nodes))
+        key = *needs, devices, id(asked)
+        return asked, self._costs.get(key, 1, lambda: PodCosts(*needs, asked.kinds_of, AskedTakes(asked, workload).of))
 
-    def _forget(self) -> None:
-        self._asked = LruCache(MOST_PODS, MOST_PODS)
+    def _forget_costs(self) -> None:
         self._costs = LruCache(MOST_PODS, MOST_PODS)
 
     # -- what there is
@@ -127,7 +127,7 @@ class FillScores:
         if not self._coming.is_ready:
             return workload
         self._workload, self._coming = self._coming, None
-        self._forget()
+        self._forget_costs()
         return self._workload
 
     def _look_at(self, number: int) -> None:

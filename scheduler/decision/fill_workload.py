@@ -162,22 +162,18 @@ class FillWorkload:
 
 
 class AskedDevices:
-    """What claims may take of nodes, by kinds of nodes, which have numbers.
+    """What claims may take of nodes, by kinds of nodes, which have numbers; whatever the workload is.
 
     Source of the kinds: the fleet, for what these claims read of devices, and what nodes' units are cut from.
     """
 
-    def __init__(
-        self, rooms: Rooms, workload: FillWorkload, nodes: Mapping[int, NodeCells], claims: Sequence[Claim]
-    ) -> None:
+    def __init__(self, rooms: Rooms, nodes: Mapping[int, NodeCells], claims: Sequence[Claim]) -> None:
         self._rooms = rooms
-        self._workload = workload
         self._nodes = nodes
         self._asked = list(asked_by(claims))
         self._hardware = rooms.kinds(claims)
         self._seen = rooms.changes.now
         self._numbers: dict[Hashable, int] = {}
-        self._takes: list[NodeTakes] = []
         self._devices: list[Sequence[Sequence[Sequence[Take]]]] = []
         self._kind_of: Numbers = np.full(rooms.size, UNKNOWN, np.int64)
         self._units_of: dict[int, Sequence[UnitCells]] = {}
@@ -195,9 +191,15 @@ class AskedDevices:
         found: Numbers = self._kind_of[numbers]
         return found
 
-    def takes_of(self, kind: int) -> NodeTakes:
-        """What may be taken of nodes of that kind."""
-        return self._takes[kind]
+    def one_of(self, kind: int) -> int | None:
+        """A node of that kind that is there; None if none is."""
+        found = np.flatnonzero(self._kind_of == kind)
+        return int(found[0]) if len(found) else None
+
+    def requests(self, kind: int) -> Iterator[tuple[Sequence[Sequence[Take]], int]]:
+        """For each request what may be taken of each unit of nodes of that kind, and how many devices."""
+        for own, (_, _, one) in zip(self._devices[kind], self._asked, strict=True):
+            yield own, _devices_of(own) if one.mode == "All" else one.count
 
     def devices(self, number: int, unit: int, taken: Cells) -> list[int]:
         """The devices of the node, by position, that take this of the unit in that place."""
@@ -229,19 +231,39 @@ class AskedDevices:
         self._units_of[number] = node.units
         known = self._numbers.get(key)
         if known is None:
-            known = self._numbers[key] = len(self._takes)
-            devices = [takes_on(self._rooms, number, claim, request) for claim, request, _ in self._asked]
-            units = self._workload.values.units_of(number)
-            requests = [
-                (self._interned(own), _devices_of(own) if one.mode == "All" else one.count)
-                for own, (_, _, one) in zip(devices, self._asked, strict=True)
-            ]
-            self._takes.append(NodeTakes(requests, least_taken(self._workload.units, units, requests)))
-            self._devices.append(devices)
+            known = self._numbers[key] = len(self._devices)
+            self._devices.append([takes_on(self._rooms, number, claim, request) for claim, request, _ in self._asked])
         return known
+
+
+class AskedTakes:
+    """The same in the units of a workload."""
+
+    def __init__(self, asked: AskedDevices, workload: FillWorkload) -> None:
+        self._asked = asked
+        self._workload = workload
+        self._known: dict[int, NodeTakes] = {}
+
+    def of(self, kind: int) -> NodeTakes:
+        """What may be taken of nodes of that kind; nothing if there is none."""
+        known = self._known.get(kind)
+        if known is None:
+            number = self._asked.one_of(kind)
+            if number is None:
+                return _NO_TAKES
+            known = self._known[kind] = self._on(number, kind)
+        return known
+
+    def _on(self, number: int, kind: int) -> NodeTakes:
+        requests = [(self._interned(own), count) for own, count in self._asked.requests(kind)]
+        units = self._workload.values.units_of(number)
+        return NodeTakes(requests, least_taken(self._workload.units, units, requests))
 
     def _interned(self, of_units: Sequence[Sequence[Take]]) -> list[Takes]:
         return [self._workload.units.takes(tuple([take.cells for take in own])) for own in of_units]
+
+
+_NO_TAKES = NodeTakes((), 0)
 
 
 def asked_by(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Request, Alternative]]:

@@ -27,6 +27,13 @@ class Mode(StrEnum):
     ADVISORY = "advisory"
 
 
+class Ranking(StrEnum):
+    """Where the policy counts. FILTER: only the best nodes pass. PRIORITIZE: the nodes that pass are scored by it."""
+
+    FILTER = "filter"
+    PRIORITIZE = "prioritize"
+
+
 class ExtenderConfiguration(Allocating):
     """All settings of the extender."""
 
@@ -49,10 +56,15 @@ class ExtenderConfiguration(Allocating):
     http_timeout_s: float = Field(default=30, gt=0)
     """`httpTimeout` of the extender in kube-scheduler's configuration: after that nobody waits for an answer."""
 
+    ranking: Annotated[Ranking, Field(strict=False)] = Ranking.FILTER
+    """`filter`: only the nodes that the policy finds best pass filter, and kube-scheduler's scores decide among them;
+    `prioritizeVerb` is not needed. `prioritize`: others pass as well, and kube-scheduler adds the policy's scores to
+    its own."""
+
     percentage_of_nodes_to_score: int = Field(default=0, ge=0, le=100)
     """How many nodes pass filter, if enough can provide the devices: this percentage of all, and at least 100. The
     best ones for the policy pass. 0: as in kube-scheduler, from 50 for small clusters to 5 for large ones. 100: all;
-    use this if kube-scheduler calls other extenders after this one."""
+    use this, with `ranking: prioritize`, if kube-scheduler calls other extenders after this one."""
 
     most_calls: int = Field(default=500, ge=1)
     """Maximum concurrent calls of one verb; further calls are asked to retry."""

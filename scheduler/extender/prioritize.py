@@ -1,4 +1,4 @@
-"""prioritize: how good each node is for the pod's devices, from 0 to 10.
+"""prioritize: how good each node is for the pod's devices, from 0 to 10; called where `ranking` is `prioritize`.
 
 Nodes are ordered by the allocator's policy, then by the alternatives that requests with firstAvailable get there;
 kube-scheduler adds its own scores. Only the order matters: the best nodes get 10, the worst 0, the others are spread

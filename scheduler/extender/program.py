@@ -16,7 +16,7 @@ from scheduler.attempt.attempts import Attempts
 from scheduler.core_v1.pod import Pod
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds, is_tried
-from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode
+from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode, Ranking
 from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
 from scheduler.extender.sampling import Sampling
@@ -113,7 +113,9 @@ class Extender:
             binds,
             self._poke,
             decisions=self._decisions,
-            sampling=Sampling(configuration.percentage_of_nodes_to_score),
+            sampling=Sampling(
+                configuration.percentage_of_nodes_to_score, only_best=configuration.ranking is Ranking.FILTER
+            ),
         )
 
     def _binds(self) -> Binds:

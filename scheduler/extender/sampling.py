@@ -6,7 +6,7 @@ Source: kube-scheduler's numFeasibleNodesToFind.
 """
 
 from collections.abc import Iterable
-from itertools import count
+from itertools import count, islice
 
 import numpy as np
 
@@ -28,21 +28,23 @@ def nodes_to_find(nodes: int, percent: int) -> int:
 class Sampling:
     """Which of the nodes that can take a pod pass. percent: as above; 100 for all of them.
 
-    Equal nodes take turns, so that all of the cluster is used.
+    only_best: none passes but those that the policy finds best. Equal nodes take turns, so that all of the cluster is
+    used.
     """
 
-    def __init__(self, percent: int = 100) -> None:
+    def __init__(self, percent: int = 100, *, only_best: bool = False) -> None:
         self._percent = percent
+        self._only_best = only_best
         self._calls = count()
 
     def is_enough(self, able: Mask, asked: int) -> bool:
         """Whether so few nodes are able that all of them pass. asked: how many nodes the question is about."""
-        return able.bit_count() <= nodes_to_find(asked, self._percent)
+        return able.bit_count() <= (1 if self._only_best else nodes_to_find(asked, self._percent))
 
     def passing(self, best_first: Iterable[Mask], asked: int) -> Mask:
         """As many of the nodes as are enough. best_first: nodes that are equal to the policy, the best ones first."""
         left, call, passed = nodes_to_find(asked, self._percent), next(self._calls), 0
-        for nodes in best_first:
+        for nodes in islice(best_first, 1 if self._only_best else None):
             number = nodes.bit_count()
             passed |= nodes if number <= left else _rotated(nodes, left, call)
             left -= min(number, left)

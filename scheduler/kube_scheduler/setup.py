@@ -25,8 +25,8 @@ class Setup:
 
     schedulers: the names of profiles, at least one. url: of the extender, without the verb. ca_file, cert_file,
     key_file: as kube-scheduler finds them; not used over plain HTTP. weight: of the extender's scores among those of
-    the plugins. kubeconfig: with which kube-scheduler reaches the API server; empty: as its pod's own account.
-    namespace: of a second kube-scheduler's lease.
+    the plugins; None where the policy counts in filter alone. kubeconfig: with which kube-scheduler reaches the API
+    server; empty: as its pod's own account. namespace: of a second kube-scheduler's lease.
     """
 
     mode: Mode
@@ -36,7 +36,7 @@ class Setup:
     cert_file: str
     key_file: str
     http_timeout_s: int
-    weight: int
+    weight: int | None = None
     kubeconfig: str = ""
     namespace: str = KUBE_SYSTEM
 
@@ -78,9 +78,8 @@ def _extender(setup: Setup) -> Object:
     return {
         "urlPrefix": setup.url,
         "filterVerb": "filter",
-        "prioritizeVerb": "prioritize",
+        **({"prioritizeVerb": "prioritize", "weight": setup.weight} if setup.weight is not None else {}),
         **({"preemptVerb": "preempt", "bindVerb": "bind"} if is_authoritative else {}),
-        "weight": setup.weight,
         "nodeCacheCapable": True,
         "ignorable": not is_authoritative,
         "httpTimeout": f"{setup.http_timeout_s}s",

@@ -271,7 +271,7 @@ def _weight(judged: Judged) -> Iterator[Trap]:
 _SERVED: Mapping[Mode, Mapping[str, str]] = {
     Mode.AUTHORITATIVE: {
         "filter": "nodes are not filtered by their devices: pods are bound after many attempts, or not at all",
-        "prioritize": "policy and the order of alternatives do not influence the choice of the node",
+        "prioritize": "",
         "preempt": "pods are evicted from nodes where the devices would not fit afterwards",
         "bind": "",
     },
@@ -298,7 +298,7 @@ def _verbs(judged: Judged) -> Iterator[Trap]:
             judged.path(),
             None,
             "it has no verb: kube-scheduler never calls it",
-            "filterVerb, prioritizeVerb",
+            "filterVerb",
         )
 
 

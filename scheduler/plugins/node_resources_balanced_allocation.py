@@ -6,13 +6,14 @@ Source: kube-scheduler's balanced_allocation.go.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Plugin, Score
-from scheduler.state.masks import Flags, Floats, Numbers
+from scheduler.state.masks import Flags, Floats, Numbers, Rows, at, at_least, smaller
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
@@ -25,19 +26,17 @@ _PAIR = 2
 
 
 def balanced_allocation(
-    requests: PodRequests, infos: NodeInfos, nodes: Numbers, resources: Sequence[str] = (CPU, MEMORY)
-) -> Numbers:
+    requests: PodRequests, infos: NodeInfos, nodes: Rows, resources: Sequence[str] = (CPU, MEMORY)
+) -> Rows:
     """The scores of these nodes: 75 where the balance stays as it is, from 50 to 100 as it becomes worse or better."""
     counting = list(_counting(requests, infos, resources))
     if not counting:
-        return np.full(len(nodes), _HALF + _HALF // 2, np.int64)
+        return 0 * nodes + _HALF + _HALF // 2
     columns = [infos.columns[name] for name in counting]
-    allocatable = np.array([column.allocatable[nodes] for column in columns])
-    requested = allocatable - np.array([column.free[nodes] for column in columns])
-    by_pod = [[requests.amounts.get(name, 0)] for name in counting]
-    with_pod, without = _balance(requested + np.array([by_pod, [[0]] * len(counting)]), allocatable)
-    found: Numbers = _HALF + (_HALF + with_pod - without) // 2
-    return found
+    allocatable = [at(column.allocatable, nodes) for column in columns]
+    requested = [whole - at(column.free, nodes) for whole, column in zip(allocatable, columns, strict=True)]
+    with_pod = [amount + requests.amounts.get(name, 0) for amount, name in zip(requested, counting, strict=True)]
+    return _HALF + (_HALF + _balance(with_pod, allocatable) - _balance(requested, allocatable)) // 2
 
 
 def _counting(requests: PodRequests, infos: NodeInfos, resources: Sequence[str]) -> Iterator[str]:
@@ -47,23 +46,33 @@ def _counting(requests: PodRequests, infos: NodeInfos, resources: Sequence[str])
             yield name
 
 
-def _balance(requested: Numbers, allocatable: Numbers) -> Numbers:
-    """From 50 to 100, by case and node. requested: by case, resource and node; allocatable: by resource and node.
+def _balance(requested: Sequence[Rows], allocatable: Sequence[Rows]) -> Rows:
+    """From 50 to 100, by node. requested, allocatable: by resource, and by node.
 
     The arithmetic is the reference's, in doubles: with exact fractions a score would now and then be higher by one.
     """
-    shares = np.minimum(requested / np.maximum(allocatable, 1), 1)
-    balance: Numbers = ((1 - _deviation(shares, allocatable > 0)) * MAX_SCORE).astype(np.int64)
+    # Of more than all, the share is 1.
+    taken = [smaller(amount, whole) for amount, whole in zip(requested, allocatable, strict=True)]
+    shares = [amount / at_least(1, whole) for amount, whole in zip(taken, allocatable, strict=True)]
+    balance: Rows = _truncated((1 - _deviation(shares, [whole > 0 for whole in allocatable])) * MAX_SCORE)
     return balance
 
 
-def _deviation(shares: Floats, offered: Flags) -> Floats:
+def _truncated(score: Any) -> Any:  # Any: one number, or many
+    return int(score) if isinstance(score, float) else score.astype(np.int64)
+
+
+def _deviation(shares: Sequence[Any], offered: Sequence[Any]) -> Any:  # Any: of one node, or of many
     """How far the shares of a node differ, of the resources that it offers: half of the difference, if they are two."""
     if len(offered) == _PAIR:
-        return np.where(offered[0] & offered[1], np.abs(shares[:, 0] - shares[:, 1]) / 2, 0.0)
+        return abs(shares[0] - shares[1]) / 2 * (offered[0] & offered[1])
+    return _deviation_of_many(np.array(shares), np.array(offered))
+
+
+def _deviation_of_many(shares: Floats, offered: Flags) -> Floats:
     number = np.sum(offered, axis=0)
-    highest = np.max(np.where(offered, shares, 0.0), axis=1)
-    lowest = np.min(np.where(offered, shares, 1.0), axis=1)
+    highest = np.max(np.where(offered, shares, 0.0), axis=0)
+    lowest = np.min(np.where(offered, shares, 1.0), axis=0)
     half = np.where(number == _PAIR, (highest - lowest) / 2, 0.0)
     return np.where(number > _PAIR, _standard_deviation(shares, offered, number), half)
 
@@ -71,13 +80,14 @@ def _deviation(shares: Floats, offered: Flags) -> Floats:
 def _standard_deviation(shares: Floats, offered: Flags, number: Numbers) -> Floats:
     # One resource after the other, as the reference adds them up.
     number = np.maximum(number, 1)
-    total, squares = np.zeros_like(shares[:, 0]), np.zeros_like(shares[:, 0])
-    for resource, has in enumerate(offered):
-        total += np.where(has, shares[:, resource], 0.0)
-    for resource, has in enumerate(offered):
-        apart = shares[:, resource] - total / number
+    total, squares = np.zeros_like(shares[0]), np.zeros_like(shares[0])
+    for share, has in zip(shares, offered, strict=True):
+        total += np.where(has, share, 0.0)
+    for share, has in zip(shares, offered, strict=True):
+        apart = share - total / number
         squares += np.where(has, apart * apart, 0.0)
-    return np.sqrt(squares / number)
+    deviation: Floats = np.sqrt(squares / number)
+    return deviation
 
 
 def node_resources_balanced_allocation(resources: Sequence[str] = (CPU, MEMORY)) -> Plugin:

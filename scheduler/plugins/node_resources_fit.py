@@ -30,7 +30,7 @@ from scheduler.plugins.plugin import (
 from scheduler.plugins.scoring_strategies import ScoringStrategy, least_allocated
 from scheduler.state.cluster_changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
 from scheduler.state.extended_resources import may_ask
-from scheduler.state.masks import Flags, Floats, Numbers, mask_of, union
+from scheduler.state.masks import Flags, Floats, Numbers, Rows, at, mask_of, union
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
@@ -88,13 +88,11 @@ def _lacking(requests: PodRequests, infos: NodeInfos) -> Mask:
     return every ^ infos.by_row.mask((NAME, requests.key), words, lambda rows: _fitting(requests, infos, rows))
 
 
-def _fitting(requests: PodRequests, infos: NodeInfos, rows: Numbers) -> Flags:
-    fits = infos.columns[PODS].free[rows] >= 1
+def _fitting(requests: PodRequests, infos: NodeInfos, rows: Rows) -> Flags | bool:
+    fits = at(infos.columns[PODS].free, rows) >= 1
     for resource, amount in requests.amounts.items():
         column = infos.columns.get(resource)
-        if column is None:
-            return np.zeros(len(rows), np.bool_)
-        fits &= column.free[rows] >= amount
+        fits = fits & (at(column.free, rows) >= amount if column else False)
     return fits
 
 

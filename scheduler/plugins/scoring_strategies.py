@@ -7,11 +7,12 @@ Source: kube-scheduler's least_allocated.go, most_allocated.go, requested_to_cap
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.state.masks import Numbers
+from scheduler.state.masks import Rows, at, at_least, smaller
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
@@ -21,7 +22,7 @@ CPU_AND_MEMORY: Mapping[str, int] = {CPU: 1, MEMORY: 1}
 MAX_UTILIZATION = 100
 MAX_SHAPE_SCORE = 10
 
-Worth = Callable[[Numbers, Numbers], Numbers]
+Worth = Callable[[Any, Any], Any]  # Any: numbers of one node, or of many
 """What it is worth, from 0 to 100, that so much is requested of so much; of nothing it does not matter."""
 
 
@@ -36,26 +37,25 @@ class ScoringStrategy:
     resources: Mapping[str, int] = field(default_factory=lambda: CPU_AND_MEMORY)
     leaves_out_0: bool = False
 
-    def scores(self, requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> Numbers:
+    def scores(self, requests: PodRequests, infos: NodeInfos, nodes: Rows) -> Rows:
         """The scores of these nodes with the pod. requests: the pod's."""
-        uses = [(_use(resource, requests, infos, nodes), weight) for resource, weight in self.resources.items()]
-        counting = [(use, weight) for use, weight in uses if use is not None]
-        if not counting:
-            return np.zeros(len(nodes), np.int64)
-        weights = np.array([weight for _, weight in counting])
-        requested, allocatable = np.array([use for use, _ in counting]).swapaxes(0, 1)
-        counts, worth = allocatable > 0, self.worth(requested, allocatable)
-        if self.leaves_out_0:
-            worth = np.where(counts, worth, 0)
-            counts &= worth > 0
-        return self._mean(weights @ worth, np.maximum(weights @ counts, 1))
+        total = weights = 0 * nodes
+        for resource, weight in self.resources.items():
+            if use := _use(resource, requests, infos, nodes):
+                requested, allocatable = use
+                worth, counts = self.worth(requested, allocatable), allocatable > 0
+                if self.leaves_out_0:
+                    worth = worth * counts
+                    counts = worth > 0
+                total, weights = total + weight * worth, weights + weight * counts
+        return self._mean(total, at_least(1, weights))
 
-    def _mean(self, total: Numbers, weights: Numbers) -> Numbers:
+    def _mean(self, total: Rows, weights: Rows) -> Rows:
         # RequestedToCapacityRatio alone rounds, a half upwards.
         return (2 * total + weights) // (2 * weights) if self.leaves_out_0 else total // weights
 
 
-def _use(resource: str, requests: PodRequests, infos: NodeInfos, nodes: Numbers) -> tuple[Numbers, Numbers] | None:
+def _use(resource: str, requests: PodRequests, infos: NodeInfos, nodes: Rows) -> tuple[Rows, Rows] | None:
     """What is requested of the resource on these nodes with the pod, and allocatable; None where it does not count.
 
     Differs from kube-scheduler: what a node gives by claim for a device class is not counted.
@@ -63,25 +63,23 @@ def _use(resource: str, requests: PodRequests, infos: NodeInfos, nodes: Numbers)
     column = infos.columns.get(resource)
     if column is None or resource == PODS:
         return None
-    allocatable = column.allocatable[nodes]
+    allocatable = at(column.allocatable, nodes)
     if resource == CPU:
-        return infos.scored_cpu[nodes] + requests.scored_cpu, allocatable
+        return at(infos.scored_cpu, nodes) + requests.scored_cpu, allocatable
     if resource == MEMORY:
-        return infos.scored_memory[nodes] + requests.scored_memory, allocatable
+        return at(infos.scored_memory, nodes) + requests.scored_memory, allocatable
     amount = requests.amounts.get(resource, 0)
     if not amount and resource not in OF_NODES:
         return None
-    return allocatable - column.free[nodes] + amount, allocatable
+    return allocatable - at(column.free, nodes) + amount, allocatable
 
 
-def _least_allocated(requested: Numbers, allocatable: Numbers) -> Numbers:
-    left: Numbers = np.maximum(allocatable - requested, 0) * MAX_SCORE
-    return left // np.maximum(allocatable, 1)
+def _least_allocated(requested: Rows, allocatable: Rows) -> Rows:
+    return at_least(0, allocatable - requested) * MAX_SCORE // at_least(1, allocatable)
 
 
-def _most_allocated(requested: Numbers, allocatable: Numbers) -> Numbers:
-    taken: Numbers = np.minimum(requested, allocatable) * MAX_SCORE
-    return taken // np.maximum(allocatable, 1)
+def _most_allocated(requested: Rows, allocatable: Rows) -> Rows:
+    return smaller(requested, allocatable) * MAX_SCORE // at_least(1, allocatable)
 
 
 def least_allocated(resources: Mapping[str, int] = CPU_AND_MEMORY) -> ScoringStrategy:
@@ -103,10 +101,9 @@ def requested_to_capacity_ratio(
     """
     by_utilization = np.array([_on_line(shape, percent) for percent in range(MAX_UTILIZATION + 1)], np.int64)
 
-    def worth(requested: Numbers, allocatable: Numbers) -> Numbers:
-        percent = np.minimum(requested, allocatable) * MAX_UTILIZATION // np.maximum(allocatable, 1)
-        found: Numbers = by_utilization[percent]
-        return found
+    def worth(requested: Rows, allocatable: Rows) -> Rows:
+        percent = smaller(requested, allocatable) * MAX_UTILIZATION // at_least(1, allocatable)
+        return at(by_utilization, percent)
 
     return ScoringStrategy(worth, resources, leaves_out_0=True)
 
@@ -114,11 +111,11 @@ def requested_to_capacity_ratio(
 def _on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:
     """The score at this utilization; before the first point and behind the last one it is theirs."""
     before: tuple[int, int] | None = None
-    for at, points in shape:
+    for utilization, points in shape:
         score = points * MAX_SCORE // MAX_SHAPE_SCORE
-        if percent <= at:
-            return score if before is None else _between(before, (at, score), percent)
-        before = at, score
+        if percent <= utilization:
+            return score if before is None else _between(before, (utilization, score), percent)
+        before = utilization, score
     assert before is not None, "a shape has points"
     return before[1]
 

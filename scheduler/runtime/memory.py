@@ -13,11 +13,17 @@ LARGE_BLOCK = 1 << 19
 More than the 256 KiB that the event loop reads TLS into: mapping memory for each read costs as much as the read.
 """
 
+KEPT = 1 << 22
+"""Bytes at the end of the heap that stay until memory is trimmed.
+
+By default 128 KiB do: what TLS is read into would be given back to the system and taken again with each read.
+"""
+
 TRIMMED_EVERY_S = 60.0
 """How often smaller blocks go back, of which whole pages are free. It takes some milliseconds."""
 
-_M_MMAP_THRESHOLD = -3
-"""glibc's number of that parameter."""
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""glibc's numbers of these parameters."""
 
 
 def give_back_large_blocks() -> None:
@@ -25,6 +31,7 @@ def give_back_large_blocks() -> None:
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+        mallopt(_M_TRIM_THRESHOLD, KEPT)
 
 
 def trim() -> None:

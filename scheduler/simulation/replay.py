@@ -1,9 +1,10 @@
 """A replay of the openb trace: pods arrive one after the other, none departs, and none is tried again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.gates import CONSUMABLE_CAPACITY, DEFAULT_RELEASE, Features
+from allocator.model import Claim
 from allocator.policies.contract import Policy
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
@@ -15,7 +16,7 @@ from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, PodArrives
 from scheduler.simulation.openb import Openb, OpenbShape
 from scheduler.simulation.orders import DrawnOrder
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pod_requests import PodRequests, pod_requests
 
 FEATURES = Features.of(DEFAULT_RELEASE, {CONSUMABLE_CAPACITY: True})
 
@@ -33,18 +34,25 @@ class Replay:
     refusals: dict[str, int]
 
 
-def replay(
+def replay(  # noqa: PLR0913 - the last two have defaults
     trace: Openb,
     inventory: Inventory,
     order: DrawnOrder,
     policy: Policy,
     watch: Callable[[Attempted], None] = lambda _: None,
+    *,
+    start: Sequence[Openb] | None = None,
 ) -> Replay:
     """The arrivals of the order, by the policy, which knows the shapes of the workload. inventory: of the trace.
 
+    start: the policy learns the shapes from what arrives, and expects those of these workloads at first.
     Cost: one decision for each arrival.
     """
     placement = _placement(trace, inventory, order, policy)
+    if start is None:
+        placement.cluster.rooms.workload.set(_asked([trace]))
+    else:
+        placement.cluster.rooms.workload.start_with(_asked(start))
     arrivals = list(trace.arrivals(order))
     shapes = {pod.uid: shape for pod, shape in arrivals}
     counts: dict[str, int] = {}
@@ -64,6 +72,10 @@ def replay(
     return Replay(curves, placed, len(arrivals) - placed, counts)
 
 
+def _asked(traces: Iterable[Openb]) -> Iterator[tuple[PodRequests, Sequence[Claim]]]:
+    return ((pod_requests(pod), claims) for trace in traces for pod, claims in trace.population())
+
+
 def _amount(shapes: dict[str, OpenbShape], decision: Attempted) -> int:
     return shapes[decision.pod.uid].amount
 
@@ -73,5 +85,4 @@ def _placement(trace: Openb, inventory: Inventory, order: DrawnOrder, policy: Po
     places = {trace.nodes[row].name: place for place, row in enumerate(order.nodes)}
     profiles = (Profile(plugins=ONLY_FILTERS, policy=policy),)
     cluster = cluster_of(inventory, claims, (), FEATURES, profiles=profiles, places=places)
-    cluster.rooms.workload.set((pod_requests(pod), own) for pod, own in trace.population())
     return Placement(cluster, claims, inventory.namespaces)

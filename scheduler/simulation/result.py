@@ -92,9 +92,9 @@ class Summary:
     placed: pods that got a node, whatever came later. ended: those that have left it. waiting: at the end. refused:
     given up after one refusal, without retries. failed: never decided, such as for a template that is missing.
     withdrawn: deleted while they waited. mean_allocated_percent, mean_fragmentation_percent: over the time from the
-    first event to the last. waiting_s: from arrival to the first node, of those that got one. decisions: attempts.
-    refusals: how many of these for each reason. alignment: by topology attribute, such as
-    resource.kubernetes.io/numaNode. end_s: the time of the last event.
+    first event to the last arrival, or to the last event if all pods arrive with the first one. waiting_s: from arrival
+    to the first node, of those that got one. decisions: attempts. refusals: how many of these for each reason.
+    alignment: by topology attribute, such as resource.kubernetes.io/numaNode. end_s: the time of the last event.
     """
 
     arrivals: int

@@ -75,6 +75,7 @@ class RunFigures(Follower):
         self._now = 0.0
         self._first: float | None = None
         self._integrals = [0.0, 0.0]
+        self._at_last_arrival: tuple[float, Sequence[float]] = 0.0, self._integrals
         self._peak = 0.0
         self._by_arrivals: dict[int, _Column] = {}
         self._by_time = _ByTime(step_s)
@@ -95,6 +96,10 @@ class RunFigures(Follower):
 
     def arrived(self, pod: Pod) -> None:
         """One more pod."""
+        self._at_last_arrival = self._now, tuple(self._integrals)
+        self._add_pod(pod)
+
+    def _add_pod(self, pod: Pod) -> None:
         shape = self._demand.shape(pod)
         self._records[pod.uid] = _PodRecord(shape, self._now)
         self._states[PodState.WAITING] += 1
@@ -133,7 +138,7 @@ class RunFigures(Follower):
         if record := self._records.get(pod.uid):
             self._move(record, PodState.WAITING)
         else:
-            self.arrived(pod)
+            self._add_pod(pod)
 
     def hardware_changed(self) -> None:
         """Nodes or slices were added, removed or changed."""
@@ -211,9 +216,15 @@ class RunFigures(Follower):
         return ShapeSummary(name, one.arrivals, one.placed, accepted, distribution(sorted(one.waits), _TIME_DIGITS))
 
     def _mean(self, share: int, now: float) -> float:
-        """Over time; of a run without any duration, as things are."""
-        passed = self._now - (self._first or 0.0)
-        return _zero(self._integrals[share] / passed if passed > 0 else now)
+        """Over the time while pods arrive; else over all of it; of a run without any duration, as things are.
+
+        Durations of which a few are very long would make the end, where nothing is decided any more, most of the time.
+        """
+        for until_s, integrals in (self._at_last_arrival, (self._now, self._integrals)):
+            passed = until_s - (self._first or 0.0)
+            if passed > 0:
+                return _zero(integrals[share] / passed)
+        return _zero(now)
 
     # -- as things are
 

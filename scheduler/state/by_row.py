@@ -2,17 +2,18 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.state.masks import Flags, Numbers, mask_of
+from scheduler.state.masks import Numbers, mask_of
 from scheduler.state.row_changes import RowChanges
 
-Column = TypeVar("Column", Numbers, Flags)
+WorkOut = Callable[[Any], Any]  # Any: of one row its number or flag, of an array of rows an array of theirs
+"""Numbers or flags by row; each follows from its own row alone."""
 
 MOST_KEPT = 128
 """Arrays that are kept; beyond, the least recently used one is forgotten."""
@@ -24,6 +25,9 @@ MOST_WORDS = 1 << 18
 FEW_ROWS = 32
 """So many are worked out as fast as those that have changed since they were asked for."""
 
+FEW_CHANGED = 8
+"""So many are worked out faster one by one, without arrays."""
+
 
 @dataclass(slots=True, eq=False)
 class _Values:
@@ -32,6 +36,17 @@ class _Values:
     values: NDArray[Any]  # Any: numbers or flags, by the key
     seen: int
     mask: Mask | None = None
+
+    def set(self, row: int, value: Any) -> None:  # Any: one of the values
+        """The row has this value."""
+        if self.mask is not None and self.values[row] != value:
+            self.mask ^= 1 << row
+        self.values[row] = value
+
+    def set_all(self, rows: Numbers, values: NDArray[Any]) -> None:  # Any: some of the values
+        """The rows have these values."""
+        self.mask = None
+        self.values[rows] = values
 
 
 class ByRow:
@@ -50,36 +65,34 @@ class ByRow:
         self._rows = rows
         self._kept: LruCache[Hashable, _Values] = LruCache(MOST_KEPT, MOST_WORDS)
 
-    def of(self, key: Hashable, words: int, work_out: Callable[[Numbers], Column]) -> Column:
+    def of(self, key: Hashable, words: int, work_out: WorkOut) -> NDArray[Any]:  # Any: numbers or flags
         """The values by row, for reading. work_out: those of certain rows, which nothing else may decide.
 
         words: of the key. Cost: O(rows that have changed since the key was asked for).
         """
-        found: Column = self._caught_up(key, words, work_out).values
-        return found
+        return self._caught_up(key, words, work_out).values
 
-    def at(self, rows: Numbers, key: Hashable, words: int, work_out: Callable[[Numbers], Column]) -> Column:
+    def at(self, rows: Numbers, key: Hashable, words: int, work_out: WorkOut) -> NDArray[Any]:  # Any: as of `of`
         """The values of these rows; of a few, nothing needs to be kept."""
-        if len(rows) <= FEW_ROWS:
-            return work_out(rows)
-        found: Column = self.of(key, words, work_out)[rows]
+        found: NDArray[Any] = work_out(rows) if len(rows) <= FEW_ROWS else self.of(key, words, work_out)[rows]
         return found
 
-    def mask(self, key: Hashable, words: int, work_out: Callable[[Numbers], Flags]) -> Mask:
-        """The rows with a flag, as `of` has it. Cost: as there, and O(rows / 8) where a flag has changed."""
+    def mask(self, key: Hashable, words: int, work_out: WorkOut) -> Mask:
+        """The rows with a flag, as `of` has it. Cost: as there, and O(rows / 8) where many have changed."""
         kept = self._caught_up(key, words, work_out)
         if kept.mask is None:
             kept.mask = mask_of(kept.values)
         return kept.mask
 
-    def _caught_up(self, key: Hashable, words: int, work_out: Callable[[Numbers], NDArray[Any]]) -> _Values:
+    def _caught_up(self, key: Hashable, words: int, work_out: WorkOut) -> _Values:
         kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(self._rows)), self.changes.now))
         if kept.seen != self.changes.now:
             changed = self.changes.since(kept.seen)
-            rows = np.arange(self._rows) if changed is None else np.array(changed, np.int64)
-            now = work_out(rows)
-            if kept.mask is not None and not np.array_equal(kept.values[rows], now):
-                kept.mask = None
-            kept.values[rows] = now
+            if changed is None or len(changed) > FEW_CHANGED:
+                rows = np.arange(self._rows) if changed is None else np.array(changed, np.int64)
+                kept.set_all(rows, work_out(rows))
+            else:
+                for row in changed:
+                    kept.set(row, work_out(row))
             kept.seen = self.changes.now
         return kept

@@ -4,6 +4,8 @@ Ints are combined and cached (the allocator uses them); arrays are for arithmeti
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,24 @@ Numbers = NDArray[np.int64]
 
 Floats = NDArray[np.float64]
 """The same, not whole."""
+
+Rows = TypeVar("Rows", int, Numbers)
+"""One node, or many: the same arithmetic, which for one takes a tenth of the time without arrays."""
+
+
+def at(column: Numbers, rows: Rows) -> Rows:
+    """The numbers of these rows."""
+    return column.item(rows) if isinstance(rows, int) else column[rows]
+
+
+def smaller(numbers: Rows, others: Rows) -> Rows:
+    """The smaller one of each two."""
+    return min(numbers, others) if isinstance(numbers, int) else np.minimum(numbers, others)
+
+
+def at_least(least: int, numbers: Rows) -> Rows:
+    """The numbers, of which none is less."""
+    return max(numbers, least) if isinstance(numbers, int) else np.maximum(numbers, least)
 
 
 def union(masks: Iterable[Mask]) -> Mask:
@@ -64,8 +84,15 @@ _FEW = 8
 """Where only each eighth word of a set has a node, the others are passed over."""
 
 
+@lru_cache(maxsize=8)  # decisions that follow each other choose among the same nodes, mostly
 def numbers_of(mask: Mask) -> Numbers:
-    """The node numbers in the set, ascending. Cost: O(nodes / 64) for a few of them."""
+    """The node numbers in the set, ascending; for reading. Cost: O(nodes / 64) for a few of them."""
+    numbers = _numbers_of(mask)
+    numbers.flags.writeable = False
+    return numbers
+
+
+def _numbers_of(mask: Mask) -> Numbers:
     size = -(-mask.bit_length() // _WORD) * _WORD
     words = np.frombuffer(mask.to_bytes(size // 8, "little"), np.uint64)
     filled = words.nonzero()[0]

@@ -81,8 +81,31 @@ class _RequestInputs(NamedTuple):
 def pod_requests(pod: Pod) -> PodRequests:
     """The requests of the pod: the most that its containers hold at one time, its claims, its budget, its overhead.
 
-    Cost: O(containers times resources); pods of one workload are worked out once.
+    Cost: O(containers times resources); pods of one workload are worked out once, and share what was decoded.
     """
+    decoded = (id(pod.containers), id(pod.budget), id(pod.overhead), id(pod.by_claims))
+    known = _KNOWN.get(decoded)
+    if known is None:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        known = _KNOWN[decoded] = _Known(pod, _worked_out(pod))
+    return known.requests
+
+
+class _Known(NamedTuple):
+    """pod: with these requests; as long as it is there, nothing else is where its fields are."""
+
+    pod: Pod
+    requests: PodRequests
+
+
+MOST_KNOWN = 1 << 8
+"""Pods of which the requests are found again by where their fields are."""
+
+_KNOWN: dict[tuple[int, ...], _Known] = {}
+
+
+def _worked_out(pod: Pod) -> PodRequests:
     containers = tuple((one.is_plain_init, tuple(one.requests.items())) for one in pod.containers)
     by_claims = tuple(tuple(one.resources.items()) for one in pod.by_claims)
     inputs = _RequestInputs(containers, tuple(pod.budget.items()), tuple(pod.overhead.items()), by_claims)

@@ -16,7 +16,6 @@ from tests.controlplane.ours import Extender
 from tests.controlplane.plane import ControlPlane, free_ports
 
 TIMEOUT_S = 30
-WEIGHT = 5
 
 
 class WithExtender:
@@ -39,7 +38,6 @@ class WithExtender:
             str(certificates.client.certificate),
             str(certificates.client.key),
             TIMEOUT_S,
-            WEIGHT,
         )
         alone = {"leaderElection": {"leaderElect": False}}
         configuration = {**document(setup), **alone, **UNLIMITED}

@@ -21,7 +21,7 @@ def start_kube_scheduler(plane: ControlPlane, door: Door, name: str, port: int) 
     tls = door.certificates.tls_of_scheduler()
     ca, certificate, key = (str(tls[field]) for field in ("caFile", "certFile", "keyFile"))
     url = f"https://127.0.0.1:{port}/v1"
-    setup = Setup(Mode.ADVISORY, [name], url, ca, certificate, key, http_timeout_s=30, weight=100)
+    setup = Setup(Mode.ADVISORY, [name], url, ca, certificate, key, http_timeout_s=30)
     own = {"leaderElection": {"leaderElect": False}, "podMaxBackoffSeconds": 1}
     return plane.start_scheduler({**document(setup), **own}, flags=flags(setup))
 

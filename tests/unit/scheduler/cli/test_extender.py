@@ -92,6 +92,12 @@ def test_every_flag_of_config_is_written() -> None:
     assert "resourceName: s\n" in text
 
 
+def test_the_policy_is_weighed_only_with_a_weight() -> None:
+    assert "prioritizeVerb" not in written()
+    assert "weight" not in written()
+    assert " prioritizeVerb: prioritize\n" in written("--weight", "3")
+
+
 def test_plain_http_has_no_certificates() -> None:
     assert "tls" not in written("--url", "http://localhost:9443/v1").lower()
 
@@ -157,7 +163,7 @@ def test_gates_are_those_of_the_flags(flags: str, code: int) -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    run = checked(written().replace("weight: 5", "weight: 0"), "-o", "json")
+    run = checked(written("--weight", "5").replace("weight: 5", "weight: 0"), "-o", "json")
     assert run.code == 1
     assert json.loads(run.out) == {
         "apiVersion": "dra-scheduler.dev/v1alpha1",

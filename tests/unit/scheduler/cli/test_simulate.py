@@ -72,6 +72,21 @@ def test_pods_that_wait_are_placed_one_after_the_other_by_each_policy(tmp_path: 
     assert shape.split() == ["1", "gpu", "5", "80.00", "80.00"]
 
 
+def test_the_mean_is_of_the_time_while_pods_arrive(tmp_path: Path) -> None:
+    """Both devices are in use until the last pod arrives, which runs on alone for a day."""
+    pods = [an_arrival(0, "a", duration=100), an_arrival(0, "b", duration=100), an_arrival(100, "c", duration=86_400)]
+    one = only(simulate(tmp_path, a_cluster("n1"), "--trace", a_trace(tmp_path, *pods))).summary
+    assert (one.mean_allocated_percent, one.end_s) == (100.0, 86_500.0)
+
+
+def test_the_mean_is_of_all_the_time_if_all_pods_arrive_at_once(tmp_path: Path) -> None:
+    pods = [an_arrival(0, "a", duration=100), an_arrival(0, "b", duration=200)]
+    assert (
+        only(simulate(tmp_path, a_cluster("n1"), "--trace", a_trace(tmp_path, *pods))).summary.mean_allocated_percent
+        == 75
+    )
+
+
 def test_every_arrival_ends_up_in_one_place_and_the_same_input_gives_the_same_document(tmp_path: Path) -> None:
     objects = [*a_cluster("n1", "n2"), *(a_pod(f"p{n}", template="one") for n in range(9))]
     options = ("--inflate", "400", "--arrivals", "poisson:1.1", "--durations", "exp:30", "--seeds", "1-2")

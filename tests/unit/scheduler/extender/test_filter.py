@@ -24,6 +24,8 @@ from tests.builders import (
     a_request,
     a_result,
     an_allocated_claim,
+    an_alternative,
+    first_available,
     kubernetes,
     named,
     watched,
@@ -281,3 +283,33 @@ def test_a_policy_chooses_the_nodes_that_pass() -> None:
     names = [f"node-{number}" for number in range(250)]
     found = filter_nodes(cluster, a_user_of(cluster, a_claim()), names, Sampling(1))
     assert {*found.passed} <= {*names[:150]}, "the fullest nodes are those with one device"
+
+
+def test_a_policy_lets_only_the_best_nodes_pass_where_no_others_may() -> None:
+    cluster = a_cluster(2, 1, 1, 3, profiles=(Profile(policy=Pack()),))
+    names = [f"node-{number}" for number in range(4)]
+    found = filter_nodes(cluster, a_user_of(cluster, a_claim()), names, Sampling(only_best=True))
+    assert found == Filtered(["node-1", "node-2"])
+
+
+def test_all_nodes_that_can_are_the_best_to_first_fit() -> None:
+    cluster, names = a_cluster(2, 0, 1), ["node-0", "node-1", "node-2"]
+    found = filter_nodes(cluster, a_user_of(cluster, a_claim()), names, Sampling(only_best=True))
+    assert found == Filtered(["node-0", "node-2"])
+
+
+def test_of_equal_nodes_the_best_give_the_earliest_alternative() -> None:
+    claim = a_claim(first_available("r", an_alternative("two", count=2), an_alternative("one")))
+    cluster, names = a_cluster(1, 2, 1), ["node-0", "node-1", "node-2"]
+    only_best = Sampling(only_best=True)
+    assert filter_nodes(cluster, a_user_of(cluster, claim), names, only_best).passed == ["node-1"]
+    assert filter_nodes(cluster, a_user_of(cluster, claim), ["node-0", "node-2"], only_best).passed == [
+        "node-0",
+        "node-2",
+    ]
+
+
+def test_where_no_node_passes_each_one_is_shown_why_not_though_only_the_best_may() -> None:
+    cluster, names = a_cluster(1, 1), ["node-0", "node-1"]
+    found = filter_nodes(cluster, a_user_of(cluster, a_claim(a_request(count=2))), names, Sampling(only_best=True))
+    assert (found.passed, [*found.unresolvable]) == ([], names)

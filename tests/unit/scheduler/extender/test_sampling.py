@@ -43,6 +43,14 @@ def test_the_best_nodes_pass_first() -> None:
     assert not passed & worst
 
 
+def test_only_the_best_nodes_pass_where_no_others_may() -> None:
+    best, next_best, sampling = 0b1100, 0b0011, Sampling(only_best=True)
+    assert sampling.passing([best, next_best], 4) == best
+    assert not sampling.is_enough(best, 4)
+    assert sampling.is_enough(0b0100, 4)
+    assert Sampling(1, only_best=True).passing([EVERY_100 << 100 | EVERY_100, 0], 300).bit_count() == FEWEST
+
+
 def test_equal_nodes_take_turns() -> None:
     every, sampling = (1 << 250) - 1, Sampling(1)
     first, second, third = (sampling.passing([every], 250) for _ in range(3))

@@ -38,7 +38,7 @@ def test_gate_has_to_be_off_only_where_the_extender_allocates() -> None:
         ({"httpTimeout": "0s"}, ("warning", "httpTimeout", "0s")),
         ({"httpTimeout": "9.999s"}, ("warning", "httpTimeout", "9.999s")),
         ({"filterVerb": None}, ("warning", "filterVerb", None)),
-        ({"prioritizeVerb": ""}, ("warning", "prioritizeVerb", None)),
+        ({"prioritizeVerb": "Prioritize"}, ("warning", "prioritizeVerb", "Prioritize")),
         ({"preemptVerb": None}, ("warning", "preemptVerb", None)),
         ({"bindVerb": "Bind"}, ("warning", "bindVerb", "Bind")),
         ({"urlPrefix": "http://extender:80/v1"}, ("error", "urlPrefix", "http://extender:80/v1")),
@@ -66,6 +66,7 @@ def test_field_of_the_extender_is_found(fields: Json, finding: tuple[str, str, o
     [
         {"httpTimeout": "10s"},
         {"httpTimeout": "1m0.5s"},
+        {"prioritizeVerb": None, "weight": None},
         {"tlsConfig": {"caData": "YQ==", "certData": "YQ==", "keyData": "YQ=="}},
         # Without enableHTTPS the authorities of the machine vouch for it.
         {"enableHTTPS": False, "tlsConfig": {"certFile": "c", "keyFile": "k"}},

@@ -33,6 +33,14 @@ large = bytes(4 * LARGE_BLOCK)
 assert libc.mallinfo2().hblks == before + 1
 """
 
+_READ_INTO = """
+give_back_large_blocks()
+block = bytes(LARGE_BLOCK // 2)
+before = libc.mallinfo2().arena
+del block
+assert libc.mallinfo2().arena == before
+"""
+
 _BETWEEN = """
 blocks = [b"x" * 50_000 for _ in range(2_000)]
 all_pages = resident()
@@ -44,6 +52,14 @@ assert resident() < all_pages * 0.7, (all_pages, resident())
 """
 
 
+def run(case: str) -> None:
+    subprocess.run([sys.executable, "-c", _BEGINNING + case], check=True, cwd=ROOT)
+
+
 @pytest.mark.parametrize("case", [_LARGE_AFTER_HUGE, _BETWEEN], ids=["large after huge", "between what is in use"])
 def test_memory_goes_back_to_the_system(case: str) -> None:
-    subprocess.run([sys.executable, "-c", _BEGINNING + case], check=True, cwd=ROOT)
+    run(case)
+
+
+def test_memory_that_tls_is_read_into_stays() -> None:
+    run(_READ_INTO)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from scheduler.plugins.node_resources_balanced_allocation import balanced_allocation
 from scheduler.plugins.scoring_strategies import least_allocated
-from scheduler.state.by_row import MOST_KEPT, ByRow
-from scheduler.state.masks import Flags, Numbers
+from scheduler.state.by_row import FEW_CHANGED, MOST_KEPT, ByRow
+from scheduler.state.masks import Flags, Numbers, Rows
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_requests import pod_requests
 from tests.builders import a_container, a_node, a_pod, amounts
@@ -18,35 +18,41 @@ GPU = "example.com/gpu"
 
 
 def test_only_rows_that_have_changed_are_worked_out_again() -> None:
-    by_row, asked = ByRow(8), list[list[int]]()
+    by_row, asked = ByRow(12), list[int | list[int]]()
 
-    def work_out(rows: Numbers) -> Numbers:
-        asked.append(rows.tolist())
+    def work_out(rows: Rows) -> Rows:
+        asked.append(rows if isinstance(rows, int) else rows.tolist())
         return rows * 10
 
-    assert by_row.of("key", 1, work_out).tolist() == [0, 10, 20, 30, 40, 50, 60, 70]
+    assert by_row.of("key", 1, work_out).tolist() == [10 * row for row in range(12)]
     by_row.of("key", 1, work_out)
-    by_row.touch(6)
-    by_row.touch(2)
-    by_row.touch(6)
+    for row in (6, 2, 6):
+        by_row.touch(row)
     by_row.of("key", 1, work_out)
     by_row.of("key", 1, work_out)
-    assert asked == [[0, 1, 2, 3, 4, 5, 6, 7], [2, 6]]
+    assert asked == [[*range(12)], 2, 6], "a few are worked out without arrays"
+    for row in range(FEW_CHANGED + 1):
+        by_row.touch(row)
+    by_row.of("key", 1, work_out)
+    assert asked[3:] == [[*range(FEW_CHANGED + 1)]]
 
 
 def test_the_mask_of_flags_follows_the_rows_that_have_changed() -> None:
-    by_row, low = ByRow(8), 4
+    by_row, low = ByRow(16), 12
 
-    def work_out(rows: Numbers) -> Flags:
+    def work_out(rows: Rows) -> Flags | bool:
         return rows >= low
 
-    assert by_row.mask("key", 1, work_out) == 0b11110000
-    by_row.touch(6)
-    assert by_row.mask("key", 1, work_out) == 0b11110000
-    low = 7
-    by_row.touch(5)
-    assert by_row.mask("key", 1, work_out) == 0b11010000
-    assert by_row.of("key", 1, work_out).tolist() == [False] * 4 + [True, False, True, True]
+    assert by_row.mask("key", 1, work_out) == 0b1111 << 12
+    by_row.touch(14)
+    assert by_row.mask("key", 1, work_out) == 0b1111 << 12
+    low = 15
+    by_row.touch(13)
+    assert by_row.mask("key", 1, work_out) == 0b1101 << 12
+    assert by_row.of("key", 1, work_out).tolist() == [False] * 12 + [True, False, True, True]
+    for row in range(4, 16):
+        by_row.touch(row)
+    assert by_row.mask("key", 1, work_out) == 0b1000 << 12
 
 
 def test_so_many_are_kept_and_the_least_recently_used_is_forgotten() -> None:
@@ -99,5 +105,7 @@ def test_scores_that_are_kept_are_those_of_the_columns_as_they_are(steps: list[t
             worth, balance = partial(strategy.scores, requests, infos), partial(balanced_allocation, requests, infos)
             assert infos.by_row.of(("worth", who), 1, worth).tolist() == worth(rows).tolist()
             assert infos.by_row.of(("balance", who), 1, balance).tolist() == balance(rows).tolist()
+            for of_rows in (worth, balance):
+                assert [of_rows(row) for row in range(infos.size)] == of_rows(rows).tolist()
             for some in (rows[::3], rows[:2]):
                 assert infos.by_row.at(some, ("worth", who), 1, worth).tolist() == worth(some).tolist()
