@@ -58,7 +58,8 @@ def _run(programs: Binaries, folder: Path, profile: str, *, with_scheduler: bool
         if with_scheduler:
             plane.start_scheduler({})
         took = time.monotonic() - started
-        click.echo(f"Kubernetes {binaries.release()} is up after {took:.1f} s; its logs are in {folder / 'logs'}")
+        click.echo(f"Kubernetes {binaries.release()} is up after {took:.1f} s; its logs are in {folder / 'logs'},")
+        click.echo(f"its programs in {programs.scheduler.parent}")
         _furnish(plane)
         click.echo(_advice(plane, programs.kubectl, with_scheduler=with_scheduler))
         while not plane.failed():

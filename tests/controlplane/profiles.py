@@ -65,7 +65,10 @@ _BETA_IN_1_35 = frozenset({"ClearingNominatedNodeNameAfterBinding"})
 GA = ControlPlaneProfile(
     "GA",
     gates={"AllBeta": False},
-    lacks=_BETA_IN_1_36 | _NEW_IN_1_36 | _BETA_IN_1_35 | {"DRAResourceClaimDeviceStatus", "WatchList", *_OLDER},
+    lacks=_BETA_IN_1_36
+    | _NEW_IN_1_36
+    | _BETA_IN_1_35
+    | {"DRAResourceClaimDeviceStatus", "SchedulerPopFromBackoffQ", "WatchList", *_OLDER},
 )
 """Only what is generally available."""
 

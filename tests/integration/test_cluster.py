@@ -1,6 +1,7 @@
 """The control plane in the foreground: it says what to do, and Ctrl-C ends all of it."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -53,6 +54,8 @@ def test_cluster_holds_the_fleet_until_ctrl_c(cluster: Start, tmp_path: Path) ->
     said = lines_until(program, "Ctrl-C")
     assert f"export KUBECONFIG={folder}/admin.kubeconfig" in said
     assert "gpu.example.com/gpu-a: generation 1, 4 devices" in said
+    (programs,) = re.findall(r"^its programs in (.+)$", said, re.MULTILINE)
+    assert (Path(programs) / "kube-scheduler").is_file()
     server, api = client(folder)
     assert len(api.list(NODE)) == 4
     assert len(api.list(SLICE)) == 7

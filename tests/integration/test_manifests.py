@@ -100,7 +100,7 @@ def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, base
 def test_rollout_undo_finds_the_configuration_of_before(
     plane: ControlPlane, api: RestClient, kubectl: Path, tmp_path: Path
 ) -> None:
-    """As docs/operations.md says of rolling back with kustomize."""
+    """As docs/operations.md says of rolling back with kustomize, and of what is left after uninstalling."""
     folder = Path(shutil.copytree(BASE, tmp_path / "base"))
     at: list[str | Path] = [kubectl, f"--kubeconfig={plane.kubeconfig()}", "--namespace=kube-system"]
 
@@ -126,7 +126,11 @@ def test_rollout_undo_finds_the_configuration_of_before(
     assert roll_out("apply", "-k", folder)["data"] != before["data"]
     assert roll_out("rollout", "undo", "deployment/dra-scheduler") == before
     run("delete", "-k", folder)
-    run("delete", "configmap", before["metadata"]["name"])
+    left = [one["metadata"]["name"] for one in api.list(CONFIG_MAP, "kube-system")]
+    assert before["metadata"]["name"] in left
+    run("delete", "configmap", "--selector=app.kubernetes.io/name=dra-scheduler")
+    left = [one["metadata"]["name"] for one in api.list(CONFIG_MAP, "kube-system")]
+    assert not [name for name in left if name.startswith("dra-")]
 
 
 def test_renamed_configuration_renames_nothing_else(base: Sequence[Mapping[str, Any]]) -> None:

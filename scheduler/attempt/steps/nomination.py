@@ -1,8 +1,8 @@
 """Writes status.nominatedNodeName of the pod while it waits for its devices or volumes.
 
 The wait may take minutes, in which autoscalers and other schedulers should keep the node free. The API server clears
-the field when the pod is bound; an attempt that fails clears it itself. Nothing depends on it: an error is logged, and
-the attempt continues.
+the field when the pod is bound, from Kubernetes 1.35 on; before, bound pods keep it, as those of kube-scheduler do.
+An attempt that fails clears it itself. Nothing depends on it: an error is logged, and the attempt continues.
 Source: KEP-5278.
 """
 

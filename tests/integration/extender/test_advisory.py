@@ -72,6 +72,7 @@ def test_while_the_extender_is_away_pods_are_placed_all_the_same(world: Beside, 
     assert world.devices_of() == ["node-0/gpu-0"]
 
 
+@pytest.mark.needs("SchedulerPopFromBackoffQ")  # without it, pods in backoff need no waking
 def test_pod_that_was_refused_before_the_new_slice_was_seen_is_woken(world: Beside) -> None:
     """kube-scheduler tries it again as soon as it sees the slice itself, and no more after that."""
     world.a_class()

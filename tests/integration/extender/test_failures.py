@@ -114,6 +114,7 @@ def test_right_that_is_missing_makes_it_unready_until_a_pod_is_bound_again(world
     world.program.await_readyz()
 
 
+@pytest.mark.needs("WatchList")
 def test_nothing_is_decided_while_lost_changes_are_listed_anew(world: Beside) -> None:
     world.a_cluster()
     world.a_claim()
@@ -153,6 +154,7 @@ def test_pod_that_is_deleted_while_it_is_bound_leaves_its_device_to_the_next(wor
     world.claim_when("first", is_free)
 
 
+@pytest.mark.needs("DRAExtendedResource")
 def test_pod_of_another_scheduler_is_bound_with_what_that_one_has_shown_it_of_its_devices(world: Beside) -> None:
     world.a_node()
     container = {"name": "c", "image": "none", "resources": {"limits": {IMPLICIT: "1"}}}

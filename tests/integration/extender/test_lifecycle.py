@@ -1,5 +1,7 @@
 """Pods of the stock kube-scheduler that get their devices from the extender, from their claims to their end."""
 
+import pytest
+
 from scheduler.attempt.intent import ANNOTATION as INTENT
 from scheduler.extender.poke import ANNOTATION as POKE
 from tests.controlplane.rest import CLAIM, NODE
@@ -119,6 +121,7 @@ def test_claim_that_is_allocated_for_a_node_that_has_gone_is_deallocated_and_ser
     assert world.devices_of() == ["node-0/gpu-0"]
 
 
+@pytest.mark.needs("SchedulerPopFromBackoffQ")  # without it, pods in backoff need no waking
 def test_new_slice_wakes_refused_pods_by_an_annotation_of_its_node(world: Beside) -> None:
     world.a_class()
     for name in ("node-0", "node-1"):
