@@ -201,6 +201,18 @@ def test_certificates_are_renewed_under_the_same_authority(keys: Path) -> None:
     assert {file.name for file in keys.glob("*.key")} == {"ca.key", "extender.key", "kube-scheduler.key"}
 
 
+def test_authority_is_replaced_once_its_key_is_deleted(keys: Path) -> None:
+    old = keys.parent / "old"
+    shutil.copytree(keys, old)
+    (keys / "ca.key").unlink()
+    subprocess.run(["/bin/sh", keys / "certificates.sh"], check=True, capture_output=True)
+    server = Certificates(Files(keys / "extender.crt", keys / "extender.key", keys / "ca.crt")).context
+    assert presented(server, keys, "kube-scheduler")
+    shutil.copy(keys / "ca.crt", old)  # the old client knows the new server, and is not let in
+    with pytest.raises(ssl.SSLError):
+        presented(server, old, "kube-scheduler")
+
+
 def test_certificate_is_for_the_namespace_that_is_named(keys: Path) -> None:
     environment = {**os.environ, "NAMESPACE": "gpu-system"}
     subprocess.run(["/bin/sh", keys / "certificates.sh"], check=True, capture_output=True, env=environment)

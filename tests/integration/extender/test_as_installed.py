@@ -13,6 +13,7 @@ from tests.controlplane.identities import EXTENDER, SECOND
 from tests.controlplane.ours import Extender
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import Process
+from tests.controlplane.profiles import chosen
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import Json, Kind
 from tests.integration.conftest import ROOT
@@ -79,12 +80,13 @@ def kube_scheduler(granted: ControlPlane, door: Door, keys: Path) -> Iterator[Pr
 
 
 def flags() -> list[str]:
-    """Those of the Deployment but for the configuration's place."""
+    """Those of the Deployment but for the configuration's place; with what docs/extender.md says of every gate on."""
     (deployment,) = (
         one for one in manifests(INSTALLED / "base" / "kube-scheduler.yaml") if one["kind"] == "Deployment"
     )
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
-    return [flag for flag in container["args"] if not flag.startswith("--config=")]
+    own = [flag for flag in container["args"] if not flag.startswith("--config=")]
+    return [*own, "--feature-gates=CoordinatedLeaderElection=false"] if chosen().gates.get("AllBeta") else own
 
 
 def test_pod_gets_a_device_and_a_node(world: Beside) -> None:
