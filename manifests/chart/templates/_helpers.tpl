@@ -31,6 +31,11 @@ imagePullPolicy: {{ . }}
 {{- end }}
 {{- end }}
 
+{{- /* The lease of a configuration: dict "name" ITS DEFAULT "config" CONFIG */ -}}
+{{- define "dra.lease" -}}
+{{ dig "leaderElection" "resourceName" .name .config }}
+{{- end }}
+
 {{- define "dra.port" -}}
 {{ regexFind "[0-9]+$" . }}
 {{- end }}
