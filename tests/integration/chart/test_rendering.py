@@ -22,6 +22,10 @@ COMPONENTS: Mapping[str, tuple[Values, str]] = {
     "guard": ({**NOTHING, "guard": {"enabled": True}}, "guard/webhook"),
     "policy": ({**NOTHING, "policy": {"enabled": True}}, "guard"),
     "extender": ({**NOTHING, "extender": {"enabled": True, "certManager": False}}, "extender/base"),
+    "extender in kube-scheduler's pod": (
+        {**NOTHING, "extender": {"enabled": True, "sidecar": True}},
+        "extender/sidecar",
+    ),
     "extender with cert-manager": ({**NOTHING, "extender": {"enabled": True}}, "extender/cert-manager"),
     "monitoring": (
         {**NOTHING, "monitoring": {"prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}}},
