@@ -34,7 +34,15 @@ from tests.controlplane import binaries
 from tests.controlplane.binaries import BuildError, Unavailable
 from tests.controlplane.process import StartError
 
-CONTENDERS: Sequence[Contender] = (KubeScheduler(), Ours(), Guarded(), Pair(), WithExtender(), Ceiling())
+CONTENDERS: Sequence[Contender] = (
+    KubeScheduler(),
+    Ours(),
+    Guarded(),
+    Pair(),
+    WithExtender(),
+    WithExtender(is_sidecar=True),
+    Ceiling(),
+)
 
 ASKS: Mapping[str, Asks] = {"claim": PLAIN, "every": EVERY_FILTER}
 """What each pod asks for, by a name for flags."""

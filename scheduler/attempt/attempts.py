@@ -151,7 +151,7 @@ class Attempts:
     # -- a pod that has a node
 
     def reserve(self, pod: Pod, placed: Placed, *, writes_device_status: bool = False) -> Reserved:
-        """Reserve in memory what was decided; `carry_out` has to follow. Raises AlreadyReserved, and reserves nothing.
+        """Reserve in memory what was decided, for `carry_out` or `withdraw`. Raises AlreadyReserved, and takes nothing.
 
         writes_device_status: the pod's status names its devices; else that is up to whoever has decided more.
         """
@@ -169,6 +169,10 @@ class Attempts:
         if writes_device_status:
             decision = replace(decision, pod_status=device_status(pod, placed))
         return Reserved(pod, decision, claims)
+
+    def withdraw(self, reserved: Reserved) -> None:
+        """Release what is reserved, in place of `carry_out`."""
+        self._end(reserved, None)
 
     async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.

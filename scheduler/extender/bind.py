@@ -21,6 +21,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.key_locks import KeyLocks
+from scheduler.attempt.slots import Slot
 from scheduler.cache.kinds import pod_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
@@ -124,9 +125,10 @@ class Binds:
         slots = self._attempts.slots
         if problem := slots.objection(args.PodNamespace):
             raise NotBound(problem)
-        slot = await slots.wait(args.PodNamespace)
+        reserved = self._reserved_at_once(args)
+        slot = await self._slot(args.PodNamespace, reserved)
         try:
-            reserved = await self._reserved(args)
+            reserved = reserved or await self._reserved(args)
             outcome = await self._attempts.carry_out(reserved, slot) if reserved else Bound(args.Node)
         finally:
             slot.give_back()
@@ -134,12 +136,27 @@ class Binds:
             raise NotBound(outcome.reason)
         _LOG.debug("bound", extra={"pod": f"{args.PodNamespace}/{args.PodName}", "node": outcome.node})
 
-    async def _reserved(self, args: ExtenderBindingArgs) -> Reserved | None:
-        """What the pod gets on the node, reserved in memory; None where it is there already. Raises as `_bind`."""
+    async def _slot(self, namespace: str, reserved: Reserved | None) -> Slot:
+        """A slot; what is reserved stays so until there is one."""
+        try:
+            return await self._attempts.slots.wait(namespace)
+        except asyncio.CancelledError:
+            if reserved:
+                self._attempts.withdraw(reserved)
+            raise
+
+    def _reserved_at_once(self, args: ExtenderBindingArgs) -> Reserved | None:
+        """What the pod gets on the node, reserved in memory; None if only the API server can tell. Raises as `_bind`.
+
+        kube-scheduler asks about the next pod while this one waits for a slot: it must not be offered these devices.
+        """
         pod = self._shown(args)
-        if pod is None:
-            raw = await pod_calls.get(self._binder.api, args.PodNamespace, args.PodName, args.PodUID)
-            pod = _to_bind(raw, args)
+        return self._reserve(pod, self._placed(pod, args.Node)) if pod else None
+
+    async def _reserved(self, args: ExtenderBindingArgs) -> Reserved | None:
+        """As `_reserved_at_once`, of a pod that the API server is asked for; None where it is on the node already."""
+        raw = await pod_calls.get(self._binder.api, args.PodNamespace, args.PodName, args.PodUID)
+        pod = _to_bind(raw, args)
         if pod is None:
             return None
         if not self._is_ours(pod):
@@ -147,6 +164,9 @@ class Binds:
             placed = Placed(args.Node, (), ())
         else:
             placed = self._placed(pod, args.Node)
+        return self._reserve(pod, placed)
+
+    def _reserve(self, pod: Pod, placed: Placed) -> Reserved:
         try:
             return self._attempts.reserve(pod, placed)
         except AlreadyReserved as error:

@@ -1,6 +1,6 @@
 """Allowed updates that the watch has not shown yet, on top of what it shows; and whether one more allocation fits.
 
-Pure: the clock is an argument. Callers call `refusal` and `allow` without an await in between.
+Pure: the clock is an argument.
 
 An allowed update is based on one version of its claim, and the API server stores it on no other. So it counts until the
 watch shows the claim at a newer version, or deleted; or until a list begins after the time at which the API server can
@@ -90,19 +90,39 @@ class Ledger:
 
         Cost: O(devices of the pools of which it has devices, and of what is in use there).
         """
-        if refusal := self._outdated(update):
-            return refusal
+        uid = update.claim.uid
+        try:
+            return self._judged(update)
+        finally:  # whatever went wrong, what was admitted before counts on
+            self._keep(uid, self._open.get(uid, ()))
+
+    def admit(self, update: Update, until: float) -> Denial | None:
+        """As `refusal`; an update that is not refused may be stored until then, and counts from now on.
+
+        What it was judged by counts on: nothing is counted twice.
+        """
+        uid = update.claim.uid
+        before = counted = self._open.get(uid, ())
+        try:
+            denial = self._judged(update)
+            if denial is None and occupying(update.claim):
+                counted = (*before, Allowed(update, until))
+            return denial
+        finally:
+            if counted and not before:
+                self._open[uid] = counted  # as it was judged: alone
+            else:
+                self._keep(uid, counted)
+
+    def _judged(self, update: Update) -> Denial | None:
+        """Why the update must not be stored. From then on, it counts, or what counted before does."""
+        if denial := self._outdated(update):
+            return denial
         overlaps = self._overlaps(update)
         if overlaps:
             return _of_overlap(overlaps[0], update.claim.namespace)
         unknown = self.unknown(update)
         return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else None
-
-    def allow(self, update: Update, until: float) -> None:
-        """The update may be stored until then, and counts from now on."""
-        uid = update.claim.uid
-        if occupying(update.claim):
-            self._keep(uid, (*self._open.get(uid, ()), Allowed(update, until)))
 
     def shown(self, uid: str) -> None:
         """The watch has shown something of the claim of that uid: what is overtaken counts no more."""
@@ -147,13 +167,10 @@ class Ledger:
                 del self._gone[next(iter(self._gone))]
 
     def _overlaps(self, update: Update) -> Sequence[Overlap]:
-        """What it cannot have, as if it were the only update of its claim."""
+        """What it cannot have, as if it were the only update of its claim: it alone counts from then on."""
         uid = update.claim.uid
         self._count(uid, (update,))
-        try:
-            return list(self._cluster.rival_claims.overlaps(uid, update.claim, is_last=True))
-        finally:  # whatever went wrong, what was allowed before counts on
-            self._count(uid, [one.update for one in self._open.get(uid, ())])
+        return list(self._cluster.rival_claims.overlaps(uid, update.claim, is_last=True))
 
     def _keep(self, uid: str, allowed: tuple[Allowed, ...]) -> None:
         if allowed:

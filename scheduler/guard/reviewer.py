@@ -59,11 +59,10 @@ class Reviewer:
         if update is None:
             self._metrics.answered(NOTHING_ADDED)
             return review.allowed(question.uid)
-        if refusal := self._ledger.refusal(update):
+        until = self._monotonic() + self._lasts_s
+        if refusal := self._ledger.refusal(update) if question.is_dry else self._ledger.admit(update, until):
             _LOG.info("claim %s: refused: %s", update.claim, refusal.message, extra={"holders": list(refusal.names)})
             return self._refused(question, refusal.cause, HTTPStatus.CONFLICT, refusal.message)
-        if not question.is_dry:
-            self._ledger.allow(update, self._monotonic() + self._lasts_s)
         self._metrics.answered(ALLOWED)
         return review.allowed(question.uid)
 

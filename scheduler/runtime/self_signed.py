@@ -26,6 +26,7 @@ def self_signed(*names: str) -> tuple[ssl.SSLContext, bytes]:
     certificate, key = _certificate_and_key(names or (socket.gethostname() or "localhost",))
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0  # Go's clients keep none: the two that are sent with each handshake would be for nothing
     with _file_of(certificate + key) as path:
         context.load_cert_chain(path)
     return context, certificate

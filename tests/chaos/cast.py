@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -44,6 +45,7 @@ LIMITS = {
 GATES = "--feature-gates=DRAExtendedResource=false"  # as whoever has an extender sets it (docs/extender.md)
 _WITHIN_S = 10
 _LOOKED_AT_EVERY_S = 0.1
+_LEADS = re.compile(r"^leader_election_master_status\{.*\} 1", re.MULTILINE)
 _API_VERSION = "dra-scheduler.dev/v1alpha1"
 
 
@@ -91,6 +93,12 @@ class Player:
     def move_clock(self, seconds: float) -> None:
         """Its time of day is off by that."""
         move_clock(self.folder, seconds)
+
+    def leads(self) -> bool:
+        """Whether it says so; one that does not answer does not lead."""
+        with suppress(OSError):
+            return bool(_LEADS.search(self.program.reported("/metrics")))
+        return False
 
     def under_way(self) -> Json:
         """What is under way in it, as `inside` says. Raises TimeoutError."""

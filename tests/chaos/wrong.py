@@ -1,13 +1,12 @@
 """What goes wrong, by name: each is begun, and what it gives back ends it."""
 
 import os
-import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
-from tests.chaos.cast import Cast, Player
+from tests.chaos.cast import Cast
 from tests.chaos.etcd import EtcdHistory
 from tests.chaos.plan import API_SERVER, ETCD, GROUPS, KUBE_SCHEDULER, ChaosFault
 from tests.controlplane.door import Door
@@ -20,8 +19,6 @@ LEASES = {"schedulers": "kube-system/dra-scheduler", "guards": "kube-system/dra-
 DEPOSED_S = 30.0
 
 End = Callable[[], None]
-
-_LEADS = re.compile(r"^leader_election_master_status\{.*\} 1", re.MULTILINE)
 
 
 def nothing() -> None:
@@ -94,7 +91,7 @@ class Troublemaker:
     def _depose(self, fault: ChaosFault) -> End:
         """The leader is stopped until another one leads; then it has to end, and writes nothing before."""
         players = [self._cast.players[name] for name in GROUPS[fault.target]]
-        leading = [one for one in players if _leads(one)]
+        leading = [one for one in players if one.leads()]
         before = self._holder(fault.target)
         for one in leading:
             one.signal(signal.SIGSTOP)
@@ -168,13 +165,6 @@ class Troublemaker:
     def _hold_answers(self, fault: ChaosFault) -> End:
         self._door.hold_answers()
         return self._door.let_answers_pass
-
-
-def _leads(player: Player) -> bool:
-    """Whether it says so; one that does not answer does not lead."""
-    with suppress(OSError):
-        return bool(_LEADS.search(player.program.reported("/metrics")))
-    return False
 
 
 def _go_on(pid: int) -> None:

@@ -15,7 +15,7 @@ from cryptography import x509
 from scheduler.cli.main import dra
 from scheduler.extender.configuration import ExtenderConfiguration
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration, read, seconds
-from scheduler.runtime.configuration import load
+from scheduler.runtime.configuration import is_loopback, load
 from scheduler.runtime.tls import Certificates, Files, is_allowed
 from scheduler.version import VERSION
 from tests.controlplane.contents import manifests, restore
@@ -142,6 +142,12 @@ def test_variant_with_cert_manager_is_applied_by_one_command(plane: ControlPlane
     assert said.stdout.count("serverside-applied (server dry run)") == 22
 
 
+def test_variant_in_one_pod_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, copied: Path) -> None:
+    said = applied(plane, kubectl, copied / "sidecar")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.count("serverside-applied (server dry run)") == 14
+
+
 def test_variants_differ_in_the_certificates_alone(kubectl: Path, keys: Path, copied: Path) -> None:
     def rest(objects: Objects) -> list[Mapping[str, Any]]:
         return [obj for obj in objects if obj["kind"] not in ("Secret", "Certificate", "Issuer")]
@@ -242,6 +248,37 @@ def test_kube_schedulers_configuration_and_flags_have_no_trap(kubectl: Path, cop
     assert (run.exit_code, run.output) == (0, "extenders[0] (authoritative): nothing found\n")
 
 
+def test_in_one_pod_kube_scheduler_is_configured_as_config_writes_it_and_calls_what_is_served_to_nobody_else() -> None:
+    ours = load(ExtenderConfiguration, INSTALLED / "sidecar" / "config.yaml", {})
+    run = CliRunner().invoke(dra, ["extender", "config", "--url", f"http://{ours.address}/v1"])
+    assert run.stdout == (INSTALLED / "sidecar" / "kube-scheduler-config.yaml").read_text()
+    assert is_loopback(ours.address)
+    (raw,), (base,) = (manifests(INSTALLED / folder / "config.yaml") for folder in ("sidecar", "base"))
+    assert {**raw, "address": base["address"], "tls": base["tls"]} == base
+
+
+def test_in_one_pod_the_extender_is_what_it_is_in_its_own_with_the_rights_of_both(kubectl: Path, copied: Path) -> None:
+    base, objects = built(kubectl, copied / "base"), built(kubectl, copied / "sidecar")
+    (own,), (scheduler,) = (pod_of(base, name)["containers"] for name in ("dra-extender", "dra-kube-scheduler"))
+    pod = pod_of(objects, "dra-kube-scheduler")
+    (extender,), (called,) = pod["initContainers"], pod["containers"]
+    assert extender["restartPolicy"] == "Always"  # it starts before kube-scheduler and ends after it
+    parts = ("image", "args", "securityContext", "resources", "startupProbe", "livenessProbe", "readinessProbe")
+    assert [extender[part] for part in parts] == [own[part] for part in parts]
+    assert {**called, "volumeMounts": []} == {**scheduler, "volumeMounts": []}
+    assert [mounts(one) for one in (extender, called)] == [
+        {"/etc/dra-extender/config": "extender-config"},
+        {"/etc/kubernetes/kube-scheduler": "config"},
+    ]
+    bindings = [obj for obj in objects if obj["kind"] == "ClusterRoleBinding"]
+    accounts = {subject["name"] for binding in bindings for subject in binding["subjects"]}
+    assert accounts == {pod["serviceAccountName"]} == {"dra-kube-scheduler"}
+    roles = {binding["roleRef"]["name"] for binding in bindings}
+    assert roles == {binding["roleRef"]["name"] for binding in base if binding["kind"] == "ClusterRoleBinding"}
+    assert the(objects, "Service", "dra-extender")["spec"]["selector"] == labels_of(objects, "dra-kube-scheduler")
+    assert "hostNetwork" not in pod
+
+
 def test_both_are_reported_the_same() -> None:
     ours, theirs = extender_configuration(), kube_scheduler_configuration()
     (entry,) = theirs.extenders
@@ -304,8 +341,8 @@ def test_pods_are_as_restricted_as_pod_security_can_ask_for(api: RestClient, kub
     label = {"pod-security.kubernetes.io/enforce": "restricted"}
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "confined", "labels": label}})
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "confined"}}
-    for name in ("dra-extender", "dra-kube-scheduler"):
-        spec = pod_of(built(kubectl, copied / "base"), name)
+    for folder, name in (("base", "dra-extender"), ("base", "dra-kube-scheduler"), ("sidecar", "dra-kube-scheduler")):
+        spec = pod_of(built(kubectl, copied / folder), name)
         assert api.create({**pod, "spec": spec}, is_dry=True)["spec"]["priority"] == 2_000_000_000
         with pytest.raises(ApiError, match="violates PodSecurity"):
             api.create({**pod, "spec": {**spec, "securityContext": {}}}, is_dry=True)

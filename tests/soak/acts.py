@@ -21,6 +21,7 @@ _PARAMETERS = 10 * 1024  # bytes: what the API server takes of one opaque config
 _REQUESTS, _CHOICES, _SELECTORS, _CONFIGS = 32, 8, 32, 32
 _EXPRESSION = 10 * 1024
 _ANNOTATIONS = 250 * 1024
+_TERMS = 3_000
 _RECREATED = 5
 _HOLE = "<deep>"
 
@@ -202,6 +203,37 @@ def many_claims(tenant: Tenant) -> Act:
     return _make(a_pod(HOSTILE, tenant.name, entries))
 
 
+def many_terms(tenant: Tenant) -> Act:
+    """A pod with thousands of terms about all pods of everybody, by keys that no node has or by that of all."""
+    keys = [f"example.com/{number}" for number in range(_TERMS)]
+    everybody: Json = {"labelSelector": {}, "namespaceSelector": {}}
+    liked = [
+        {"weight": 1, "podAffinityTerm": {"topologyKey": key, **everybody}}
+        for key in tenant.chance.choice([keys, ["kubernetes.io/hostname"] * _TERMS])
+    ]
+    alone = [
+        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"term": str(number)}}}
+        for number in range(_TERMS)
+    ]
+    spread: Json = tenant.chance.choice(
+        [{"whenUnsatisfiable": "ScheduleAnyway"}, {"whenUnsatisfiable": "DoNotSchedule"}]
+    )
+    preferred, required = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("preferred", "required"))
+    fields: Json = tenant.chance.choice(
+        [
+            {"affinity": {"podAffinity": {preferred: liked}}},
+            {"affinity": {"podAntiAffinity": {preferred: liked}}},
+            {"affinity": {"podAntiAffinity": {required: alone}}},
+            {
+                "topologySpreadConstraints": [
+                    {"maxSkew": 1, "topologyKey": key, "labelSelector": {}, **spread} for key in keys
+                ]
+            },
+        ]
+    )
+    return _make(a_pod(HOSTILE, tenant.name, [from_template("gpu")], **fields))
+
+
 def recreated_pod(tenant: Tenant) -> Act:
     """A pod of a name that another had a moment ago."""
     name = f"again-{tenant.chance.randrange(_RECREATED)}"
@@ -286,6 +318,7 @@ ACTS: dict[Callable[[Tenant], Act], int] = {
     all_devices: 32,
     missing_claim: 24,
     many_claims: 12,
+    many_terms: 2,
     recreated_pod: 40,
     recreated_claim: 24,
     claim_deleted: 32,
@@ -297,4 +330,4 @@ ACTS: dict[Callable[[Tenant], Act], int] = {
     refused_by_webhook: 24,
     refused_by_policy: 12,
 }
-"""How often each is drawn, of 408. Those of a megabyte are rare: of more, the API server itself would be late."""
+"""How often each is drawn, of 410. Those of a megabyte, or nearly, are rare: of more, the API server would be late."""

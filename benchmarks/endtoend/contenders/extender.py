@@ -1,6 +1,7 @@
-"""kube-scheduler as `dra extender config` sets it up, and `dra extender serve` beside it, over mutual TLS.
+"""kube-scheduler as `dra extender config` sets it up, and `dra extender serve` beside it.
 
-The extender is ready before kube-scheduler starts: what that takes counts as a part of the start.
+Over mutual TLS as in two pods, or over plain HTTP as in one. The extender is ready before kube-scheduler starts:
+what that takes counts as a part of the start.
 """
 
 import json
@@ -19,24 +20,27 @@ TIMEOUT_S = 30
 
 
 class WithExtender:
-    """The stock scheduler with our devices."""
+    """The stock scheduler with our devices. is_sidecar: in one pod."""
 
-    name = "kube-scheduler + extender"
-    column = "extender"
     schedulers = (SCHEDULER,)
+
+    def __init__(self, *, is_sidecar: bool = False) -> None:
+        self.name = "kube-scheduler + sidecar" if is_sidecar else "kube-scheduler + extender"
+        self.column = "sidecar" if is_sidecar else "extender"
+        self._is_sidecar = is_sidecar
 
     def start(self, plane: ControlPlane) -> Running:
         """Start both, one after the other."""
         port, scheduler_port = free_ports(2)
-        certificates = certificates_in(plane.folder / "certificates")
+        certificates = None if self._is_sidecar else certificates_in(plane.folder / "certificates")
         extender = start_extender(plane, certificates, port)
         setup = Setup(
             Mode.AUTHORITATIVE,
             [SCHEDULER],
-            f"https://127.0.0.1:{port}/v1",
-            str(certificates.server_ca),
-            str(certificates.client.certificate),
-            str(certificates.client.key),
+            f"{'https' if certificates else 'http'}://127.0.0.1:{port}/v1",
+            str(certificates.server_ca) if certificates else "",
+            str(certificates.client.certificate) if certificates else "",
+            str(certificates.client.key) if certificates else "",
             TIMEOUT_S,
         )
         alone = {"leaderElection": {"leaderElect": False}}
@@ -51,14 +55,14 @@ def certificates_in(folder: Path) -> Certificates:
     return Certificates(folder)
 
 
-def start_extender(plane: ControlPlane, certificates: Certificates, port: int) -> Extender:
-    """Start the extender for the pods of the workload, and wait until it is ready."""
+def start_extender(plane: ControlPlane, certificates: Certificates | None, port: int) -> Extender:
+    """Start the extender for the pods of the workload, and wait until it is ready. Without certificates: plain HTTP."""
     configuration = {
         "apiVersion": "dra-scheduler.dev/v1alpha1",
         "kind": "DraExtenderConfiguration",
         "schedulerNames": [SCHEDULER],
         "address": f"127.0.0.1:{port}",
-        "tls": certificates.tls_of_extender(),
+        **({"tls": certificates.tls_of_extender()} if certificates else {}),
         "httpTimeoutSeconds": TIMEOUT_S,
     }
     path = plane.folder / "extender.json"

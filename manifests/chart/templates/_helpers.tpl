@@ -18,9 +18,10 @@ namespace: {{ .root.Release.Namespace }}
 {{ include "dra.clusterMetadata" . }}
 {{- end }}
 
+{{- /* The account of the name, unless another one is given: dict "name" NAME "account" NAME "root" $ */ -}}
 {{- define "dra.account" -}}
 subjects:
-- {kind: ServiceAccount, name: {{ .name }}, namespace: {{ .root.Release.Namespace }}}
+- {kind: ServiceAccount, name: {{ .account | default .name }}, namespace: {{ .root.Release.Namespace }}}
 {{- end }}
 
 {{- /* The image of all programs, and the port, by its name, of an address HOST:PORT. */ -}}
@@ -29,6 +30,11 @@ image: {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppV
 {{- with .Values.image.pullPolicy }}
 imagePullPolicy: {{ . }}
 {{- end }}
+{{- end }}
+
+{{- /* The lease of a configuration: dict "name" ITS DEFAULT "config" CONFIG */ -}}
+{{- define "dra.lease" -}}
+{{ dig "leaderElection" "resourceName" .name .config }}
 {{- end }}
 
 {{- define "dra.port" -}}
@@ -169,4 +175,26 @@ metadata:
   {{- include "dra.metadata" . | nindent 2 }}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: {{ .name }}}
 {{ include "dra.account" . }}
+{{- end }}
+
+{{- /* The container of the extender, without its volumes. */ -}}
+{{- define "dra.extenderContainer" -}}
+{{ include "dra.image" . }}
+args: [extender, serve, --config=/etc/dra-extender/config/config.yaml]
+{{- with .Values.extender }}
+{{ include "dra.containerSecurity" . }}
+resources: {{ toYaml .resources | nindent 2 }}
+{{ include "dra.probes" . }}
+{{- end }}
+{{- end }}
+
+{{- /* The extender's configuration; in kube-scheduler's pod, over plain HTTP on loopback. */ -}}
+{{- define "dra.extenderConfig" -}}
+{{- with .Values.extender }}
+{{- if .sidecar }}
+{{- set (omit .config "tls") "address" (printf "127.0.0.1:%s" (include "dra.port" .config.address)) | toYaml }}
+{{- else }}
+{{- toYaml .config }}
+{{- end }}
+{{- end }}
 {{- end }}

@@ -22,6 +22,10 @@ COMPONENTS: Mapping[str, tuple[Values, str]] = {
     "guard": ({**NOTHING, "guard": {"enabled": True}}, "guard/webhook"),
     "policy": ({**NOTHING, "policy": {"enabled": True}}, "guard"),
     "extender": ({**NOTHING, "extender": {"enabled": True, "certManager": False}}, "extender/base"),
+    "extender in kube-scheduler's pod": (
+        {**NOTHING, "extender": {"enabled": True, "sidecar": True}},
+        "extender/sidecar",
+    ),
     "extender with cert-manager": ({**NOTHING, "extender": {"enabled": True}}, "extender/cert-manager"),
     "monitoring": (
         {**NOTHING, "monitoring": {"prometheusRule": {"enabled": True}, "dashboard": {"enabled": True}}},
@@ -142,6 +146,40 @@ def test_list_of_allocators_replaces_the_example(helm: Helm) -> None:
     assert document(variable["expression"]) == allocators
 
 
+def test_roles_grant_the_leases_that_are_configured(helm: Helm) -> None:
+    lease = {"leaderElection": {"resourceName": "other"}}
+    values = {
+        "scheduler": {"config": lease},
+        "guard": {"enabled": True, "config": lease},
+        "extender": {"enabled": True, "kubeScheduler": {"config": lease}},
+    }
+    granted = {
+        obj["metadata"]["name"]: rule["resourceNames"]
+        for obj in helm.rendered(values)
+        if obj["kind"] == "Role"
+        for rule in obj["rules"]
+        if rule["resources"] == ["leases"] and "resourceNames" in rule
+    }
+    assert granted == {name: ["other"] for name in ("dra-scheduler", "dra-guard", "dra-kube-scheduler")}
+
+
+def test_alert_names_the_leases_that_are_configured(helm: Helm) -> None:
+    values = {"scheduler": {"config": {"leaderElection": {"resourceName": "other"}}}, "monitoring": ALL["monitoring"]}
+    rules = json.dumps([obj for obj in helm.rendered(values) if obj["kind"] == "PrometheusRule"])
+    assert 'name=~\\"other|dra-guard\\"' in rules
+    assert "dra-scheduler|dra-guard" not in rules
+
+
+def test_certificate_of_the_client_has_a_name_that_the_extender_allows(helm: Helm) -> None:
+    extender = {"enabled": True, "config": {"tls": {"clientNames": ["somebody"]}}}
+    names = {
+        obj["spec"]["commonName"]
+        for obj in helm.rendered({**NOTHING, "extender": extender})
+        if obj["metadata"]["name"] == "dra-kube-scheduler" and obj["kind"] == "Certificate"
+    }
+    assert names == {"somebody"}
+
+
 def leaves(values: Values, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Each value that is no object, and each object without fields; of a configuration nothing."""
     for key, value in values.items():
@@ -224,6 +262,17 @@ def test_changed_configuration_replaces_the_pods(helm: Helm) -> None:
             {"guard": {"config": {"leaderElection": {"leaderElect": False}}}},
             "/guard/config/leaderElection/leaderElect",
             "value must be true",
+        ),
+        ({"scheduler": {"config": {"healthAddress": "127.0.0.1:10260"}}}, "/scheduler/config/healthAddress", "pattern"),
+        (
+            {"guard": {"config": {"leaderElection": {"resourceNamespace": "other"}}}},
+            "/guard/config/leaderElection/resourceNamespace",
+            "value must be ''",
+        ),
+        (
+            {"guard": {"config": {"publish": {"endpointSlice": "other"}}}},
+            "/guard/config/publish/endpointSlice",
+            "value must be 'dra-guard'",
         ),
         ({"guard": {"config": {"kind": "DraSchedulerConfiguration"}}}, "/guard/config/kind", "'DraGuardConfiguration'"),
         ({"extender": {"config": {"mode": "both"}}}, "/extender/config/mode", "'authoritative', 'advisory'"),

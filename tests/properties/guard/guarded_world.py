@@ -119,10 +119,9 @@ class World(LateWatch):
         refusal = self.ledger.refusal(update)
         assert (refusal is None) == fits(results, self.counted(uid)), refusal
         assert self.ledger.open == known
-        if refusal is None:
-            self.ledger.allow(update, self.clock + LASTS)
-            if occupying(update.claim):
-                self.asked.append(Asked(update, self.clock + LASTS))
+        assert self.ledger.admit(update, self.clock + LASTS) == refusal
+        if refusal is None and occupying(update.claim):
+            self.asked.append(Asked(update, self.clock + LASTS))
 
     def commit(self, asked: Asked) -> None:
         """The API server stores what was allowed, if it can still."""

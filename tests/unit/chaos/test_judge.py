@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from tests.chaos.growth import LOOKED_AT, WARM, Use, grown
 from tests.chaos.judge import GIVEN_TWICE, Judge, misnamed, not_spread, unplaced
 from tests.chaos.objects import NAME, OURS, PORTS, SPREAD
 from tests.controlplane.rest import Json
@@ -78,13 +77,3 @@ def test_device_is_given_twice_though_no_pod_uses_it() -> None:
     assert wrong.text == f"device gpu/p/b is held by bound pods of claims {NAME}/two and {NAME}/four"
     judge.see("resourceclaims", a_claim("two", "b", 6, is_gone=True))
     assert judge.wrongs() == []
-
-
-def test_what_grows_in_a_long_life_is_found() -> None:
-    steady = [Use(100.0 + number % 3, 40, 20) for number in range(WARM + 2 * LOOKED_AT)]
-    assert list(grown(steady)) == []
-    assert list(grown([Use(100.0 * (number + 1), 40, 20) for number in range(WARM)])) == []
-    for name in Use._fields:
-        growing = [one._replace(**{name: 100.0 + 10 * number}) for number, one in enumerate(steady)]
-        (found,) = grown(growing)
-        assert found.startswith(f"{name} has grown from 200 to ")

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from allocator.model import Claim
+from allocator.model import Claim, PoolID
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.listener import Listener
@@ -22,8 +22,8 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.state.invariants import Violation
-from tests.builders import Watched, a_pod, an_allocated_claim, watched
-from tests.unit.scheduler.extender.clusters import a_cluster
+from tests.builders import DRIVER, Watched, a_claim, a_pod, an_allocated_claim, watched
+from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of
 
 POD = a_pod()
 ARGS = ExtenderBindingArgs(PodName=POD.name, PodNamespace=POD.namespace, PodUID=POD.uid, Node="node-0")
@@ -71,7 +71,7 @@ def cluster() -> Cluster:
     return found
 
 
-def binds(cluster: Cluster, denied: BindDenied) -> tuple[Binds, Attempts]:
+def binds(cluster: Cluster, denied: BindDenied, *, is_ours: bool = False) -> tuple[Binds, Attempts]:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     time = Time(lambda: 0.0, lambda: moment, asyncio.sleep, lambda: 0.5)
     watched = cast(WatchedClaims, denied)
@@ -84,7 +84,7 @@ def binds(cluster: Cluster, denied: BindDenied) -> tuple[Binds, Attempts]:
         is_tried=partial(is_tried, cluster),
         waits_for_devices=False,
     )
-    return Binds(cluster, binder, attempts, is_ours=lambda _: False, timeout_s=30, wake=denied.wake), attempts
+    return Binds(cluster, binder, attempts, is_ours=lambda _: is_ours, timeout_s=30, wake=denied.wake), attempts
 
 
 def test_a_right_that_is_missing_is_reported_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
@@ -139,6 +139,30 @@ def test_second_attempt_at_a_pod_is_not_begun_and_reported_as_a_violation(cluste
     denied = BindDenied()
     assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == INTERNAL
     assert [(one.invariant, one.subject) for one in denied.violations] == [("I6", f"pod {POD}")]
+
+
+def test_devices_are_reserved_while_the_call_waits_for_a_slot_and_released_when_it_is_cancelled(
+    cluster: Cluster,
+) -> None:
+    """kube-scheduler asks about the next pod meanwhile: it would be offered the same devices."""
+    pod = a_user_of(cluster, a_claim(name="claim"), name=POD.name)
+    cluster.set_pod(replace(pod, uid=POD.uid))
+
+    async def act() -> list[int]:
+        found, attempts = binds(cluster, BindDenied(), is_ours=True)
+        attempts.slots.take("other")
+        call = asyncio.create_task(found.bind(ARGS))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        reserved = taken()
+        await attempts.finish(wait_s=0.0)
+        call.cancel()
+        return [*reserved, *taken()]
+
+    def taken() -> list[int]:
+        return [len(cluster.fleet.usage.allocated_in(PoolID(DRIVER, "node-0"))), cluster.pods.assumed]
+
+    assert asyncio.run(act()) == [1, 1, 0, 0]
 
 
 def test_pod_is_asked_about_again_where_the_claim_that_keeps_it_from_all_nodes_could_not_be_deallocated(

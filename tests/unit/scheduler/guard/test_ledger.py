@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from typing import Never
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -50,18 +51,33 @@ def test_claim_that_takes_more_than_there_is_all_by_itself_is_refused() -> None:
 
 def test_same_claim_may_have_the_same_or_others_while_one_update_is_open() -> None:
     ledger = Ledger(a_cluster("a", "b"))
-    ledger.allow(Update(with_devices("one", a_result("a")), 5), 100.0)
+    ledger.admit(Update(with_devices("one", a_result("a")), 5), 100.0)
     assert cause(ledger, "one", a_result("a")) == ""
     assert cause(ledger, "one", a_result("b")) == ""
-    ledger.allow(Update(with_devices("one", a_result("b")), 5), 100.0)
+    ledger.admit(Update(with_devices("one", a_result("b")), 5), 100.0)
     assert [cause(ledger, "two", a_result(device)) for device in ("a", "b")] == [DEVICE, DEVICE]
+
+
+def test_update_is_counted_once_from_its_question_until_the_watch_shows_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = a_cluster("a")
+    ledger = Ledger(cluster)
+    cluster.set_claim(an_object(with_devices("one")), 5)
+    ledger.shown("uid-one")
+    with monkeypatch.context() as counting_once:
+        counted = MagicMock(wraps=cluster.fleet.add_allocated)
+        counting_once.setattr(cluster.fleet, "add_allocated", counted)
+        assert ledger.admit(Update(with_devices("one", a_result("a")), 5), 100.0) is None
+        cluster.set_claim(an_object(with_devices("one", a_result("a"))), 6)
+        ledger.shown("uid-one")
+    assert (ledger.open, counted.call_count) == (0, 1)
+    assert cause(ledger, "two", a_result("a")) == DEVICE
 
 
 def test_claim_that_is_gone_holds_nothing_and_what_it_was_allowed_neither() -> None:
     cluster = a_cluster("a")
     ledger = Ledger(cluster)
     cluster.set_claim(an_object(with_devices("one")), 5)
-    ledger.allow(Update(with_devices("one", a_result("a")), 5), 100.0)
+    ledger.admit(Update(with_devices("one", a_result("a")), 5), 100.0)
     cluster.remove_claim("uid-one")
     ledger.shown("uid-one")
     assert (ledger.open, cause(ledger, "two", a_result("a"))) == (0, "")
@@ -117,7 +133,7 @@ def test_devices_of_a_pool_of_which_an_unreadable_claim_has_some_are_unknown() -
 def test_what_was_allowed_counts_on_when_a_later_question_of_its_claim_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = a_cluster("a", "b")
     ledger = Ledger(cluster)
-    ledger.allow(Update(with_devices("one", a_result("a")), 5), 100.0)
+    ledger.admit(Update(with_devices("one", a_result("a")), 5), 100.0)
 
     def fail(*_: object, **__: object) -> Never:
         raise RuntimeError
