@@ -57,13 +57,13 @@ class NodeChoices:
     steps: list[Sequence[Step]]
 
 
-def least_taken(states: UnitStates, units: Units, requests: Sequence[tuple[Sequence[Takes], int]]) -> int:
-    """For `NodeTakes.least`. units: of such a node, in any state."""
+def least_taken(states: UnitStates, kinds: Sequence[UnitKind], requests: Sequence[tuple[Sequence[Takes], int]]) -> int:
+    """For `NodeTakes.least`. kinds: of the node's units."""
     found = 0
     for of_units, count in requests:
         amounts = [
-            _amount(states.kind_of[unit], takes, take, states.price(states.kind_of[unit].unit))
-            for unit, takes in zip(units, of_units, strict=True)
+            _amount(kind, takes, take, states.price(kind.unit))
+            for kind, takes in zip(kinds, of_units, strict=True)
             for take in takes.cells
         ]
         found += count * min(amounts, default=0)

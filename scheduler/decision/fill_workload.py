@@ -60,7 +60,7 @@ class FillWorkload:
         self.values = FillValues(self.units, ())
         self._has_values = False
         self._hardware = rooms.kinds([claim for claim, _ in self._requests.values()])
-        self._kinds: dict[Hashable, tuple[UnitKind, ...]] = {}
+        self._kinds: dict[tuple[Hashable, tuple[UnitCells, ...]], tuple[UnitKind, ...]] = {}
         self._devices: dict[Hashable, tuple[int, ...]] = {}
         self._kinds_of: dict[int, tuple[Sequence[UnitCells], tuple[UnitKind, ...]]] = {}
         self._steps = self._prepared()
@@ -80,6 +80,20 @@ class FillWorkload:
     def is_current(self) -> bool:
         """Whether the same is the same on nodes as before. Cost: O(requests)."""
         return self._rooms.are_current(self._hardware)
+
+    @property
+    def kinds_of_nodes(self) -> int:
+        """How many are known; only ever more until `renew`."""
+        return len(self._kinds)
+
+    def least_taken(self, number: int, requests: Sequence[tuple[Sequence[Takes], int]]) -> int:
+        """The least that these take on any node with such units as that one has.
+
+        The workload may tell nodes apart that a claim does not, and have no use for what it takes of some of them.
+        """
+        of_node = self._nodes[number].units
+        every = [kinds for (_, units), kinds in self._kinds.items() if units == tuple(of_node)]
+        return min([least_taken(self.units, kinds, requests) for kinds in every], default=0)
 
     def renew(self) -> None:
         """Look at the hardware anew, as classes have changed, for instance; until there are other values."""
@@ -149,7 +163,7 @@ class FillWorkload:
             self._devices[key] = tuple(devices)
         self._kinds_of[number] = node.units, self._kinds[key]
 
-    def _key(self, number: int, node: NodeCells) -> Hashable:
+    def _key(self, number: int, node: NodeCells) -> tuple[Hashable, tuple[UnitCells, ...]]:
         """Equal for nodes on which the workload may take the same of the same units."""
         return self._hardware.of(number), tuple(node.units)
 
@@ -243,9 +257,13 @@ class AskedTakes:
         self._asked = asked
         self._workload = workload
         self._known: dict[int, NodeTakes] = {}
+        self._kinds_of_nodes = 0
 
     def of(self, kind: int) -> NodeTakes:
         """What may be taken of nodes of that kind; nothing if there is none."""
+        if self._kinds_of_nodes != self._workload.kinds_of_nodes:
+            self._kinds_of_nodes = self._workload.kinds_of_nodes
+            self._known.clear()
         known = self._known.get(kind)
         if known is None:
             number = self._asked.one_of(kind)
@@ -256,8 +274,7 @@ class AskedTakes:
 
     def _on(self, number: int, kind: int) -> NodeTakes:
         requests = [(self._interned(own), count) for own, count in self._asked.requests(kind)]
-        units = self._workload.values.units_of(number)
-        return NodeTakes(requests, least_taken(self._workload.units, units, requests))
+        return NodeTakes(requests, self._workload.least_taken(number, requests))
 
     def _interned(self, of_units: Sequence[Sequence[Take]]) -> list[Takes]:
         return [self._workload.units.takes(tuple([take.cells for take in own])) for own in of_units]

@@ -30,7 +30,12 @@ USERS = "guarded"
 CONFIG = Kind("v1", "ConfigMap")
 DEPLOYMENT = Kind("apps/v1", "Deployment")
 ENDPOINTS = Kind("discovery.k8s.io/v1", "EndpointSlice")
-VALUES: Values = {"guard": {"enabled": True, "replicas": 1}, "policy": {"enabled": True}}
+LEASE_NAME = "gpu-scheduler"
+VALUES: Values = {
+    "scheduler": {"config": {"leaderElection": {"resourceName": LEASE_NAME}}},
+    "guard": {"enabled": True, "replicas": 1},
+    "policy": {"enabled": True},
+}
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +88,8 @@ def arguments(api: RestClient, folder: Path, name: str) -> list[str]:
     """Those of the container, with the ConfigMap as a file; a pod finds its namespace and its address by itself."""
     stored = yaml.safe_load(api.get(CONFIG, f"{name}-config", NAMESPACE)["data"]["config.yaml"])
     path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump({**stored, "leaderElection": {"resourceNamespace": NAMESPACE}}))
+    election = {**stored.get("leaderElection", {}), "resourceNamespace": NAMESPACE}
+    path.write_text(yaml.safe_dump({**stored, "leaderElection": election}))
     given = " ".join(container(api, name)["args"]).replace("$(POD_IP)", "10.1.2.3")
     return re.sub(r"(?<=--config=)\S+", str(path), given).split()
 
@@ -133,7 +139,7 @@ def test_scheduler_places_a_pod_as_its_account(
         assert pod["spec"]["nodeName"] == "node"
         (result,) = api.get(CLAIM, "claim", USERS)["status"]["allocation"]["devices"]["results"]
         assert result["device"] == "gpu-0"
-        assert api.get(LEASE, "dra-scheduler", NAMESPACE)["spec"]["holderIdentity"]
+        assert api.get(LEASE, LEASE_NAME, NAMESPACE)["spec"]["holderIdentity"]
         assert "warn: credentials" not in program.reported("/readyz?verbose")
     finally:
         program.stop()

@@ -167,7 +167,8 @@ class Values:
             ([self._takes(milli, models, self.models[number])] * len(units), count)
             for milli, models, count in wanted.devices
         ]
-        return NodeTakes(requests, least_taken(self.states, units, requests))
+        kinds = [self.states.kind_of[unit] for unit in units]
+        return NodeTakes(requests, least_taken(self.states, kinds, requests))
 
     def _takes(self, milli: int, models: str, model: str) -> Takes:
         return self.states.takes(((milli,),) if model in models else ())

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from allocator.model import Claim, Device
-from allocator.policies import policy_of
+from allocator.policies import fill_values, policy_of
 from allocator.policies.fill_value import FillValue
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
@@ -31,7 +31,7 @@ from tests.builders import (
     first_available,
     on_node,
 )
-from tests.unit.scheduler.decision.test_whole_nodes import a_cluster, a_share, add_node, take
+from tests.unit.scheduler.decision.test_whole_nodes import a_cluster, a_gpu, a_share, add_node, take
 
 SHAPES = ((100, 1), (300, 1), (600, 1), (1000, 1), (1000, 2))
 
@@ -62,6 +62,29 @@ def test_a_model_that_others_need_is_spared() -> None:
     any_model = a_share("w", 1000)
     cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in (insisting, any_model)])
     assert placed(cluster, a_pod(), a_share("claim", 1000)).node == "node-1"
+
+
+def test_a_pod_of_which_the_workload_knows_nothing_takes_what_is_of_no_use_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """500 are left of a device of node-1, where the workload wants whole devices; on node-0 it would use them."""
+    monkeypatch.setattr(fill_values, "FIRST", 1)
+    cluster = a_cluster("fill-value")
+    for number, model in enumerate("AB"):
+        name = f"node-{number}"
+        cluster.set_node(a_node(name, allocatable=amounts(cpu="32", memory="64Gi", pods="110")))
+        gpus = [a_gpu("gpu-0", model), a_gpu("gpu-1", model)]
+        cluster.set_slice(a_slice(*gpus, name=name, pool=name, reach=on_node(name)))
+    workload = [*[_insisting(300, "A")] * 6, _insisting(500, "A"), *[_insisting(1000, "B")] * 3]
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in workload])
+    for number, (milli, model) in enumerate([(1000, "A"), (200, "A"), (500, "B")]):
+        claim, pod = _insisting(milli, model, f"claim-{number}"), a_pod(name=f"pod-{number}", uid=f"pod-{number}")
+        take(cluster, pod, claim, placed(cluster, pod, claim), number + 1)
+    assert placed(cluster, a_pod(), a_share("unknown", 500)).node == "node-1"
+
+
+def _insisting(milli: int, model: str, name: str = "w") -> Claim:
+    return a_share(name, milli, 1, f'device.attributes["gpu.example"].model == "{model}"')
 
 
 def test_pods_with_other_memory_are_asked_for_apart() -> None:
