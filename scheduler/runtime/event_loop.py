@@ -16,7 +16,7 @@ except ImportError:  # there is none for some platforms
     new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
 else:
 
-    class _Loop(uvloop.Loop):
+    class _SocketOwningLoop(uvloop.Loop):
         async def create_connection(self, *args: Any, sock: socket.socket | None = None, **options: Any) -> Any:
             """As uvloop's. The socket is the loop's from now on; one without a connection does not close its number."""
             made: tuple[Any, Any] | None = None
@@ -27,4 +27,4 @@ else:
                 if sock is not None and (made is None or made[0].is_closing()):
                     sock.detach()
 
-    new_event_loop = _Loop
+    new_event_loop = _SocketOwningLoop
