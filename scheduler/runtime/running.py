@@ -18,16 +18,10 @@ from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.runtime.configuration import Allocating, Common
 from scheduler.runtime.core import Site
+from scheduler.runtime.event_loop import new_event_loop
 from scheduler.runtime.leader_election import LeadershipLost
 from scheduler.runtime.listening import CannotServe
 from scheduler.runtime.memory import give_back_large_blocks, keep_trimmed
-
-try:
-    import uvloop
-except ImportError:  # there is none for some platforms
-    _new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
-else:
-    _new_loop = uvloop.new_event_loop
 
 BESIDE_BINDINGS = 36
 """Calls that may be under way beside those that bind pods: lists, events, conditions, what is swept and taken back."""
@@ -41,7 +35,7 @@ _LOG = logging.getLogger(__name__)
 def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
     """Work until SIGTERM or SIGINT sets the event; the exit status. Logging has to be set up."""
     give_back_large_blocks()
-    with asyncio.Runner(loop_factory=_new_loop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:
             runner.run(_until_stopped(work))
         except (NotConfigured, NotServed, CannotServe, UnknownGate, CallFailed, HistoryLost) as error:
