@@ -113,6 +113,7 @@ class FillScores:
             self._workload.prepare_all()
         elif not self._workload.is_current():
             self._workload.renew()
+            self._forget_costs()  # their bounds are of the kinds before
         return self._workload
 
     def _prepared(self, workload: FillWorkload) -> FillWorkload:

@@ -59,6 +59,7 @@ class FillWorkload:
         self.units = UnitStates(len(self._requests))
         self.values = FillValues(self.units, ())
         self._has_values = False
+        self._is_renewed = False
         self._hardware = rooms.kinds([claim for claim, _ in self._requests.values()])
         self._kinds: dict[tuple[Hashable, tuple[UnitCells, ...]], tuple[UnitKind, ...]] = {}
         self._devices: dict[Hashable, tuple[int, ...]] = {}
@@ -83,7 +84,7 @@ class FillWorkload:
 
     @property
     def kinds_of_nodes(self) -> int:
-        """How many are known; only ever more until `renew`."""
+        """How many are known: only ever more, until `renew` forgets them."""
         return len(self._kinds)
 
     def least_taken(self, number: int, requests: Sequence[tuple[Sequence[Takes], int]]) -> int:
@@ -91,13 +92,16 @@ class FillWorkload:
 
         The workload may tell nodes apart that a claim does not, and have no use for what it takes of some of them.
         """
-        of_node = self._nodes[number].units
-        every = [kinds for (_, units), kinds in self._kinds.items() if units == tuple(of_node)]
+        if self._is_renewed:
+            return 0  # the values of other nodes are of kinds that are forgotten
+        of_node = tuple(self._nodes[number].units)
+        every = [kinds for (_, units), kinds in self._kinds.items() if units == of_node]
         return min([least_taken(self.units, kinds, requests) for kinds in every], default=0)
 
     def renew(self) -> None:
         """Look at the hardware anew, as classes have changed, for instance; until there are other values."""
         self.seen = -1
+        self._is_renewed = True
         self._hardware = self._rooms.kinds([claim for claim, _ in self._requests.values()])
         self._kinds.clear()
         self._devices.clear()

@@ -242,3 +242,14 @@ def test_ten_thousand_shapes_cost_no_more_than_the_most_frequent_ones() -> None:
     few, many = of_many_shapes(0), of_many_shapes(10_000)
     assert len(many.units) <= len(few.units)
     assert many.values.rolled_out <= few.values.rolled_out
+
+
+def test_nothing_is_bounded_by_what_is_known_of_some_nodes_alone() -> None:
+    """After a change of classes, nodes that do not change keep their values until there are others."""
+    workload = of_many_shapes(0)
+    half = workload.units.takes(((500 * 10**9,),))
+    requests = [([half] * len(workload.values.units_of(0)), 1)]
+    assert workload.least_taken(0, requests) > 0
+    workload.renew()
+    workload.look_at(0)
+    assert workload.least_taken(0, requests) == 0
