@@ -170,14 +170,18 @@ def test_alert_names_the_leases_that_are_configured(helm: Helm) -> None:
     assert "dra-scheduler|dra-guard" not in rules
 
 
-def test_certificate_of_the_client_has_a_name_that_the_extender_allows(helm: Helm) -> None:
-    extender = {"enabled": True, "config": {"tls": {"clientNames": ["somebody"]}}}
+@pytest.mark.parametrize(("allowed", "name"), [(["somebody"], "somebody"), ([], "dra-kube-scheduler")])
+def test_certificate_of_the_client_has_a_name_that_the_extender_allows(
+    helm: Helm, allowed: list[str], name: str
+) -> None:
+    """With an empty list, it allows every name."""
+    extender = {"enabled": True, "config": {"tls": {"clientNames": allowed}}}
     names = {
         obj["spec"]["commonName"]
         for obj in helm.rendered({**NOTHING, "extender": extender})
         if obj["metadata"]["name"] == "dra-kube-scheduler" and obj["kind"] == "Certificate"
     }
-    assert names == {"somebody"}
+    assert names == {name}
 
 
 def leaves(values: Values, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
