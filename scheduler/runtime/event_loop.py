@@ -18,7 +18,7 @@ else:
 
     class _SocketOwningLoop(uvloop.Loop):
         async def create_connection(self, *args: Any, sock: socket.socket | None = None, **options: Any) -> Any:
-            """As uvloop's. The socket is the loop's from now on; one without a connection does not close its number."""
+            """As uvloop's, but a socket whose connection is lost meanwhile does not close its number once more."""
             made: tuple[Any, Any] | None = None
             try:
                 made = await super().create_connection(*args, sock=sock, **options)

@@ -6,10 +6,11 @@ import warnings
 from collections.abc import Callable, Coroutine
 
 import pytest
-import uvloop
+
+from scheduler.runtime.event_loop import new_event_loop
 
 Loop = Callable[[], asyncio.AbstractEventLoop]
-LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "uvloop"])
 
 
 def left_open(loop: Loop, work: Coroutine[object, object, None]) -> list[str]:
