@@ -1,12 +1,13 @@
 """An API server of claims with one count of versions, and a watch that shows its events late, in their order."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 
 from allocator.model import Claim
 
 
 @dataclass
-class LateWatch:
+class LateWatch(ABC):
     """truth: claims by uid as they are stored. log: what the watch will show. shown: up to where it has."""
 
     truth: dict[str, Claim] = field(default_factory=dict)
@@ -62,6 +63,6 @@ class LateWatch:
             self.watched[uid], self.watched_at[uid] = claim, version
         self.on_shown(uid, claim, version)
 
+    @abstractmethod
     def on_shown(self, uid: str, claim: Claim | None, version: int) -> None:
         """The watch shows the claim at the version, or that it is gone."""
-        raise NotImplementedError
