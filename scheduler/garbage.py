@@ -28,6 +28,17 @@ def staying() -> Iterator[None]:
         keep()
 
 
+@contextmanager
+def making_none() -> Iterator[None]:
+    """What is made meanwhile is no garbage in cycles, so that nothing is visited to search for it."""
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def keep() -> None:
     """What is there now stays, as good as all of it: the collector need not walk through it again and again."""
     gc.freeze()

@@ -53,13 +53,17 @@ class Hardware:
             yield counter_set, _drawn(consumption, self.sets.get(counter_set, {}))
 
 
+_USED: Final[Topic[dict[Unit, int]]] = Topic("used units")
+
+
 class Fullness:
     """How full the hardware of an attempt is."""
 
     def __init__(self, attempt: NodeAttempt) -> None:
         self._attempt = attempt
         self._hardware = hardware_of(attempt.view)
-        self._used = self._in_use()
+        # The attempt remembers this alone: what refers to the attempt would be garbage only a collector can free.
+        self._used = attempt.memo.remember(_USED, self._in_use)
 
     def of_parents(self, picks: Iterable[Pick]) -> Sequence[tuple[int, ...]]:
         """For each device, how full its own units, its PCIe root and its NUMA node are after the picks."""
@@ -146,13 +150,12 @@ def _filled(attempt: NodeAttempt, alternative: Alternative, position: int) -> It
     yield position, max(1, _average(share_of(attempt, alternative, position), capacity))
 
 
-_FULLNESS: Final[Topic[Fullness]] = Topic("fullness")
 _HARDWARE: Final[Topic[Hardware]] = Topic("hardware")
 
 
 def fullness_of(attempt: NodeAttempt) -> Fullness:
-    """How full the hardware of the attempt is, worked out once. Cost: O(devices of the pools with anything in use)."""
-    return attempt.memo.remember(_FULLNESS, lambda: Fullness(attempt))
+    """How full the hardware of the attempt is. Cost: O(devices of the pools with anything in use), once."""
+    return Fullness(attempt)
 
 
 def hardware_of(view: NodeView) -> Hardware:

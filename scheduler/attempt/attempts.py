@@ -32,7 +32,7 @@ from scheduler.attempt.decision import (
     PodKey,
     Retry,
 )
-from scheduler.attempt.intent import intent_of
+from scheduler.attempt.intent import intent_in
 from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
@@ -284,8 +284,7 @@ class Attempts:
     def _holders_of(self, devices: Sequence[DeviceID]) -> set[str]:
         """The schedulers whose intents are on claims with these devices, by name."""
         holdings = [held for device in devices for held in self._cluster.claims.holders(device).values()]
-        annotations = [held.watched.metadata.annotations for held in holdings if held.watched]
-        intents = [intent_of({"metadata": {"annotations": one}}) for one in annotations]
+        intents = [intent_in(held.watched.metadata.annotations) for held in holdings if held.watched]
         return {intent.scheduler for intent in intents if intent}
 
     def _put_back(self, aside: Claim, node: str) -> None:

@@ -8,8 +8,8 @@ Source: k8s.io/api resource/v1 ResourceClaim; KEP-4381 for the finalizer.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
-from scheduler.state.claim_index import FINALIZER, is_of_extended_resources
+from scheduler.attempt.intent import ANNOTATION, Intent, intent_in, intent_of
+from scheduler.state.claim_index import FINALIZER, ClaimObject, is_of_extended_resources
 from scheduler.state.extended_resources import ExtendedClaim, annotations
 
 Json = dict[str, Any]  # Any: fields that are passed on may hold anything
@@ -57,12 +57,12 @@ def consumers_of(claim: Claim) -> tuple[str, ...]:
     return tuple(consumer["uid"] for consumer in _reserved_for(claim))
 
 
-def work_of_another(claim: Claim, pod_uid: str, process: str) -> str:
+def work_of_another(claim: ClaimObject, pod_uid: str, process: str) -> str:
     """What shows that another process works on the claim for the pod; empty where nothing does."""
-    found = intent_of(claim)
+    found = intent_in(claim.metadata.annotations)
     if found is not None and found.podUID == pod_uid:
         return "" if found.process == process else str(found)
-    return "reserved" if pod_uid in consumers_of(claim) else ""
+    return "reserved" if any(one.uid == pod_uid for one in claim.reserved_for) else ""
 
 
 def results_of(allocation: Mapping[str, Any]) -> list[Json]:

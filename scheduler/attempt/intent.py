@@ -39,7 +39,12 @@ class Intent:
 
 def intent_of(claim: Mapping[str, Any]) -> Intent | None:
     """The intent that stands on the claim; None where there is none, or none that can be read."""
-    text = (claim["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return intent_in(claim["metadata"].get("annotations") or {})
+
+
+def intent_in(annotations: Mapping[str, Any]) -> Intent | None:
+    """The intent among a claim's annotations; None as for `intent_of`."""
+    text = annotations.get(ANNOTATION)
     try:
         found = orjson.loads(text) if isinstance(text, str) else None
     except orjson.JSONDecodeError:

@@ -214,7 +214,7 @@ class Loop:
     def _left_until(self, entry: QueuedPod, claims: Iterable[ClaimObject], now: float) -> float:
         """Until when the pod is left to another process: that has shown its work on the claims only a moment ago."""
         binder, uid = self._binder, entry.pod.uid
-        left_to = " ".join([work_of_another(one.raw, uid, binder.process) for one in claims]).strip()
+        left_to = " ".join([work_of_another(one, uid, binder.process) for one in claims]).strip()
         if left_to != entry.left_to:
             entry.left_to, entry.left_until = left_to, now + LEFT_S if left_to else now
         return entry.left_until

@@ -103,35 +103,55 @@ class NodeInfos:
             raise Miscounted(f"pod {pod} ({pod.uid}) is counted on node number {self._taken[pod.uid].number} already")
         self._grow(number)
         taken = self._taken[pod.uid] = _taken(number, pod)
-        self._count(taken, 1)
+        self._count(number, taken.requests, 1)
         self.ports.add(number, taken.ports)
         self.terms.add(number, taken.affinity)
         self.pods.add(number, taken.labels)
 
     def remove_pod(self, number: int, pod: Pod) -> None:
         """Undo `add_pod` exactly, whatever the pod says by now. Raises Miscounted where it is not counted there."""
-        taken = self._taken.get(pod.uid)
-        if taken is None or taken.number != number:
-            raise Miscounted(f"pod {pod} ({pod.uid}) is not counted on node number {number}")
+        taken = self._counted(number, pod)
         del self._taken[pod.uid]
-        self._count(taken, -1)
+        self._count(number, taken.requests, -1)
         self.ports.remove(number, taken.ports)
         self.terms.remove(number, taken.affinity)
         self.pods.remove(number, taken.labels)
 
-    def is_alike(self, old: Pod, new: Pod) -> bool:
-        """Whether the pod counts for the same as before."""
-        return _taken(0, old) == _taken(0, new)
+    def change_pod(self, number: int, old: Pod, new: Pod) -> None:
+        """The pod is this one by now. Raises Miscounted where it is not counted there.
 
-    def _count(self, taken: _Taken, sign: int) -> None:
-        for resource, amount in taken.requests.amounts.items():
+        Binding alone changes the labels of most pods: the API server adds those of the node's topology (KEP-4742).
+        """
+        before, now = self._counted(number, new), _taken(number, new)
+        self._taken[new.uid] = now
+        if before.requests != now.requests:
+            self._count(number, before.requests, -1)
+            self._count(number, now.requests, 1)
+        if before.ports != now.ports:
+            self.ports.remove(number, before.ports)
+            self.ports.add(number, now.ports)
+        if before.affinity != now.affinity:
+            self.terms.remove(number, before.affinity)
+            self.terms.add(number, now.affinity)
+        if before.labels != now.labels:
+            self.pods.remove(number, before.labels)
+            self.pods.add(number, now.labels)
+
+    def _counted(self, number: int, pod: Pod) -> _Taken:
+        taken = self._taken.get(pod.uid)
+        if taken is None or taken.number != number:
+            raise Miscounted(f"pod {pod} ({pod.uid}) is not counted on node number {number}")
+        return taken
+
+    def _count(self, number: int, requests: PodRequests, sign: int) -> None:
+        for resource, amount in requests.amounts.items():
             # What no node offers has no column: pods can be made to request whatever their author thinks of.
             if resource in self.columns:
-                self.columns[resource].free[taken.number] -= sign * amount
-        self.columns[PODS].free[taken.number] -= sign
-        self.scored_cpu[taken.number] += sign * taken.requests.scored_cpu
-        self.scored_memory[taken.number] += sign * taken.requests.scored_memory
-        self.by_row.touch(taken.number)
+                self.columns[resource].free[number] -= sign * amount
+        self.columns[PODS].free[number] -= sign
+        self.scored_cpu[number] += sign * requests.scored_cpu
+        self.scored_memory[number] += sign * requests.scored_memory
+        self.by_row.touch(number)
 
     def _column(self, resource: str) -> ResourceColumn:
         found = self.columns.get(resource)

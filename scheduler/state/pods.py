@@ -23,8 +23,8 @@ class Counts(Protocol):
         """The pod that was added is there no more."""
         ...
 
-    def is_alike(self, old: Pod, new: Pod) -> bool:
-        """Whether the pod counts for the same as before."""
+    def change_pod(self, number: int, old: Pod, new: Pod) -> None:
+        """The pod that was added is this one by now."""
         ...
 
 
@@ -122,16 +122,19 @@ class NodePods:
             node = pod.node_name
         old = self._places.get(uid, "")
         counted = self._on_node[old][uid] if old else None
-        if counted is not None and pod is not None and old == node and self._is_alike(counted, pod):
-            self._on_node[node][uid] = pod
+        if counted is not None and pod is not None and old == node:
+            self._change(node, counted, pod)
             return
         if old and counted is not None:
             self._take_away(uid, old, counted)
         if node and pod is not None:
             self._put(node, pod)
 
-    def _is_alike(self, old: Pod, new: Pod) -> bool:
-        return old is new or all(counts.is_alike(old, new) for counts in self._counts)
+    def _change(self, node: str, old: Pod, new: Pod) -> None:
+        self._on_node[node][new.uid] = new
+        if node in self._numbers and old is not new:
+            for counts in self._counts:
+                counts.change_pod(self._numbers[node], old, new)
 
     def _put(self, node: str, pod: Pod) -> None:
         self._places[pod.uid] = node

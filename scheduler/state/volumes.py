@@ -119,9 +119,11 @@ class Volumes:
             for handle in pod.volumes.handles:
                 self._use.attached.disuse(number, handle)
 
-    def is_alike(self, old: Pod, new: Pod) -> bool:
-        """Whether the pod counts for the same as before."""
-        return old.volumes == new.volumes
+    def change_pod(self, number: int, old: Pod, new: Pod) -> None:
+        """The pod that was added is this one by now."""
+        if old.volumes != new.volumes:
+            self.remove_pod(number, old)
+            self.add_pod(number, new)
 
     def set_volume(self, volume: PersistentVolume) -> None:
         """The volume is there, or has changed."""

@@ -29,8 +29,9 @@ class NodePodsRoom:
     def remove_pod(self, number: int, pod: Pod) -> None:
         assert self.counted.pop((number, pod.uid)) == pod.generation
 
-    def is_alike(self, old: Pod, new: Pod) -> bool:
-        return old.generation == new.generation
+    def change_pod(self, number: int, old: Pod, new: Pod) -> None:
+        assert self.counted[number, old.uid] == old.generation
+        self.counted[number, new.uid] = new.generation
 
 
 @dataclass

@@ -8,9 +8,11 @@ import pytest
 from scheduler.attempt import claim_objects
 from scheduler.attempt.claim_objects import Claim, Json, is_same_allocation
 from scheduler.attempt.intent import ANNOTATION, intent_of
+from scheduler.cache.kinds import claim_of
 from scheduler.state.claim_index import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
+TYPE = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
 UNKNOWN = {"futureField": {"empty": {}, "list": [], "zero": 0}}
 
 
@@ -116,7 +118,7 @@ def test_intent_comes_back_as_it_was_written_whatever_newer_versions_add() -> No
 
 def test_work_of_another_process_is_its_intent_or_its_reservation_for_the_pod() -> None:
     def work(claim: claim_objects.Claim, pod_uid: str = OURS.podUID, process: str = "another") -> str:
-        return claim_objects.work_of_another(claim, pod_uid, process)
+        return claim_objects.work_of_another(claim_of({**TYPE, **claim}), pod_uid, process)
 
     marked = claim_objects.marked(a_raw_claim(), OURS)
     assert work(marked) == str(OURS)

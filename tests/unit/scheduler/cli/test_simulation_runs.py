@@ -1,5 +1,6 @@
 """How `dra simulate` runs its scenarios: over processes, some of which die, and kept in a folder for another time."""
 
+import gc
 import os
 import resource
 import subprocess
@@ -10,12 +11,14 @@ from typing import Any
 
 import pytest
 
+from allocator.policies import NAMES
 from scheduler.cli import run_folder, scenario_runs, scenarios
 from scheduler.cli.progress import Progress
 from scheduler.cli.run_folder import opened
 from scheduler.cli.scenarios import Case, Plan
 from scheduler.cli.worker_processes import MOST_RUNS
-from scheduler.simulation.result import Scenario
+from scheduler.simulation.result import Scenario, Summary
+from scheduler.simulation.run_figures import RunFigures
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.cli.test_simulate import a_trace, an_arrival, measured_apart, only, result, simulate
 from tests.unit.scheduler.manifests import Json, a_cluster, a_pod, a_slice, text_of
@@ -403,3 +406,22 @@ def test_a_bar_says_how_long_the_rest_takes_and_is_for_terminals_only(
         "",
     ]
     assert bars(is_terminal=False) == [""]
+
+
+@pytest.mark.parametrize("policy", NAMES)
+def test_no_decision_by_a_built_in_policy_leaves_garbage_in_cycles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    found: list[int] = []
+
+    def searched(self: RunFigures) -> Summary:
+        found.append(gc.collect())
+        return summary(self)
+
+    summary = RunFigures.summary
+    monkeypatch.setattr(RunFigures, "summary", searched)
+    arrivals = [an_arrival(number, f"p{number}", duration=5) for number in range(20)]
+    trace = a_trace(tmp_path, *arrivals)
+    for _ in range(2):  # what is made once, such as classes of modules, is left to the first run
+        assert simulate(tmp_path, a_cluster("n1", "n2"), "--trace", trace, "--policy", policy).code == 0
+    assert found[-1] == 0

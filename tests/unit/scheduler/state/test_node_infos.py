@@ -1,9 +1,15 @@
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from allocator.model import Container
+from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
 from scheduler.core_v1.host_ports import HostPort
+from scheduler.core_v1.label_selector import equal_labels
 from scheduler.core_v1.pod import Pod
 from scheduler.state.node_infos import Miscounted, NodeInfos
+from scheduler.state.pod_counts import SelectedPods
 from tests.builders import a_container, a_node, a_pod, amounts
 
 GI = 2**30
@@ -132,3 +138,58 @@ def test_what_no_node_offers_takes_no_memory_and_counts_as_soon_as_one_does() ->
     assert free(infos, "gpu.example.com/gpu") == 6
     infos.remove_pod(0, a_pod(name="pod-3"))
     assert free(infos, "gpu.example.com/gpu") == 7
+
+
+WEB = {"app": "web"}
+APART_FROM_WEB = PodAffinity(required_anti=(AffinityTerm("zone", frozenset({"default"}), equal_labels(WEB)),))
+BEFORE = a_pod(a_container(cpu="1", memory="1Gi"), host_ports=(HostPort(80),), labels=WEB, pod_affinity=APART_FROM_WEB)
+
+
+def counted(infos: NodeInfos) -> object:
+    pods = infos.pods.on_nodes(SelectedPods("default", equal_labels(WEB)))
+    ports = [infos.ports.clashes((HostPort(port),)) for port in (80, 81)]
+    scored = infos.scored_cpu[0], infos.scored_memory[0]
+    kept = infos.terms.kept_from(a_pod(labels=WEB))
+    return free(infos, "cpu"), free(infos, "memory"), scored, ports, list(pods), kept
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"containers": (a_container(cpu="2"),)}, id="requests"),
+        pytest.param({"host_ports": (HostPort(81),)}, id="ports"),
+        pytest.param({"labels": {"app": "db"}}, id="labels"),
+        pytest.param({"is_deleting": True}, id="deletion"),
+        pytest.param({"pod_affinity": PodAffinity()}, id="affinity"),
+        pytest.param({"containers": (), "host_ports": (), "labels": {}}, id="several"),
+    ],
+)
+def test_a_pod_that_changes_counts_as_if_it_had_come_so(change: dict[str, Any]) -> None:
+    now = replace(BEFORE, **change)
+    infos, others = (NodeInfos({}) for _ in range(2))
+    for one in (infos, others):
+        one.set_node(0, a_node("n0", {"zone": "a"}, allocatable=OFFER))
+    infos.add_pod(0, BEFORE)
+    assert counted(infos) != counted(others)
+    infos.change_pod(0, BEFORE, now)
+    others.add_pod(0, now)
+    assert counted(infos) == counted(others)
+    infos.remove_pod(0, BEFORE)
+    others.remove_pod(0, now)
+    assert counted(infos) == counted(others)
+
+
+def test_a_pod_that_gets_other_labels_changes_nothing_that_follows_from_its_row() -> None:
+    infos = a_cluster()
+    infos.add_pod(0, BEFORE)
+    changes = infos.by_row.changes.now
+    infos.change_pod(0, BEFORE, replace(BEFORE, labels={**WEB, "topology.kubernetes.io/zone": "a"}))
+    assert infos.by_row.changes.now == changes
+
+
+def test_a_pod_cannot_change_where_it_is_not_counted() -> None:
+    infos = a_cluster()
+    infos.add_pod(0, BEFORE)
+    with pytest.raises(Miscounted, match="is not counted on node number 1"):
+        infos.change_pod(1, BEFORE, BEFORE)
