@@ -4,6 +4,7 @@ The policy's scores are kept for pods with equal requests, and computed again if
 """
 
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
 from math import inf
 
 import numpy as np
@@ -14,7 +15,7 @@ from allocator.policies.whole_nodes import FromUnits, NodePolicy, NodeRoom, PodN
 from allocator.search.rules import Mask, bits
 from cel.lru import LruCache
 from scheduler.decision.rooms import Rooms
-from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of, without
+from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, without
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 
 _UNKNOWN = -inf
@@ -26,67 +27,22 @@ MOST_ROOMS = 1 << 14
 """Rooms whose scores are remembered for each of them; beyond, all are computed again. Most nodes are like others."""
 
 
-_BLOCK = 256
-"""Nodes of which the best score is kept: a few of them change, and of a large fleet there are hundreds of blocks."""
-
-
+@dataclass(slots=True, eq=False)
 class _Scores:
     """The scores of nodes, by number; `_UNKNOWN` where it is not known. at: as of which of the rooms' changes.
 
-    size: more than the highest number. known: the nodes whose scores are.
     of_rooms: the scores by all that decides, whichever node it is.
     """
 
-    def __init__(self, size: int, at: int) -> None:
-        self.at = at
-        self.known: Mask = 0
-        self.of_rooms: dict[Hashable, float] = {}
-        self._blocks: Floats = np.full((-(-size // _BLOCK), _BLOCK), _UNKNOWN)
-        self._highest: Floats = np.full(len(self._blocks), _UNKNOWN)
-        self._stale: set[int] = set()
-
-    @property
-    def size(self) -> int:
-        """More than the highest number."""
-        return self._blocks.size
-
-    def grow(self, size: int) -> None:
-        """There are higher numbers."""
-        more = -(-size // _BLOCK) - len(self._blocks)
-        self._blocks = np.pad(self._blocks, ((0, more), (0, 0)), constant_values=_UNKNOWN)
-        self._highest = np.pad(self._highest, (0, more), constant_values=_UNKNOWN)
-
-    def of(self, numbers: Numbers) -> Floats:
-        """The scores of these nodes."""
-        return self._blocks.reshape(-1)[numbers]
-
-    def set(self, number: int, score: float) -> None:
-        """The score of the node."""
-        self._blocks[number // _BLOCK, number % _BLOCK] = score
-        self._stale.add(number // _BLOCK)
+    scores: Floats
+    at: int
+    known: Mask = 0
+    of_rooms: dict[Hashable, float] = field(default_factory=dict)
 
     def forget(self, numbers: Numbers) -> None:
         """The rooms of these nodes have changed."""
-        self._blocks.reshape(-1)[numbers] = _UNKNOWN
-        self._stale.update((numbers // _BLOCK).tolist())
-        self.known = without(self.known, mask_of_numbers(numbers, self.size))
-
-    def best_of(self, nodes: Mask) -> tuple[float, Numbers]:
-        """The highest score of these nodes, and those that have it. Cost: O(nodes)."""
-        numbers = numbers_of(nodes)
-        scores = self.of(numbers)
-        best = scores.max()
-        return float(best), numbers[scores == best]
-
-    def best(self) -> tuple[float, Numbers]:
-        """The highest score, and the nodes that have it. Cost: O(blocks), and those in which scores have changed."""
-        stale = list(self._stale)
-        self._highest[stale] = self._blocks[stale].max(axis=1)
-        self._stale.clear()
-        best = self._highest.max()
-        blocks = (self._highest == best).nonzero()[0]
-        rows, columns = (self._blocks[blocks] == best).nonzero()
-        return float(best), blocks[rows] * _BLOCK + columns
+        self.scores[numbers] = _UNKNOWN
+        self.known = without(self.known, mask_of_numbers(numbers, len(self.scores)))
 
 
 class NodeScores:
@@ -100,8 +56,12 @@ class NodeScores:
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
         kept = self._scored(name, requests, claims, nodes)
-        best, numbers = kept.best_of(nodes) if without(kept.known, nodes) else kept.best()
-        return best, mask_of_numbers(numbers, kept.size)
+        scores = kept.scores
+        if beside := without(kept.known, nodes):
+            scores = scores.copy()
+            scores[numbers_of(beside)] = _UNKNOWN
+        best = scores.max()
+        return float(best), mask_of(scores == best) & nodes
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
@@ -112,9 +72,9 @@ class NodeScores:
         Cost: O(nodes) array operations, and a score for each node whose room has changed.
         """
         kept, numbers = self._scored(name, requests, claims, nodes), numbers_of(nodes)
-        scores = kept.of(numbers)
+        scores = kept.scores[numbers]
         for score in np.unique(scores).tolist():
-            yield score, mask_of_numbers(numbers[scores == score], kept.size)
+            yield score, mask_of_numbers(numbers[scores == score], len(kept.scores))
 
     def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _Scores:
         """The scores of these nodes, and of others whose rooms have not changed."""
@@ -131,7 +91,7 @@ class NodeScores:
                 if needs is None:
                     needs = of_kind[kind] = self._needs(number, name, requests, claims)
                 score = kept.of_rooms[key] = self.policy.score_node(needs, room)
-            kept.set(number, score)
+            kept.scores[number] = score
         kept.known |= nodes
         return kept
 
@@ -150,11 +110,11 @@ class NodeScores:
         """The scores of nodes whose rooms have not changed."""
         size, changes = self._rooms.size, self._rooms.changes
         if not self.policy.remembers:
-            return _Scores(size, changes.now)
+            return _Scores(np.full(size, _UNKNOWN), changes.now)
         key = (requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims))
-        kept = self._kept.get(key, 1, lambda: _Scores(size, changes.now))
-        if size > kept.size:
-            kept.grow(size)
+        kept = self._kept.get(key, 1, lambda: _Scores(np.full(size, _UNKNOWN), changes.now))
+        if size > len(kept.scores):
+            kept.scores = np.pad(kept.scores, (0, size - len(kept.scores)), constant_values=_UNKNOWN)
         if kept.at != changes.now:
             changed = changes.since(kept.at)
             kept.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
