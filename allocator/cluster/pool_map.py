@@ -5,7 +5,7 @@ both and shares the rest. With 100,000 pools that is about a hundred entries for
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from allocator.model import PoolID
 
@@ -15,14 +15,17 @@ _WIDTH: Final = 32
 """Branches, and dictionaries of each."""
 
 
+_EMPTY: Final[tuple[tuple[dict[PoolID, Any], ...], ...]] = (({},) * _WIDTH,) * _WIDTH  # Any: of whatever values
+
+
 class PoolMap(Mapping[PoolID, Value], Generic[Value]):
-    """An immutable mapping from pools to values."""
+    """An immutable mapping from pools to values; without arguments an empty one."""
 
     __slots__ = ("_branches", "_size")
 
-    def __init__(self) -> None:
-        self._branches: tuple[tuple[dict[PoolID, Value], ...], ...] = (({},) * _WIDTH,) * _WIDTH
-        self._size = 0
+    def __init__(self, branches: tuple[tuple[dict[PoolID, Value], ...], ...] = _EMPTY, size: int = 0) -> None:
+        self._branches = branches
+        self._size = size
 
     def updated(self, changes: Mapping[PoolID, Value]) -> "PoolMap[Value]":
         """The map with these entries as well; an empty value removes one. Cost: O(entries next to a changed one)."""
@@ -39,9 +42,7 @@ class PoolMap(Mapping[PoolID, Value], Generic[Value]):
             else:
                 entries.pop(pool_id, None)
             branches[number] = tuple(branch)
-        successor: PoolMap[Value] = PoolMap.__new__(PoolMap)
-        successor._branches, successor._size = tuple(branches), size
-        return successor
+        return PoolMap(tuple(branches), size)
 
     def __getitem__(self, pool_id: PoolID) -> Value:
         place = hash(pool_id)

@@ -23,8 +23,10 @@ Groups = Mapping[tuple[int, Score], Mask]
 
 def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbers) -> Numbers:
     """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
-    apart = [one for one in plugins if _distinguishes(one, cycle)]
-    alike = [one for one in plugins if one not in apart]
+    apart: list[Plugin] = []
+    alike: list[Plugin] = []
+    for one in plugins:
+        (apart if _distinguishes(one, cycle) else alike).append(one)
     sums = np.zeros(len(nodes), np.int64)
     for _, scores in chain(weighted(cycle, apart, nodes, ranks), weighted(cycle, alike, nodes[:1], ranks[:1])):
         sums += scores  # the score of the first node is that of all nodes

@@ -100,7 +100,7 @@ def _decided(
     groups: dict[tuple[int, tuple[float, ...]], Mask] = {}
     for required, left in asked:
         for rank, nodes in able(cluster, pod, claims, required, left & reached).items():
-            groups[rank] = groups.get(rank, 0) | nodes
+            groups[rank] = groups[rank] | nodes if rank in groups else nodes
     rather = _rather(cluster, pod, union(groups.values()))
     among = _by_whole_nodes(cluster, pod, [required for required, _ in asked], groups, rather)
     number = _best(cluster, cycle, groups, among)
@@ -143,7 +143,7 @@ def _rather(cluster: Cluster, pod: Pod, able: Mask) -> Mask:
     """The nodes to choose from, before any score: without those where a volume could not be provisioned recently."""
     # Differs from kube-scheduler, which may choose that node again, and always does while it is the best one.
     declined = 0 if cluster.fleet.features.is_strict else cluster.volumes.declined(claims_of(pod))
-    others = able & ~declined or able
+    others = (able & ~declined or able) if declined else able
     return _nominated(cluster, pod) & others or others
 
 

@@ -30,8 +30,8 @@ def feasible(cycle: Cycle, plugins: Sequence[Plugin]) -> Mask:
     """The nodes that every filter lets pass, with the pods that are nominated to the node as well as without them."""
     left = cycle.template.allowed
     for plugin in plugins:
-        if plugin.dynamic and left:
-            left = without(left, plugin.dynamic.refused(cycle))
+        if plugin.dynamic and left and (refused := plugin.dynamic.refused(cycle)):
+            left = without(left, refused)
     return left & ~_refused_beside_nominated(cycle, plugins, left) if cycle.nominated else left
 
 

@@ -53,6 +53,7 @@ class Rooms:
         self._infos = infos
         self._rooms: dict[int, NodeRoom] = {}
         self._kinds: HardwareKinds | None = None
+        self._hardware: HardwareKinds | None = None
         self._shapes: dict[Hashable, Shapes] = {}
         self._requests: LruCache[Hashable, tuple[UnitRequest, ...]] = LruCache(MOST_REQUESTS, MOST_REQUESTS)
         self._units: LruCache[Hashable, tuple[int, ...]] = LruCache(MOST_USES, MOST_USES)
@@ -167,7 +168,9 @@ class Rooms:
 
     def _units_left(self, number: int, attempt: NodeAttempt) -> tuple[int, ...]:
         """What is left of each unit, the same object for equal nodes."""
-        key = self._fleet.kinds(()).of(number), self._fleet.usage_on(number)
+        if self._hardware is None or not self._fleet.are_current(self._hardware):
+            self._hardware = self._fleet.kinds(())
+        key = self._hardware.of(number), self._fleet.usage_on(number)
         return self._units.get(key, 1, lambda: units_left(attempt))
 
     def _held(self, attempt: NodeAttempt) -> frozenset[int]:

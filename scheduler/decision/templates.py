@@ -7,6 +7,7 @@ that is not kept: only its nodes are evaluated.
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ _HONORED = (NODE_AFFINITY, TAINT_TOLERATION)
 
 
 class StaticPlugins:
-    """What plugins say by pod and node alone. pod_fields, node_fields: all of both that they read.
+    """What plugins say by pod and node alone. read_of: all that they read of a pod. node_fields: the same of a node.
 
     filters: those that refuse nodes, in their order. honored: bits by plugin, of one of them or of a further one.
     """
@@ -55,7 +56,8 @@ class StaticPlugins:
         self._asked = (*statics, *(one.static for one in further if one.static))
         self.honored = {one.name: 1 << self._asked.index(one.static) for one in _HONORED if one.static}
         kept = {one for one, _ in (*self.filters, *self.counts)}.union(further)
-        self.pod_fields = sorted({name for one in kept for name in one.pod_fields})
+        pod_fields = sorted({name for one in kept for name in one.pod_fields})
+        self.read_of: Callable[[Pod], tuple[Any, ...]] = attrgetter(*pod_fields)
         self.node_fields = sorted({"name"}.union(*(reason.node_fields for one in kept for reason in one.reasons)))
 
     def refusals(self, pod: Pod, node: Node) -> int:
@@ -197,7 +199,7 @@ class Templates:
         return tuple(_hashable(getattr(node, name)) for name in self._static.node_fields)
 
     def _key(self, pod: Pod) -> Hashable:
-        return tuple(_hashable(getattr(pod, name)) for name in self._static.pod_fields)
+        return tuple(map(_hashable, self._static.read_of(pod)))
 
     def _touch(self, number: int) -> None:
         for template in self._known.values():

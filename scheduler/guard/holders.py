@@ -1,30 +1,59 @@
 """Claims as the guard knows them: who they are and what they hold, not what they request.
 
 What is left out costs time with each update and memory with each claim, and cannot be wrong: a claim whose requests
-cannot be read is judged by its devices.
+cannot be read is judged by its devices. Nor is a claim decoded again that differs from another one in nothing but its
+name: the guard sees most allocations twice, in the API server's question and in the watch.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
+from allocator.api.by_text import ByText
+from allocator.model import Claim
 from scheduler.cache.kinds import WatchedClaim, claim_of
+from scheduler.cache.watch_events import Undecodable
 
 Raw = Mapping[str, Any]  # Any: an object of the API
 
-_METADATA = ("namespace", "name", "uid", "resourceVersion", "finalizers")
-"""Who it is, and what keeps it from being deleted: an invariant reads that."""
+REMEMBERED = 1 << 10
+"""Claims that need not be decoded again: more than are allocated while an update is under way."""
 
 
 def holder_of(raw: Raw) -> WatchedClaim:
-    """The claim with its devices, in any served version. Raises Undecodable."""
+    """The claim with its devices, in any served version. Raises Undecodable.
+
+    Its `raw` has no name, and of the metadata the finalizers: an invariant reads what keeps it from being deleted.
+    """
     metadata = raw["metadata"]
-    return claim_of(
-        {
-            **{field: raw[field] for field in ("apiVersion", "kind") if field in raw},
-            "metadata": {field: metadata[field] for field in _METADATA if field in metadata},
-            "status": _only(raw.get("status"), "allocation", "devices", "results"),
-        }
-    )
+    if not metadata.get("namespace"):
+        raise Undecodable("metadata.namespace: is required")
+    like = _decoded(_without_name(raw))
+    claim = Claim(metadata["namespace"], metadata["name"], metadata["uid"], allocation=like.claim.allocation)
+    return WatchedClaim(claim, like.data)
+
+
+def _without_name(raw: Raw) -> Raw:
+    metadata = raw["metadata"]
+    finalizers = {"finalizers": metadata["finalizers"]} if "finalizers" in metadata else {}
+    return {
+        **{field: raw[field] for field in ("apiVersion", "kind") if field in raw},
+        "metadata": {"namespace": "any", **finalizers},
+        "status": _only(raw.get("status"), "allocation", "devices", "results"),
+    }
+
+
+def _decoded(raw: Raw) -> WatchedClaim:
+    try:
+        key = ByText(raw)
+    except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
+        return claim_of(raw)
+    return _decoded_once(key)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _decoded_once(key: ByText[Raw]) -> WatchedClaim:
+    return claim_of(key.value)
 
 
 def _only(value: object, *path: str) -> object:

@@ -197,7 +197,7 @@ def _together(updates: Iterable[Update]) -> tuple[Claim, Allocation | None]:
     claim = first.claim
     for other in others:
         claim = with_devices_of(claim, other.claim)
-    return replace(claim, allocation=None), claim.allocation
+    return claim, claim.allocation
 
 
 def _version(holding: Holding | None) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 
 from scheduler.guard import review
-from scheduler.guard.ledger import Ledger
+from scheduler.guard.ledger import UNKNOWN, Ledger
 from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics
 from scheduler.guard.review import Review
 
@@ -49,30 +49,27 @@ class Reviewer:
     async def answer(self, body: bytes) -> bytes:
         """The AdmissionReview that answers the one of `body`. Raises Malformed."""
         question = review.read(body)
-        await self._await_published(question)
-        # No await from here on.
-        if unready := self._unready():
-            return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, unready)
-        if question.error:
-            return self._refused(question, UNREADABLE, HTTPStatus.UNPROCESSABLE_ENTITY, question.error)
-        update = question.update
-        if update is None:
-            self._metrics.answered(NOTHING_ADDED)
-            return review.allowed(question.uid)
-        until = self._monotonic() + self._lasts_s
-        if refusal := self._ledger.refusal(update) if question.is_dry else self._ledger.admit(update, until):
-            _LOG.info("claim %s: refused: %s", update.claim, refusal.message, extra={"holders": list(refusal.names)})
-            return self._refused(question, refusal.cause, HTTPStatus.CONFLICT, refusal.message)
-        self._metrics.answered(ALLOWED)
-        return review.allowed(question.uid)
-
-    async def _await_published(self, question: Review) -> None:
-        """Wait for devices that are not published, for a short time."""
-        until = self._monotonic() + WAIT_S
-        while not self._unready() and question.update and self._ledger.unknown(question.update):
-            if self._monotonic() >= until:
-                return
+        patient_until = self._monotonic() + WAIT_S
+        while True:  # No await between a check and what it allows.
+            if unready := self._unready():
+                return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, unready)
+            if question.error:
+                return self._refused(question, UNREADABLE, HTTPStatus.UNPROCESSABLE_ENTITY, question.error)
+            update = question.update
+            if update is None:
+                self._metrics.answered(NOTHING_ADDED)
+                return review.allowed(question.uid)
+            now = self._monotonic()
+            is_dry = question.is_dry
+            refusal = self._ledger.refusal(update) if is_dry else self._ledger.admit(update, now + self._lasts_s)
+            if refusal is None:
+                self._metrics.answered(ALLOWED)
+                return review.allowed(question.uid)
+            if refusal.cause != UNKNOWN or now >= patient_until:
+                break
             await asyncio.sleep(_LOOK_S)
+        _LOG.info("claim %s: refused: %s", update.claim, refusal.message, extra={"holders": list(refusal.names)})
+        return self._refused(question, refusal.cause, HTTPStatus.CONFLICT, refusal.message)
 
     def _unready(self) -> str:
         """Why no question may be answered now: by the clock, since a process that was stopped has heard nothing."""

@@ -84,8 +84,8 @@ def fitting(requests: PodRequests, infos: NodeInfos) -> Flags:
 
 def _lacking(requests: PodRequests, infos: NodeInfos) -> Mask:
     """The other nodes. Cost: as of `fitting`."""
-    words, every = len(requests.amounts), (1 << infos.size) - 1
-    return every ^ infos.by_row.mask((NAME, requests.key), words, lambda rows: _fitting(requests, infos, rows))
+    key = (NAME, "lacking", requests.key)
+    return infos.by_row.mask(key, len(requests.amounts), lambda rows: _fitting(requests, infos, rows) ^ True)
 
 
 def _fitting(requests: PodRequests, infos: NodeInfos, rows: Rows) -> Flags | bool:

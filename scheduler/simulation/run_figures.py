@@ -4,7 +4,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from math import ceil
 
 from allocator.model import Claim
@@ -23,7 +23,7 @@ _DIGITS = 2
 _TIME_DIGITS = 6
 
 
-class PodState(Enum):
+class PodState(StrEnum):
     """Where a pod is; a pod that has arrived is in exactly one of these."""
 
     WAITING = "waiting"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.state.masks import Numbers, mask_of
+from scheduler.state.masks import Numbers, mask_of, mask_of_numbers
 from scheduler.state.row_changes import RowChanges
 
 WorkOut = Callable[[Any], Any]  # Any: of one row its number or flag, of an array of rows an array of theirs
@@ -45,7 +45,9 @@ class _Values:
 
     def set_all(self, rows: Numbers, values: NDArray[Any]) -> None:  # Any: some of the values
         """The rows have these values."""
-        self.mask = None
+        if self.mask is not None:
+            flipped = rows[self.values[rows] != values]
+            self.mask ^= mask_of_numbers(flipped, len(self.values))
         self.values[rows] = values
 
 
@@ -72,9 +74,11 @@ class ByRow:
         """
         return self._caught_up(key, words, work_out).values
 
-    def at(self, rows: Numbers, key: Hashable, words: int, work_out: WorkOut) -> NDArray[Any]:  # Any: as of `of`
-        """The values of these rows; of a few, nothing needs to be kept."""
-        found: NDArray[Any] = work_out(rows) if len(rows) <= FEW_ROWS else self.of(key, words, work_out)[rows]
+    def at(self, rows: Numbers, key: Hashable, words: int, work_out: WorkOut) -> Numbers:
+        """The numbers of these rows; of a few, nothing needs to be kept."""
+        if len(rows) <= FEW_CHANGED:
+            return np.array([work_out(row) for row in rows.tolist()], np.int64)
+        found: Numbers = work_out(rows) if len(rows) <= FEW_ROWS else self.of(key, words, work_out)[rows]
         return found
 
     def mask(self, key: Hashable, words: int, work_out: WorkOut) -> Mask:

@@ -149,7 +149,7 @@ class ClaimIndex:
         """
         if pod_uid in self._by_pod:
             raise AlreadyReserved(f"pod {pod_uid} already has an attempt in progress")
-        taking = [replace(claim, allocation=allocation) for claim, allocation in claims if allocation is not None]
+        taking = [_allocated(claim, allocation) for claim, allocation in claims if allocation is not None]
         for claim in taking:
             if other := self.reservation(claim.uid):
                 raise AlreadyReserved(f"claim {claim} is being allocated for pod {other.pod_uid}, not for {pod_uid}")
@@ -276,6 +276,10 @@ def _effective(holding: Holding) -> Claim | None:
     if reservation is None or watched is None:
         return reservation.claim if reservation else watched
     return with_devices_of(watched, reservation.claim)
+
+
+def _allocated(claim: Claim, allocation: Allocation) -> Claim:
+    return claim if claim.allocation is allocation else replace(claim, allocation=allocation)
 
 
 def with_devices_of(claim: Claim, other: Claim | None) -> Claim:

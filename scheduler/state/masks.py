@@ -45,7 +45,7 @@ def union(masks: Iterable[Mask]) -> Mask:
     """The nodes that are in one of the sets."""
     found = 0
     for mask in masks:
-        found |= mask
+        found = found | mask if found else mask  # of a single one no copy is made
     return found
 
 

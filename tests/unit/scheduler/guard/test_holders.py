@@ -41,6 +41,31 @@ def test_claim_without_devices_holds_none(status: object) -> None:
     assert not (claim.allocation and claim.allocation.results)
 
 
+def test_claims_that_differ_in_their_names_are_decoded_once() -> None:
+    one, other = (
+        holder_of(an_object(holding(RESULT), metadata={"namespace": "ns", "name": name, "uid": f"uid-{name}"})).claim
+        for name in ("one", "other")
+    )
+    assert one.allocation is other.allocation
+    assert [(claim.namespace, claim.name, claim.uid) for claim in (one, other)] == [
+        ("ns", "one", "uid-one"),
+        ("ns", "other", "uid-other"),
+    ]
+
+
+def test_devices_that_are_nested_too_deeply_are_refused() -> None:
+    status: object = {}
+    for _ in range(100_000):
+        status = [status]
+    with pytest.raises(Undecodable, match="^status.allocation.devices.results"):
+        holder_of(an_object(holding(status)))
+
+
+def test_claim_without_a_namespace_is_refused() -> None:
+    with pytest.raises(Undecodable, match=r"^metadata.namespace: is required$"):
+        holder_of(an_object({}, metadata={"name": "claim", "uid": "u"}))
+
+
 def test_requests_that_cannot_be_read_keep_no_device_from_being_known() -> None:
     raw = an_object(holding(RESULT), spec={"devices": "odd"})
     assert holder_of(raw).claim.allocation is not None
