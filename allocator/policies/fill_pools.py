@@ -15,15 +15,16 @@ from allocator.policies.unit_states import PRICE, UNIT
 PLACES = 1 << 8
 
 SCARCITY = 0.1
-"""What the loss of places counts, beside the loss of the node's own future."""
+"""What the loss of places counts at most, beside the loss of the node's own future."""
 
 
 class FillPools:
     """The pools by number, and what is left of them. weights: of the shapes."""
 
     def __init__(self, shapes: Sequence[FillShape], weights: Sequence[int]) -> None:
-        self._weighed = np.array([shape.share * weight for shape, weight in zip(shapes, weights, strict=True)])
-        self._mean = sum(self._weighed.tolist())  # one after the other: the same on every machine
+        self._shares = np.array([shape.share for shape in shapes])
+        self._weights = np.array(weights, np.float64)
+        self._mean = _sum(self._shares * self._weights)
         self._with_devices = np.array([bool(shape.requests) for shape in shapes], np.bool_)
         self._numbers: dict[int, int] = {}
         self._slots = np.zeros((0, len(shapes)))
@@ -38,7 +39,7 @@ class FillPools:
             self._slots = np.pad(self._slots, ((0, 1), (0, 0)))
             self._left = np.pad(self._left, (0, 1))
             pools = [pool for pool in self._numbers if pool]
-            refused = [any(not pool >> shape & 1 for pool in pools) for shape in range(len(self._weighed))]
+            refused = [any(not pool >> shape & 1 for pool in pools) for shape in range(len(self._shares))]
             self._restricted = np.array(refused, np.bool_) & self._with_devices
         return number
 
@@ -53,19 +54,32 @@ class FillPools:
         self._left[number] -= left
 
     def scarcity(self) -> Array:
-        """What one place less costs, for each shape."""
-        return _with_few_places(SCARCITY * self._demand_per_slot())
+        """What one place less costs, for each shape.
+
+        The sum over all shapes of pods for each place is 1 while each shape can use all that is left. What it is above
+        that, places are short by, and that is their weight: up to SCARCITY, for twice as many pods as places.
+        """
+        wanted = self._pods_per_slot()
+        excess = _sum(wanted * self._with_devices) - 1
+        return _with_few_places(SCARCITY * min(max(excess, 0.0), 1.0) * self._weights * wanted)
 
     def load(self) -> Array:
         """How much of what is left of each pool those ask for that can go nowhere else."""
-        found: Array = self._slots @ (self._restricted * _with_few_places(self._demand_per_slot()))
+        found: Array = self._slots @ (self._restricted * _with_few_places(self._weights * self._pods_per_slot()))
         return found / np.maximum(self._left, UNIT * PRICE)
 
-    def _demand_per_slot(self) -> Array:
+    def _pods_per_slot(self) -> Array:
+        """How many pods of each shape are still to come for each of its places."""
         slots = np.maximum(self._slots.sum(axis=0), 1.0)
-        expected = float(self._left.sum()) / self._mean if self._mean else 0.0  # the pods that are still to come
-        found: Array = self._weighed * expected / slots
+        expected = float(self._left.sum()) / self._mean if self._mean else 0.0
+        found: Array = self._shares * expected / slots
         return found
+
+
+def _sum(numbers: Array) -> float:
+    """One after the other: the same on every machine."""
+    found: float = sum(numbers.tolist())
+    return found
 
 
 def _with_few_places(numbers: Array) -> Array:

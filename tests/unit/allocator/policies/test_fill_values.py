@@ -100,8 +100,14 @@ class Formulas:
         return min(rooms)
 
     def per_slot(self, shape: int) -> float:
-        share, weight = self.shapes[shape].share, self.weights[shape]
-        return weight * share * self.expected / max(self.slots[shape], 1)
+        return self.weights[shape] * self.wanted(shape)
+
+    def wanted(self, shape: int) -> float:
+        return self.shapes[shape].share * self.expected / max(self.slots[shape], 1)
+
+    def scarcity(self) -> float:
+        wanted = sum(self.wanted(s) for s, pod in enumerate(self.pods) if pod.devices)
+        return 0.1 * min(max(wanted - 1, 0), 1)
 
     def load(self, model: str) -> float:
         """Of the nodes with that model, from those that cannot use all of the models there are."""
@@ -121,7 +127,7 @@ class Formulas:
                 self.per_slot(s) * (self.room(machine, s) - self.room(after, s)) for s in range(len(self.shapes))
             )
             taken = sum(machine.left) - sum(after.left)
-            cost = before - self.value(after) + 0.1 * scarce + 0.3 * self.load(machine.model) * taken
+            cost = before - self.value(after) + self.scarcity() * scarce + 0.3 * self.load(machine.model) * taken
             found = min(found, cost)
         return found
 
