@@ -57,7 +57,7 @@ def test_devices_that_are_nested_too_deeply_are_refused() -> None:
     status: object = {}
     for _ in range(100_000):
         status = [status]
-    with pytest.raises(Undecodable, match="^status.allocation.devices.results"):
+    with pytest.raises(Undecodable, match=r"^status\.allocation\.devices\.results"):
         holder_of(an_object(holding(status)))
 
 
