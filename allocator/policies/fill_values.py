@@ -7,7 +7,7 @@ by those that can go nowhere else (`fill_pools`).
 Most nodes cost far more than the best one. So each has a lower bound of its cost, and those are worked out whose bound
 is not above the best cost, the lowest first. The bound of a node that has changed is what its sequences fill, less what
 they could fill of all that is left once the pod is there; of another one what its best choice lost before, with its
-scarcity of that time, less what scarcity has fallen by since.
+scarcity of that time, times the least that any scarcity has changed by since.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -323,8 +323,8 @@ class FillValues:
 
 
 def _least_ratio(before: Array, now: Array) -> float:
-    """How much less each counts at most; 0 where nothing was known."""
+    """How many times what it counted before each counts now, at least; 0 where nothing was known."""
     if not len(before):
         return 0.0
     some = before > 0
-    return float((now[some] / before[some]).min(initial=1.0))
+    return float((now[some] / before[some]).min()) if some.any() else 1.0
