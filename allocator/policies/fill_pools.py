@@ -56,8 +56,8 @@ class FillPools:
     def scarcity(self) -> Array:
         """What one place less costs, for each shape.
 
-        The sum over all shapes of pods for each place is 1 while each shape can use all that is left. What it is above
-        that, places are short by, and that is their weight: up to SCARCITY, for twice as many pods as places.
+        The pods for each place, added up over all shapes, are 1 while each shape can use all that is left. The weight
+        of scarcity grows with what they exceed that by, up to SCARCITY for twice as many.
         """
         wanted = self._pods_per_slot()
         excess = _sum(wanted * self._with_devices) - 1

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import inf, isinf
 from random import Random
 
@@ -202,16 +203,34 @@ def a_pod(draw: Random, shapes: Sequence[FillShape]) -> Wanted:
 @pytest.mark.parametrize("seed", range(12))
 def test_the_best_nodes_are_those_with_the_lowest_cost_of_all(seed: int) -> None:
     draw = Random(seed)  # noqa: S311 - no secret
-    shapes = shapes_of(draw)
-    machines = [a_machine(draw) for _ in range(8)]
-    values = Values(shapes, machines)
+    hold_against_formulas(draw, shapes_of(draw), [a_machine(draw) for _ in range(8)])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_so_they_are_while_the_weight_of_scarcity_rises_and_falls(seed: int) -> None:
+    draw = Random(seed)  # noqa: S311 - no secret
+    asked = (((0, 1),), ((1, 1),), ((2, 1),), ((0, 2),))
+    shapes = [FillShape(1 + draw.random(), 0, 0, own) for own in asked]
+    machines = [
+        Machine(draw.choice("AB"), tuple(draw.choice([500, 1000, 1000, 1000]) for _ in range(4)), 100_000, 400)
+        for _ in range(8)
+    ]
+    weights = hold_against_formulas(draw, shapes, machines)
+    steps = [after - before for before, after in pairwise(weights) if 0 < before < 0.1]
+    assert min(steps) < 0 < max(steps)
+
+
+def hold_against_formulas(draw: Random, shapes: Sequence[FillShape], machines: list[Machine]) -> list[float]:
+    """Place pods and replace full machines, and compare all costs each time. The weights of scarcity meanwhile."""
+    values, weights = Values(shapes, machines), list[float]()
     pods = [a_pod(draw, shapes) for _ in range(4)]
     known = [values.pod(pod) for pod in pods]
-    for _ in range(6):
+    for _ in range(10):
         which = draw.randrange(len(pods))
         pod = pods[which]
         able = [n for n, one in enumerate(machines) if one.cpu >= pod.cpu and one.memory >= pod.memory]
         formulas = Formulas(shapes, machines)
+        weights.append(formulas.scarcity())
         expected = np.array([formulas.cost(machines[number], pod) for number in able])
         found = values.values.costs(known[which], np.array(able, np.int64)) / PRICE
         if not able:
@@ -224,6 +243,11 @@ def test_the_best_nodes_are_those_with_the_lowest_cost_of_all(seed: int) -> None
         after = next(choices(machines[best], pod), None)
         machines[best] = after or a_machine(draw)
         values.set(best, machines[best])
+        if draw.random() < 0.3:  # all pods of a node end: there are more places again
+            emptied = draw.randrange(len(machines))
+            machines[emptied] = replace(machines[emptied], left=(UNIT,) * len(machines[emptied].left))
+            values.set(emptied, machines[emptied])
+    return weights
 
 
 def _best(costs: Array) -> list[int]:
