@@ -19,6 +19,9 @@ Raw = Mapping[str, Any]  # Any: an object of the API
 REMEMBERED = 1 << 10
 """Claims that need not be decoded again: more than are allocated while an update is under way."""
 
+MOST_CHARACTERS = 1 << 14
+"""Of a claim that is remembered, as text: several times those of 32 devices. Finalizers may be far longer."""
+
 
 def holder_of(raw: Raw) -> WatchedClaim:
     """The claim with its devices, in any served version. Raises Undecodable.
@@ -48,7 +51,7 @@ def _decoded(raw: Raw) -> WatchedClaim:
         key = ByText(raw)
     except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
         return claim_of(raw)
-    return _decoded_once(key)
+    return _decoded_once(key) if len(key.text) <= MOST_CHARACTERS else claim_of(raw)
 
 
 @lru_cache(maxsize=REMEMBERED)

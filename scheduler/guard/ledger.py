@@ -81,10 +81,6 @@ class Ledger:
         """The first moment from which on one of them cannot be stored any more; None where there are none."""
         return min((one.until for one in self.opened()), default=None)
 
-    def unknown(self, update: Update) -> Sequence[DeviceID]:
-        """The devices of which it is unknown what they take: they are not published, or not all of their pool."""
-        return self._cluster.rival_claims.unknown(update.claim)
-
     def refusal(self, update: Update) -> Denial | None:
         """Why the update must not be stored; None where it may be. Nothing is taken.
 
@@ -121,7 +117,7 @@ class Ledger:
         overlaps = self._overlaps(update)
         if overlaps:
             return _of_overlap(overlaps[0], update.claim.namespace)
-        unknown = self.unknown(update)
+        unknown = self._cluster.rival_claims.unknown(update.claim)
         return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else None
 
     def shown(self, uid: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from scheduler.cache.kinds import claim_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.decision.cluster import Cluster
-from scheduler.guard.holders import holder_of
+from scheduler.guard.holders import MOST_CHARACTERS, holder_of
 from scheduler.state.claim_index import FINALIZER
 from tests.builders import kubernetes
 
@@ -51,6 +51,13 @@ def test_claims_that_differ_in_their_names_are_decoded_once() -> None:
         ("ns", "one", "uid-one"),
         ("ns", "other", "uid-other"),
     ]
+
+
+def test_a_claim_with_much_beside_its_devices_is_not_remembered() -> None:
+    metadata = {"namespace": "ns", "name": "claim", "uid": "u", "finalizers": ["example.com/" + "f" * MOST_CHARACTERS]}
+    one, again = (holder_of(an_object(holding(RESULT), metadata=metadata)).claim for _ in range(2))
+    assert one == again
+    assert one.allocation is not again.allocation
 
 
 def test_devices_that_are_nested_too_deeply_are_refused() -> None:
