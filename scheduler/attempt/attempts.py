@@ -9,7 +9,7 @@ Source: kube-scheduler's binding cycle.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -43,6 +43,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.state.claim_index import AlreadyReserved, ClaimObject
 from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack
 from scheduler.state.invariants import Violation
+from scheduler.state.volumes import NO_PLAN, VolumePlan
 
 BACK_S = 1.5
 """How long a cancelled attempt may undo its steps."""
@@ -161,13 +162,12 @@ class Attempts:
             self._binder.listener.violated(Violation("I6", f"pod {pod}", str(error)))
             raise
         plans = [ClaimPlan(claim.raw, allocation) for claim, allocation in allocations]
-        decision = replace(self._decision(pod, placed.node, plans), volumes=placed.volumes)
-        claims = placed.claims
+        claims, extended = placed.claims, None
         if placed.extended is not None:
-            decision = replace(decision, extended=ExtendedPlan(placed.extended, placed.allocations[-1]))
             claims = (*claims, placed.extended.claim)
-        if writes_device_status:
-            decision = replace(decision, pod_status=device_status(pod, placed))
+            extended = ExtendedPlan(placed.extended, placed.allocations[-1])
+        status = device_status(pod, placed) if writes_device_status else None
+        decision = self._decision(pod, placed.node, plans, extended=extended, pod_status=status, volumes=placed.volumes)
         return Reserved(pod, decision, claims)
 
     def withdraw(self, reserved: Reserved) -> None:
@@ -248,7 +248,16 @@ class Attempts:
             self._set_aside(broken.devices if broken else (), "")
         return Freed(freed)
 
-    def _decision(self, pod: Pod, node: str, plans: Sequence[ClaimPlan]) -> Decision:
+    def _decision(  # noqa: PLR0913 - the parts of a decision
+        self,
+        pod: Pod,
+        node: str,
+        plans: Sequence[ClaimPlan],
+        *,
+        extended: ExtendedPlan | None = None,
+        pod_status: Mapping[str, object] | None = None,
+        volumes: VolumePlan = NO_PLAN,
+    ) -> Decision:
         return Decision(
             PodKey.of(pod),
             node,
@@ -256,6 +265,9 @@ class Attempts:
             next(self._numbers),
             is_assigned=bool(pod.node_name),
             waits_for_devices=self._waits_for_devices,
+            extended=extended,
+            pod_status=pod_status,
+            volumes=volumes,
         )
 
     def _set_aside(

@@ -6,15 +6,14 @@ its writes is in flight: the caller may then release the reservation in memory.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from itertools import groupby
 
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Stopped
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
-from scheduler.attempt.step import Point, Step
+from scheduler.attempt.step import Step
 
 Report = Callable[[AttemptOutcome], None]
 
@@ -52,11 +51,18 @@ async def run(
 async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: list[Step]) -> Bound | Pending:
     """begun: gets the steps in their order, each before it does anything."""
     for point, group in groupby(steps, key=lambda step: step.point):
-        with _timed(binder, attempt, point):
+        began_s, is_done = binder.time.monotonic(), True
+        try:
             for step in group:
                 begun.append(step)
                 if (ended := await step.do()) is not None:
                     return ended
+        except BaseException:
+            is_done = False
+            raise
+        finally:
+            took_s = binder.time.monotonic() - began_s
+            binder.listener.passed(attempt.decision, point, is_done=is_done, duration_s=took_s)
     return Bound(attempt.decision.node)
 
 
@@ -95,14 +101,3 @@ async def _fate(binder: Binder, attempt: Attempt, begun: Sequence[Step]) -> Fate
         return None
     found = await look(binder, attempt)
     return found if isinstance(found, Fate) else None
-
-
-@contextmanager
-def _timed(binder: Binder, attempt: Attempt, point: Point) -> Iterator[None]:
-    began_s, is_done = binder.time.monotonic(), False
-    try:
-        yield
-        is_done = True
-    finally:
-        took_s = binder.time.monotonic() - began_s
-        binder.listener.passed(attempt.decision, point, is_done=is_done, duration_s=took_s)

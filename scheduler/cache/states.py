@@ -11,7 +11,7 @@ Source: kube-rs, runtime/src/watcher.rs; KEP-3157 (lists by watch); KEP-956 (boo
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Generic
 
 from scheduler.cache.watch_events import (
@@ -212,10 +212,11 @@ def _collected(state: InitWatch[T], given: Input[T]) -> InitWatch[T]:
 
 
 def _passed_on(state: Watching, given: Applied[T] | Deleted | Progressed) -> tuple[State[T], Event[T] | None]:
-    if given.resource_version < state.seen:
+    version = given.resource_version
+    if version < state.seen:
         # A watch goes forward only. Whether history was lost, or the watch is broken, a list will show.
         return Empty(state.seen, state.lists_by_watch), Outdated(state.seen)
-    return replace(state, seen=given.resource_version), given
+    return Watching(version, state.lists_by_watch), given
 
 
 def _after_call(state: State[T], error: CallFailed | None) -> State[T]:

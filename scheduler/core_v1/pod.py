@@ -4,7 +4,7 @@ Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -309,8 +309,7 @@ def _has_errors(fields: _OwnFields) -> bool:
 def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
     """A pod with the spec of another."""
     metadata, status = fields.metadata, fields.status or _NO_STATUS
-    return replace(
-        like,
+    return like.changed(
         name=metadata.name,
         uid=metadata.uid or "",
         created=metadata.creationTimestamp or "",

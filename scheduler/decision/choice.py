@@ -5,7 +5,6 @@ Differs from kube-scheduler: it takes any of the best.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from scheduler.decision.node_order import NodeOrder
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin
+from scheduler.plugins.plugin import Score as PluginScore
 from scheduler.state.masks import Numbers, flags_of, numbers_of, union
 
 Groups = Mapping[tuple[int, Score], Mask]
@@ -26,16 +26,19 @@ def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbe
     apart: list[Plugin] = []
     alike: list[Plugin] = []
     for one in plugins:
-        (apart if _distinguishes(one, cycle) else alike).append(one)
-    sums = np.zeros(len(nodes), np.int64)
-    for _, scores in chain(weighted(cycle, apart, nodes, ranks), weighted(cycle, alike, nodes[:1], ranks[:1])):
-        sums += scores  # the score of the first node is that of all nodes
+        if one.score:
+            (apart if _distinguishes(one, one.score, cycle) else alike).append(one)
+    # Of those that score all alike, the score of the first node is that of each.
+    first = sum(scores.item() for _, scores in weighted(cycle, alike, nodes[:1], ranks[:1]))
+    sums = np.full(len(nodes), first, np.int64)
+    for _, scores in weighted(cycle, apart, nodes, ranks):
+        sums += scores
     return sums
 
 
-def _distinguishes(plugin: Plugin, cycle: Cycle) -> bool:
+def _distinguishes(plugin: Plugin, score: PluginScore, cycle: Cycle) -> bool:
     """False where the score follows from what the plugin counts on each node, and that is nothing on any."""
-    return plugin.score is None or plugin.score.count is None or plugin.name in cycle.template.counting
+    return score.count is None or plugin.name in cycle.template.counting
 
 
 def weighted(
@@ -62,6 +65,8 @@ def pick(
     if not able:
         return None
     nodes, size = numbers_of(able), cycle.infos.size
+    if not any([rank for rank, _ in groups]):  # noqa: C419 - faster
+        plugins = [one for one in plugins if one.name != DYNAMIC_RESOURCES.name]  # which scores by ranks alone
     sums = totals(cycle, plugins, nodes, ranks_of(groups, nodes, size))
     preferred = preferred_by_policy(groups, feasible)
     if preferred != able:

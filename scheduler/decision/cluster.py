@@ -209,7 +209,7 @@ class Cluster:
         self.claims.remove(uid)
         self._slices.leave_alone(uid, ())
         if self._invariants:
-            self._invariants.on_claim(uid, before)
+            self._invariants.on_claim(uid, before, None)
 
     @property
     def slices(self) -> Mapping[str, Slice]:

@@ -1,4 +1,4 @@
-"""Counts pods that were created with a node and lack devices; updated by events, so that reading costs nothing."""
+"""The pods that were created with a node and lack devices; updated by events, so that reading costs nothing."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,7 +8,7 @@ from scheduler.state.pod_claims import claim_keys
 
 
 class Prescheduled:
-    """Their number. is_so: whether a pod is one of them, as the cluster knows it and its claims now."""
+    """These pods, by uid. is_so: whether a pod is one of them, as the cluster knows it and its claims now."""
 
     def __init__(self, is_so: Callable[[Pod], bool]) -> None:
         self._is_so = is_so
@@ -18,6 +18,9 @@ class Prescheduled:
 
     def __len__(self) -> int:
         return len(self._found)
+
+    def __contains__(self, pod_uid: str) -> bool:
+        return pod_uid in self._found
 
     def on_event(self, event: Event) -> None:
         """Something has changed, and the cluster knows it. Cost: O(claims of the pod), or O(pods of the claim)."""

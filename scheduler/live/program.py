@@ -276,9 +276,10 @@ class Scheduler:
         if not pod.node_name:
             # What says that a pod without an attempt under way is on a node is newer than this.
             return self._queue.get(pod.uid) is not None or not self._cluster.pods.is_placed(pod.uid)
+        if not self._configuration.allocate_prescheduled:
+            return False
         # What is written for it looks as if it needed nothing more, until the attempt has ended and may have failed.
-        needs = self._is_being_allocated(pod) or self._is_prescheduled(pod)
-        return self._configuration.allocate_prescheduled and needs
+        return self._is_being_allocated(pod) or pod.uid in self._prescheduled
 
     def _is_being_allocated(self, pod: Pod) -> bool:
         """Whether an attempt is under way that began when the pod had its node already."""

@@ -202,7 +202,7 @@ class Core:
 
     def is_outdated(self) -> bool:
         """Whether changes were lost that a list, which is under way, will make up for."""
-        return any(reflector.is_outdated for reflector in self.watched)
+        return any([reflector.is_outdated for reflector in self.watched])  # noqa: C419 - faster
 
     def ready(self) -> Mapping[str, health.Check]:
         """Why decisions cannot be made, or not be trusted: checks by name."""

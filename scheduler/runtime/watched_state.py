@@ -90,13 +90,13 @@ class WatchedState:
         self.taint_rules: Reflector[TaintRule] | None = reflector(rules, kinds.taint_rule_of) if rules else None
         beside = _BESIDE_DEVICES.items() if places_pods else ()
         self.beside_devices: Sequence[Reflector[Any]] = [reflector(one, decode) for one, decode in beside]
+        self._every: list[Reflector[Any]] = [self.nodes, self.namespaces, self.classes, self.slices]
+        self._every += [*self.beside_devices, self.claims, self.pods]
+        if self.taint_rules is not None:
+            self._every.append(self.taint_rules)
 
     def __iter__(self) -> Iterator[Reflector[Any]]:  # Any: of whatever kind
-        yield from (self.nodes, self.namespaces, self.classes, self.slices)
-        yield from self.beside_devices
-        yield from (self.claims, self.pods)
-        if self.taint_rules is not None:
-            yield self.taint_rules
+        return iter(self._every)
 
     def on_change(self, handler: ChangeHandler) -> None:
         """Call the handler with every change of every object from now on."""

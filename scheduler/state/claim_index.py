@@ -9,6 +9,7 @@ Source: scheduling as kube-scheduler's plugin DynamicResources does it (assume c
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from allocator.api.allocation import Consumer
@@ -97,6 +98,9 @@ class Holding:
         """The claim with what is stored of its devices, whether the watch has shown it or not."""
         is_written = self.reservation is not None and self.reservation.written is not None
         return self.counted if is_written else self.allocated
+
+
+_NONE: Mapping[str, Holding] = MappingProxyType({})
 
 
 class ClaimIndex:
@@ -221,6 +225,13 @@ class ClaimIndex:
         """The claims that have the device, or a share of it, by uid."""
         return {uid: self._holdings[uid] for uid in self._by_device.get(device, ())}
 
+    def other_holders(self, device: DeviceID, uid: str) -> Mapping[str, Holding]:
+        """The same, without the claim of that uid."""
+        uids = self._by_device.get(device, ())
+        if uids == (uid,):
+            return _NONE  # as almost always
+        return {other: self._holdings[other] for other in uids if other != uid}
+
     def _forget_owners(self, holding: Holding) -> None:
         """Whoever owned the claim as it was watched."""
         for owner in _owners_of_extended(holding.watched) if holding.watched is not None else ():
@@ -242,7 +253,7 @@ class ClaimIndex:
         if reservation is not None and is_stored and (holding.is_gone or holding.version >= (reservation.written or 0)):
             holding.reservation = None
         now, before = _effective(holding), holding.counted
-        if _results(now) != _results(before):
+        if now is not before and _results(now) != _results(before):
             self._count(uid, holding, before, now)
         if holding.watched is None and holding.reservation is None:
             del self._holdings[uid]

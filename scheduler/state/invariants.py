@@ -69,10 +69,10 @@ class Invariants:
         self._pods: set[str] = set()
         self._came_free: set[str] = set()
 
-    def on_claim(self, uid: str, *states: Claim | None) -> None:
-        """A claim has changed. states: what was and is in use for it. Cost: O(its devices and consumers)."""
-        for claim in filter(None, states):
-            for result in occupying(claim):
+    def on_claim(self, uid: str, before: Claim | None, now: Claim | None) -> None:
+        """A claim has changed. before, now: what is in use for it. Cost: O(its devices and consumers)."""
+        for claim in (before, now) if before is not now else (now,):
+            for result in occupying(claim) if claim else ():
                 self._devices.add(result.id)
                 self._pools.add(PoolID(result.driver, result.pool))
         self._claims.add(uid)

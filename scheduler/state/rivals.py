@@ -7,7 +7,6 @@ Source: scheduling invariants I1 (exclusive devices) and I5 (counters and capaci
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 from allocator.cluster.pools import has_counters
@@ -15,8 +14,6 @@ from allocator.cluster.usage import occupying
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
 from scheduler.state.claim_index import ClaimIndex, Holding
-
-_NONE: "Mapping[str, Holding]" = MappingProxyType({})
 
 
 class Rival(NamedTuple):
@@ -69,16 +66,17 @@ class Rivals:
         is_last: the others had theirs before, so that a device that one of them has is not charged again for this one.
         Cost: O(devices of the pools of which it has devices).
         """
-        for result in occupying(claim):
-            others = self._others(uid, result.id)
-            holding = others if not result.share_id else _with_the_whole(others, result.id)
+        taken = [(result.id, result.share_id) for result in occupying(claim)]
+        for device, share in taken:
+            others = self._index.other_holders(device, uid)
+            holding = others if not share else _with_the_whole(others, device)
             if holding:
-                yield Overlap(result.id, "", holding)
-            if lack := self.short_of(result.id):
-                yield Overlap(result.id, f"capacity {lack}", others)
-        charged = {result.id for result in occupying(claim)}
+                yield Overlap(device, "", holding)
+            if lack := self.short_of(device):
+                yield Overlap(device, f"capacity {lack}", others)
+        charged = {device for device, _ in taken}
         if is_last:
-            charged = {device for device in charged if not self._others(uid, device)}
+            charged = {device for device in charged if not self._index.other_holders(device, uid)}
         yield from self._overdrawing(uid, charged)
 
     def _overdrawing(self, uid: str, own: Collection[DeviceID]) -> Iterator[Overlap]:
@@ -87,15 +85,9 @@ class Rivals:
             for name, devices in sorted(self.overdrawn(pool_id).items()):
                 drawing = [device for device in devices if device in own]
                 if drawing:
-                    others = {other: held for one in devices for other, held in self._others(uid, one).items()}
+                    held = (self._index.other_holders(one, uid) for one in devices)
+                    others = {other: holding for each in held for other, holding in each.items()}
                     yield Overlap(drawing[0], f"counter set {name}", others)
-
-    def _others(self, uid: str, device: DeviceID) -> Mapping[str, Holding]:
-        """The other claims that have the device, or a share of it."""
-        holders = self._index.holders(device)
-        if len(holders) == 1 and uid in holders:
-            return _NONE  # as almost always
-        return {other: held for other, held in holders.items() if other != uid}
 
     def unknown(self, claim: Claim) -> Sequence[DeviceID]:
         """The devices of the claim of which it is unknown what they take: not published, or not all of their pool."""

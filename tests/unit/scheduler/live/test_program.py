@@ -21,7 +21,7 @@ def waits(pod: Pod, *, allocates: bool = True, needs: bool = False, is_placed: b
         _queue=SimpleNamespace(get=lambda _: None),
         _cluster=SimpleNamespace(pods=SimpleNamespace(is_placed=lambda _: is_placed)),
         _is_being_allocated=lambda _: False,
-        _is_prescheduled=lambda _: needs,
+        _prescheduled={pod.uid} if needs else set(),
     )
     return Scheduler._waits(cast(Scheduler, parts), pod)
 
