@@ -43,11 +43,12 @@ State = DevicesReady | DevicesPending | DevicesFailed
 def state_of(claim: Claim, now: datetime, timeout_s: float) -> State:
     """The state of an allocated claim's devices. timeout_s: since the allocation."""
     allocation = allocation_of(claim) or {}
+    conditional = [result for result in results_of(allocation) if result.get("bindingConditions")]
+    if not conditional:
+        return DevicesReady()
     statuses = {_device(status): status for status in claim.get("status", {}).get("devices") or ()}
     waiting: list[DeviceID] = []
-    for result in results_of(allocation):
-        if not result.get("bindingConditions"):
-            continue
+    for result in conditional:
         conditions = _true_conditions(statuses.get(_device(result)) or {})
         device = DeviceID(result["driver"], result["pool"], result["device"])
         if found := next(_intersection(result.get("bindingFailureConditions"), conditions), None):

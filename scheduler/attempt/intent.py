@@ -32,9 +32,8 @@ class Intent:
     renewal: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        values = ((name, getattr(self, name)) for name in self.__slots__)
-        fields = {name: value for name, value in values if name != "renewal" or value}
-        return orjson.dumps(fields).decode()
+        values = {name: getattr(self, name) for name in self.__slots__ if name != "renewal" or self.renewal}
+        return orjson.dumps(values).decode()
 
 
 def intent_of(claim: Mapping[str, Any]) -> Intent | None:

@@ -63,7 +63,7 @@ class WatchedVolumes:
 
     def on_event(self, event: Event) -> None:
         """Something has changed: steps that wait for it check again."""
-        for changed in self._following.get(_subject(event), ()):
+        for changed in self._following.get(_subject(event), ()) if self._following else ():
             changed.set()
 
     @contextmanager

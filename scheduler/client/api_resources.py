@@ -22,7 +22,7 @@ class Resource:
         """The path of an object or of its subresource, or of all objects (of a namespace) where no name is given."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         within = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
-        return "/".join(part for part in (f"{root}{within}", self.plural, name, subresource) if part)
+        return "/".join([part for part in (f"{root}{within}", self.plural, name, subresource) if part])
 
     @property
     def api_version(self) -> str:

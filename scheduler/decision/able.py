@@ -14,7 +14,6 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.feasibility import feasible
 from scheduler.decision.requirements import Requirements
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.pod_requests import PodRequests, pod_requests
 
@@ -130,6 +129,4 @@ def policy_on(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[
 
 def binds_volumes(cluster: Cluster, pod: Pod) -> bool:
     """Whether unbound PersistentVolumeClaims are bound with the pod: not if the plugin is off."""
-    return not pod.node_name and any(
-        one.name == VOLUME_BINDING.name and one.dynamic for one in cluster.templates_of(pod).plugins
-    )
+    return not pod.node_name and cluster.templates_of(pod).binds_volumes

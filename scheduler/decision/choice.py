@@ -28,9 +28,11 @@ def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbe
     for one in plugins:
         if one.score:
             (apart if _distinguishes(one, one.score, cycle) else alike).append(one)
-    # Of those that score all alike, the score of the first node is that of each.
-    first = sum(scores.item() for _, scores in weighted(cycle, alike, nodes[:1], ranks[:1]))
-    sums = np.full(len(nodes), first, np.int64)
+    template = cycle.template
+    if template.alike is None:
+        # Of these, the score of the first node is that of each, for every pod of the template.
+        template.alike = sum(scores.item() for _, scores in weighted(cycle, alike, nodes[:1], ranks[:1]))
+    sums = np.full(len(nodes), template.alike, np.int64)
     for _, scores in weighted(cycle, apart, nodes, ranks):
         sums += scores
     return sums

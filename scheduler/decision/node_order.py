@@ -79,14 +79,14 @@ class NodeOrder:
             own = self._keys[numbers] < _OF_OTHERS
             if own.any() and totals[own].max() >= totals.max() - MOST_BEHIND:
                 numbers, totals = numbers[own], totals[own]
-        highest = int(totals.max())
+        highest = totals.item(totals.argmax())
         return self.first(numbers[totals == highest]), highest
 
     def first(self, numbers: Numbers) -> int:
         """The one of these nodes that goes first. numbers: ascending, at least one."""
         if not self.identity and not self._others:
-            return int(numbers[0])
-        return int(numbers[np.argmin(self._keys[numbers])])
+            return numbers.item(0)
+        return numbers.item(self._keys[numbers].argmin())
 
     def _sort(self) -> None:
         for number, name in self._names.items():

@@ -23,6 +23,7 @@ from scheduler.plugins.plugin import Plugin, Rejected
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.plugins.template import NO_NODE, Template
 from scheduler.plugins.template import NOT_NAMED as NOT_NAMED_BIT
+from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.masks import mask_of, union
 
 MOST_TEMPLATES = 256
@@ -56,6 +57,7 @@ class StaticPlugins:
         self._asked = (*statics, *(one.static for one in further if one.static))
         self.honored = {one.name: 1 << self._asked.index(one.static) for one in _HONORED if one.static}
         kept = {one for one, _ in (*self.filters, *self.counts)}.union(further)
+        self.binds_volumes = any(one.name == VOLUME_BINDING.name and one.dynamic for one in self.plugins)
         pod_fields = sorted({name for one in kept for name in one.pod_fields})
         self.read_of: Callable[[Pod], tuple[Any, ...]] = attrgetter(*pod_fields)
         self.node_fields = sorted({"name"}.union(*(reason.node_fields for one in kept for reason in one.reasons)))
@@ -85,6 +87,11 @@ class Templates:
     def plugins(self) -> tuple[Plugin, ...]:
         """Of the profile, in their order."""
         return self._static.plugins
+
+    @property
+    def binds_volumes(self) -> bool:
+        """Whether VolumeBinding decides on nodes."""
+        return self._static.binds_volumes
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed. Cost: nothing where filters see no change."""
@@ -165,7 +172,7 @@ class Templates:
     def _refresh(self, template: Template) -> None:
         if not template.stale:
             return
-        template.refused_by = template.by_text = None
+        template.refused_by = template.by_text = template.alike = None
         template.counted_domains.clear()
         if (more := self._size - len(template.refusals)) > 0:
             template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}

@@ -28,7 +28,8 @@ class Template:
     further ones, where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
     would. refused_by: for each filter, the nodes that it is the first to refuse; by_text: all that are not allowed, by
     what keeps the pods from them. Both are None until requested. counts: by plugin and node number, what counts for
-    its score. counting: the plugins to which anything counts. stale: numbers of nodes to be looked at.
+    its score. counting: the plugins to which anything counts. alike: what the others add to the total of each node,
+    None until requested. stale: numbers of nodes to be looked at.
     counted_domains: the domains of nodes that pods are spread over, until a node changes (`domains_within`).
     """
 
@@ -39,6 +40,7 @@ class Template:
     refusals: NDArray[np.int16]
     allowed: Mask = 0
     counting: frozenset[str] = frozenset()
+    alike: int | None = None
     stale: set[int] = field(default_factory=set)
     refused_by: Sequence[Mask] | None = None
     by_text: Mapping[str, Mask] | None = None

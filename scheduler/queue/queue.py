@@ -226,7 +226,7 @@ class Queue:
         """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
         if self._in_flight:
             self._remember(event)
-        for uid in self._concerned(event):
+        for uid in self._concerned(event) if self._waiting else ():
             entry = self._pods[uid]
             if entry.place is PodPlace.GATED:
                 self._activate(entry, now, type(event).__name__)
@@ -379,6 +379,9 @@ class _WaitingPods:
         self._by_claim: dict[ClaimKey, dict[str, None]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
 
+    def __len__(self) -> int:
+        return len(self._known)
+
     def put(self, entry: QueuedPod) -> None:
         """The pod waits in its place, as it is now."""
         self.discard(entry)
@@ -396,9 +399,11 @@ class _WaitingPods:
     def discard(self, entry: QueuedPod) -> None:
         """The pod waits for no event, if it did."""
         uid = entry.pod.uid
-        place, reasons, claims = self._known.pop(uid, (None, (), ()))
-        if place is not None:
-            del self._by_place[place][uid]
+        known = self._known.pop(uid, None)
+        if known is None:
+            return
+        place, reasons, claims = known
+        del self._by_place[place][uid]
         for reason in reasons:
             del self._by_reason[reason][uid]
         for key in claims:

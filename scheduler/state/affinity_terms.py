@@ -109,6 +109,11 @@ class _TermIndex(Generic[Term]):
         self._added = 0
         self._matching: LruCache[Hashable, _Matching] = LruCache(MOST_LABELLINGS, MOST_WORDS)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no pod on a node has such terms."""
+        return not self._held
+
     def count(self, number: int, terms: tuple[Term, ...], sign: int) -> None:
         """One pod more, or less, with these terms is on the node."""
         if not terms:
@@ -126,7 +131,7 @@ class _TermIndex(Generic[Term]):
         Cost: O(terms of pods that have come or gone since it was asked for); all, the first time, where nodes have come
         to have a key or have it no more, and where more has changed than is kept.
         """
-        if not self._held:
+        if self.is_empty:
             return {}
         if self._added > MOST_ADDED:
             self._added, self._matching = 0, LruCache(MOST_LABELLINGS, MOST_WORDS)
@@ -209,6 +214,8 @@ class HeldTerms:
         yield from ((weight, domains.spread_out(found)) for weight, domains, found in pulls)
 
     def _in_domains(self, index: _TermIndex[Term], pod: Pod, weight: int) -> Iterator[tuple[int, Domains, Numbers]]:
+        if index.is_empty:
+            return
         pods = _EqualPods(pod, self._namespaces.get(pod.namespace, {}))
         for key, pull in index.matching(pods).items():
             domains = self._topology.domains(key)

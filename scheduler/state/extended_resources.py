@@ -74,7 +74,10 @@ class ExtendedResources:
 
     def asked_by(self, pod: Pod) -> tuple[str, ...]:
         """The extended resources of classes that the containers of the pod ask for, sorted."""
-        return tuple(filter(self._classes.__contains__, _asked_by(pod))) if self._classes else ()
+        known = self._classes.keys()
+        if all([known.isdisjoint(one.requests) for one in pod.containers]):  # noqa: C419 - faster
+            return ()
+        return tuple(filter(known.__contains__, _asked_by(pod)))
 
     def unoffered(self, pods: Iterable[Pod], nodes: Iterable[Node]) -> Counter[str]:
         """The extended resources that neither a class nor a node offers, with how many of the pods ask for each."""
