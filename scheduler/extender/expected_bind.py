@@ -26,7 +26,7 @@ class ExpectedBind:
 
     def passed(self, pod: Pod) -> None:
         """Some node has passed for the pod. Where its volumes may have to be bound before, bind is not expected."""
-        self._settle()
+        self._end()
         if self._do_come and not pod.volumes.claims:
             self._pod_uid, self._came = pod.uid, asyncio.get_running_loop().create_future()
 
@@ -34,7 +34,7 @@ class ExpectedBind:
         """Bind has come for the pod, and its devices are reserved, or it is refused."""
         self._do_come = True
         if pod_uid == self._pod_uid:
-            self._settle()
+            self._end()
 
     async def before(self, pod: Pod) -> None:
         """Wait before filter answers about the pod."""
@@ -48,9 +48,9 @@ class ExpectedBind:
 
     def _give_up(self) -> None:
         self._do_come = False
-        self._settle()
+        self._end()
 
-    def _settle(self) -> None:
+    def _end(self) -> None:
         if self._came is not None:
             self._came.set_result(None)
             self._came = None

@@ -37,7 +37,7 @@ class HeldAnswers:
         else:
             self._has_room = True
 
-    async def turn(self) -> None:
+    async def wait(self) -> None:
         """Wait until the connection of an answer would be kept. Each answer comes after its call."""
         if self._has_room or self._quiet is None:
             self._has_room = False

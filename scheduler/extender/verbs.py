@@ -96,7 +96,7 @@ class Verbs:
         error = self._unready() or await self._binds.bind(args)
         result = "not bound" if error else "bound"
         self._decisions.answered(time.time(), f"{args.PodNamespace}/{args.PodName}", result, error, args.Node)
-        await self._answers.turn()
+        await self._answers.wait()
         return wire.error_result(error)
 
     def _pod(self, raw: Mapping[str, Any]) -> Pod:

@@ -27,7 +27,7 @@ class Answering:
         await settled()
 
     async def _answer(self, number: int) -> None:
-        await self.held.turn()
+        await self.held.wait()
         self.out.append(number)
 
 
@@ -92,7 +92,7 @@ def test_all_answers_go_out_once_no_call_comes_and_none_waits_from_then_on() -> 
     run(act)
 
 
-def test_answer_that_nobody_waits_for_any_more_takes_no_turn() -> None:
+def test_answer_that_nobody_waits_for_any_more_uses_no_call() -> None:
     async def act() -> None:
         answering = Answering()
         answering.call()
