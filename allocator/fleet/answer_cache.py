@@ -131,7 +131,7 @@ class AnswerCache:
         if old is None and now:
             answers.add(now, 1 << number)
         elif old is not None and now:
-            answers.move(answers.of_group[old], now, 1 << number)
+            answers.move(answers.of_group[old], now, number)
         elif old is not None:
             answers.remove(answers.of_group[old], 1 << number)
 

@@ -133,12 +133,13 @@ class Answers:
             case Unable():
                 _remove(self.by_text, answer.key, nodes)
 
-    def move(self, old: Answer, new: Answer, nodes: Mask) -> None:
-        """Move nodes from those of one answer to those of another."""
+    def move(self, old: Answer, new: Answer, number: int) -> None:
+        """Move the node from those of one answer to those of another."""
         if isinstance(old, Able) and isinstance(new, Able) and old.rank == new.rank:
             return
-        self.remove(old, nodes)
-        self.add(new, nodes)
+        node = 1 << number
+        self.remove(old, node)
+        self.add(new, node)
 
 
 def _remove(masks: dict[Key, Mask], key: Key, nodes: Mask) -> None:

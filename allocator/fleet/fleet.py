@@ -220,6 +220,10 @@ class Fleet:
         """The node with that number. Raises KeyError."""
         return self._nodes[number].node
 
+    def has_node(self, number: int) -> bool:
+        """Whether there is a node with that number. Cost: O(1); of `all` only O(nodes) would tell."""
+        return self._nodes.get(number) is not None
+
     def kinds(self, claims: Sequence[Claim]) -> HardwareKinds:
         """The kinds of nodes as these claims see them, until the next event; the same object as long as they stay."""
         self._nodes.refresh()

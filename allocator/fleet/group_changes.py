@@ -54,8 +54,11 @@ class NodeGroup:
 
     def discard(self, number: int) -> None:
         """The node, which is in the group, is so no more."""
-        rest = self.nodes ^ 1 << number
         self._number -= 1
+        if not self._number:
+            self._only = NOBODY
+            return
+        rest = self.nodes ^ 1 << number
         self._only, self._several = (rest.bit_length() - 1, 0) if self._number == 1 else (NOBODY, rest)
 
 

@@ -36,6 +36,6 @@ class NodeGroups:
         if group is None:
             return
         group.discard(number)
-        if not group.nodes:
+        if group.is_empty:
             del self._groups[group.fingerprint, group.usage]
             self.changes.unwatch(group)

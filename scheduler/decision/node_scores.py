@@ -12,10 +12,10 @@ import numpy as np
 from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim
 from allocator.policies.whole_nodes import FromUnits, NodePolicy, NodeRoom, PodNeeds
-from allocator.search.rules import Mask, bits
+from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.decision.rooms import Rooms
-from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, without
+from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once, without
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
 
 _UNKNOWN = -inf
@@ -55,13 +55,14 @@ class NodeScores:
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
-        kept = self._scored(name, requests, claims, nodes)
-        scores = kept.scores
-        if beside := without(kept.known, nodes):
-            scores = scores.copy()
-            scores[numbers_of(beside)] = _UNKNOWN
+        scores = self._scored(name, requests, claims, nodes).scores
         best = scores.max()
-        return float(best), mask_of(scores == best) & nodes
+        if found := mask_of(scores == best) & nodes:
+            return float(best), found
+        numbers = numbers_of(nodes)  # others are better
+        own = scores[numbers]
+        best = own.max()
+        return float(best), mask_of_numbers(numbers[own == best], len(scores))
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
@@ -82,7 +83,7 @@ class NodeScores:
         kept = self._kept_of(requests, claims)
         kinds = self._rooms.kinds(claims)
         of_kind: dict[Hashable, PodNeeds] = {}
-        for number in bits(without(nodes, kept.known)):
+        for number in numbers_once(without(nodes, kept.known)).tolist():
             kind, room = kinds.of(number), self._rooms[number]
             key = kind, _decides(room, with_name=self.policy.reads_names)
             score = kept.of_rooms.get(key)

@@ -156,7 +156,7 @@ class Rooms:
 
     def _look_at(self, number: int) -> None:
         self._rooms.pop(number, None)
-        if not self._fleet.all >> number & 1:
+        if not self._fleet.has_node(number):
             return
         name = self._fleet.node(number).name
         try:

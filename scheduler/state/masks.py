@@ -87,12 +87,13 @@ _FEW = 8
 @lru_cache(maxsize=8)  # decisions that follow each other choose among the same nodes, mostly
 def numbers_of(mask: Mask) -> Numbers:
     """The node numbers in the set, ascending; for reading. Cost: O(nodes / 64) for a few of them."""
-    numbers = _numbers_of(mask)
+    numbers = numbers_once(mask)
     numbers.flags.writeable = False
     return numbers
 
 
-def _numbers_of(mask: Mask) -> Numbers:
+def numbers_once(mask: Mask) -> Numbers:
+    """The same of a set that is not asked for again."""
     size = -(-mask.bit_length() // _WORD) * _WORD
     words = np.frombuffer(mask.to_bytes(size // 8, "little"), np.uint64)
     filled = words.nonzero()[0]
