@@ -22,9 +22,11 @@ class TimeLimit:
         self.is_sent = False
         self._tick_s = seconds / TICKS
         self._left = TICKS
-        self._timeout = asyncio.timeout(None)
+        self._is_over = False
         self._loop = asyncio.get_running_loop()
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: asyncio.Handle | None = None
+        self._task = asyncio.current_task(self._loop)
+        self._cancelled = 0
 
     def sent(self) -> None:
         """From here on the server may act; the time begins again: what was waited for before was none of its doing."""
@@ -36,17 +38,19 @@ class TimeLimit:
         self.is_sent = False
         self._left = TICKS + 1
 
-    async def __aenter__(self) -> Self:
-        await self._timeout.__aenter__()
+    def __enter__(self) -> Self:
+        assert self._task is not None, "there is no task to cancel"
+        self._cancelled = self._task.cancelling()
         self._count()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._handle is not None:
-            self._handle.cancel()
-        await self._timeout.__aexit__(kind, error, trace)
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        assert self._handle is not None
+        assert self._task is not None
+        self._handle.cancel()
+        # As asyncio.timeout, which needs two coroutines for it: whoever else has cancelled the task goes first.
+        if self._is_over and self._task.uncancel() <= self._cancelled and kind is asyncio.CancelledError:
+            raise TimeoutError from error
 
     def _count(self) -> None:
         self._handle = self._loop.call_later(self._tick_s, self._tick)
@@ -56,4 +60,9 @@ class TimeLimit:
         if self._left > 0:
             self._count()
         else:
-            self._timeout.reschedule(self._loop.time())
+            self._handle = self._loop.call_soon(self._end)  # an answer that is here by now comes first
+
+    def _end(self) -> None:
+        assert self._task is not None
+        self._is_over = True
+        self._task.cancel()

@@ -194,9 +194,8 @@ class Connection:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
         call = _ApiCall("GET", path, query, None, JSON, timeout)
         limit = TimeLimit(idle_s)
-        with _OurErrors(call, limit):
-            async with limit:
-                answer = await self._answer(call, limit)
+        with _OurErrors(call, limit), limit:
+            answer = await self._answer(call, limit)
         async with answer:
             try:
                 yield _lines(call, answer.content, limit)
@@ -205,8 +204,8 @@ class Connection:
 
     async def _body(self, call: "_ApiCall", timeout_s: float) -> bytes:
         limit = TimeLimit(timeout_s)
-        with _OurErrors(call, limit):
-            async with limit, self._slots, await self._answer(call, limit) as answer:
+        with _OurErrors(call, limit), limit:
+            async with self._slots, await self._answer(call, limit) as answer:
                 return await answer.read()
 
     async def _answer(self, call: "_ApiCall", limit: TimeLimit) -> aiohttp.ClientResponse:

@@ -30,6 +30,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.not_placed import NOT_REACHED
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
+from scheduler.extender.expected_bind import ExpectedBind
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.state.claim_index import AlreadyReserved, ClaimObject
@@ -46,7 +47,7 @@ class Binds:
     """The calls of bind, each beside the others, one at a time for a pod.
 
     is_ours: whether the extender allocates the claims of a pod. timeout_s: how long a caller waits for an answer.
-    wake: lets kube-scheduler ask again about pods that it keeps waiting.
+    wake: lets kube-scheduler ask again about pods that it keeps waiting. expected: the call that comes next.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, and how
@@ -59,6 +60,7 @@ class Binds:
         timeout_s: float,
         wake: Callable[[], None],
     ) -> None:
+        self.expected = ExpectedBind()
         self._cluster = cluster
         self._binder = binder
         self._is_ours = is_ours
@@ -122,10 +124,12 @@ class Binds:
 
     async def _bind(self, args: ExtenderBindingArgs) -> None:
         """Returns once the pod is bound to the node. Raises NotBound and CallFailed."""
-        slots = self._attempts.slots
-        if problem := slots.objection(args.PodNamespace):
-            raise NotBound(problem)
-        reserved = self._reserved_at_once(args)
+        try:
+            if problem := self._attempts.slots.objection(args.PodNamespace):
+                raise NotBound(problem)
+            reserved = self._reserved_at_once(args)
+        finally:
+            self.expected.came(args.PodUID)
         slot = await self._slot(args.PodNamespace, reserved)
         try:
             reserved = reserved or await self._reserved(args)

@@ -13,6 +13,7 @@ from scheduler.decision.decision_time_limit import TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.filter import EVERY_NODE, Filtered, Undecided, filter_nodes
+from scheduler.extender.held_answers import HeldAnswers
 from scheduler.extender.poke import Poke
 from scheduler.extender.preempt import kept_nodes
 from scheduler.extender.prioritize import prioritize
@@ -52,12 +53,15 @@ class Verbs:
         self._poke = poke
         self._decisions = decisions
         self._sampling = sampling
+        self._answers = HeldAnswers()
 
-    def filter(self, body: bytes) -> bytes:
+    async def filter(self, body: bytes) -> bytes:
         """An ExtenderFilterResult for ExtenderArgs."""
         try:
             args = wire.read(wire.ExtenderArgs, body)
             pod = self._pod(args.Pod)
+            if self._binds is not None:
+                await self._binds.expected.before(pod)
             found = self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:
             return wire.error_result(str(problem))
@@ -88,9 +92,11 @@ class Verbs:
         except Malformed as problem:
             return wire.error_result(str(problem))
         assert self._binds is not None, "kube-scheduler binds itself"
+        self._answers.called()
         error = self._unready() or await self._binds.bind(args)
         result = "not bound" if error else "bound"
         self._decisions.answered(time.time(), f"{args.PodNamespace}/{args.PodName}", result, error, args.Node)
+        await self._answers.wait()
         return wire.error_result(error)
 
     def _pod(self, raw: Mapping[str, Any]) -> Pod:
@@ -124,6 +130,8 @@ class Verbs:
         self._decisions.answered(time.time(), str(pod), result, _first_reason(found))
         if found.passed:
             self._poke.passed(pod.uid)
+            if self._binds is not None:
+                self._binds.expected.passed(pod)
         else:
             self._poke.refused(pod)
             if self._binds is not None:

@@ -42,7 +42,7 @@ async def until_it_ends(limit: TimeLimit, turns: list[float], held_up_s: float, 
     """Count the turns that the loop has, each so late."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, Jumping)
-    async with limit:
+    with limit:
         while True:
             if len(turns) == sent_at:
                 limit.sent()
@@ -68,6 +68,29 @@ def test_time_that_the_loop_did_not_have_is_not_counted(held_up_s: float) -> Non
 def test_time_counts_anew_from_when_the_call_is_sent(sent_at: int) -> None:
     with asyncio.Runner(loop_factory=Jumping) as runner:
         assert sent_at + TICKS <= runner.run(turns_within(8.0, 1.0, sent_at)) <= 2 * (sent_at + TICKS + 2)
+
+
+def test_time_that_is_up_leaves_the_task_as_it_was() -> None:
+    async def cancellations() -> int:
+        await turns_within(4.0, 1.0)
+        task = asyncio.current_task()
+        assert task is not None
+        return task.cancelling()
+
+    with asyncio.Runner(loop_factory=Jumping) as runner:
+        assert runner.run(cancellations()) == 0
+
+
+def test_call_that_is_cancelled_is_not_late() -> None:
+    async def cancelled() -> bool:
+        task = asyncio.create_task(until_it_ends(TimeLimit(4.0), [], 0.0))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    with asyncio.Runner(loop_factory=Jumping) as runner:
+        assert runner.run(cancelled())
 
 
 @LOOPS

@@ -191,3 +191,22 @@ def stored(claim: Claim) -> Watched:
 def test_pod_that_is_not_ours_is_not_bound_before_its_claim_is_made(cluster: Cluster) -> None:
     denied = BindDenied(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "template"}])
     assert asyncio.run(binds(cluster, denied)[0].bind(ARGS)) == f'pod "{POD}": ResourceClaim not created yet'
+
+
+def test_question_about_the_next_pod_waits_until_the_devices_are_reserved(cluster: Cluster) -> None:
+    async def act() -> list[int]:
+        found, attempts = binds(cluster, BindDenied(), is_ours=True)
+        attempts.slots.take("other")  # the call gets no further than to its reservation
+        found.expected.came("uid-other")
+        found.expected.passed(POD)
+        asked = asyncio.create_task(found.expected.before(replace(POD, uid="uid-next")))
+        await asyncio.sleep(0)
+        reserved = [cluster.pods.assumed]
+        call = asyncio.create_task(found.bind(ARGS))
+        await asked
+        reserved.append(cluster.pods.assumed)
+        await attempts.finish(wait_s=0.0)
+        call.cancel()
+        return reserved
+
+    assert asyncio.run(act()) == [0, 1]

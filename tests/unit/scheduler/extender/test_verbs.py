@@ -15,6 +15,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.extender.bind import Binds
+from scheduler.extender.expected_bind import ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
@@ -46,6 +47,7 @@ class Written:
     freed: list[tuple[str, Sequence[Claim]]] = field(default_factory=list)
     refusals: list[str] = field(default_factory=list)
     problem: str = ""
+    expected: ExpectedBind = field(default_factory=ExpectedBind)
 
     def is_under_way(self, pod_uid: str) -> bool:
         return pod_uid in self.under_way
@@ -92,7 +94,7 @@ class World:
         return [one.cells()[1:] for _, one in self.decisions.kept()]
 
     def filter(self, pod: Any = None, *names: str) -> Any:
-        return json.loads(self.verbs.filter(asked(pod, *names)))
+        return json.loads(asyncio.run(self.verbs.filter(asked(pod, *names))))
 
     def prioritize(self, pod: Any = None) -> Any:
         return {one["Host"]: one["Score"] for one in json.loads(self.verbs.prioritize(asked(pod)))}
@@ -206,7 +208,7 @@ def test_what_takes_too_long_to_decide_is_no_answer() -> None:
     ],
 )
 def test_filter_says_what_is_wrong_with_a_call(world: World, body: bytes, problem: str) -> None:
-    answer = json.loads(world.verbs.filter(body))
+    answer = json.loads(asyncio.run(world.verbs.filter(body)))
     assert list(answer) == ["Error"]
     assert answer["Error"].startswith(problem)
 
@@ -325,6 +327,6 @@ def test_bind_says_what_is_wrong_with_a_call(world: World) -> None:
 def test_adviser_wakes_pods_and_takes_no_claim_back() -> None:
     world = World(elsewhere())
     verbs = Verbs(world.cluster, [OURS], lambda: "", None, cast("Poke", world.heard), decisions=DecisionLog())
-    answer = json.loads(verbs.filter(asked(None)))
+    answer = json.loads(asyncio.run(verbs.filter(asked(None))))
     assert answer["FailedAndUnresolvableNodes"].keys() == {"node-0", "node-1"}
     assert world.heard.refusals == [("uid-pod", True)]
