@@ -58,10 +58,12 @@ class Progress:
         """So many are done of so many; a share of one only in a bar."""
         now = self._clock()
         self._begin = self._begin or (now, done)
-        is_terminal = sys.stderr.isatty()
-        if now < self._next or (self._has_bar and not is_terminal):
+        if now < self._next:
             return
+        is_terminal = sys.stderr.isatty()
         self._next = now + (0.1 if is_terminal else 5.0)
+        if self._has_bar and not is_terminal:
+            return
         self._is_shown = True
         text = self._bar(now, done, total) if self._has_bar else f"{self._doing}: {done} of {total}"
         # What wipes the line is no colour, and is kept where colours are not wanted.
