@@ -33,7 +33,7 @@ class Allocate(ClaimStep):
         """Mark and allocate the claim. Raises AttemptEnded."""
         wanted = with_time(self.binder, self.allocation)
         self.written = WrittenClaim(key_of(self.claim), self.claim, wanted, is_own=True)
-        check_devices(self.binder, self.attempt)
+        check_devices(self.binder, self.attempt, self.written.key)
         seen = intent_of(self.claim)
         intent = intent_write(self.attempt, lambda current: _check_unmarked(current, seen))
         marked = await stored_by(self.binder, self.attempt, self.written, self.claim, intent)
