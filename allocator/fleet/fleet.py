@@ -221,7 +221,7 @@ class Fleet:
         return self._nodes[number].node
 
     def has_node(self, number: int) -> bool:
-        """Whether there is a node with that number. Cost: O(1); of `all` only O(nodes) would tell."""
+        """Whether there is a node with that number. Cost: O(1); a look at `all` costs O(nodes)."""
         return self._nodes.get(number) is not None
 
     def kinds(self, claims: Sequence[Claim]) -> HardwareKinds:

@@ -59,7 +59,7 @@ class NodeScores:
         best = scores.max()
         if found := mask_of(scores == best) & nodes:
             return float(best), found
-        numbers = numbers_of(nodes)  # others are better
+        numbers = numbers_of(nodes)  # the best score is that of nodes beside these
         own = scores[numbers]
         best = own.max()
         return float(best), mask_of_numbers(numbers[own == best], len(scores))

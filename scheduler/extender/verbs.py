@@ -60,7 +60,7 @@ class Verbs:
         try:
             args = wire.read(wire.ExtenderArgs, body)
             pod = self._pod(args.Pod)
-            if self._binds is not None:
+            if self._binds is not None and is_ours(pod, self._schedulers):
                 await self._binds.expected.before(pod)
             found = self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:

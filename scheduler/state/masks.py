@@ -93,7 +93,7 @@ def numbers_of(mask: Mask) -> Numbers:
 
 
 def numbers_once(mask: Mask) -> Numbers:
-    """The same of a set that is not asked for again."""
+    """The same, not remembered: for a set that nobody asks for again."""
     size = -(-mask.bit_length() // _WORD) * _WORD
     words = np.frombuffer(mask.to_bytes(size // 8, "little"), np.uint64)
     filled = words.nonzero()[0]

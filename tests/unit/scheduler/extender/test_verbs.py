@@ -316,6 +316,22 @@ def test_bind_is_not_begun_before_it_is_ready(world: World) -> None:
     assert world.written.bound == []
 
 
+def test_pod_of_another_profile_waits_for_no_bind(world: World) -> None:
+    async def act() -> list[bool]:
+        expected = world.written.expected = ExpectedBind(3600.0)
+        expected.came("uid-any")
+        expected.passed(a_user("before"))
+        calls = [world.verbs.filter(asked(a_raw_pod("claim", scheduler=name))) for name in (OURS, "theirs")]
+        tasks = [asyncio.create_task(call) for call in calls]
+        await asyncio.sleep(0)
+        waits = [not task.done() for task in tasks]
+        expected.came("uid-before")
+        await asyncio.gather(*tasks)
+        return waits
+
+    assert asyncio.run(act()) == [True, False]
+
+
 def test_bind_says_what_is_wrong_with_a_call(world: World) -> None:
     assert world.bind(Node=None) == {"Error": "Node: must be a string"}
     assert world.written.bound == []
