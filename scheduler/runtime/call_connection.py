@@ -126,7 +126,7 @@ class CallConnection(asyncio.Protocol):
                 data = rest
             data = self._read(data)
         self._unread = data
-        if not self._may_read:
+        if data and not self._may_read:
             self.transport.pause_reading()
 
     @property

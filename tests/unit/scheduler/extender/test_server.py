@@ -80,6 +80,23 @@ def test_verb_may_take_its_time(loop: Loop) -> None:
 
 
 @LOOPS
+def test_next_call_is_read_after_one_that_took_its_time(loop: Loop) -> None:
+    async def verb(body: bytes) -> bytes:
+        await asyncio.sleep(0)
+        return echo(body)
+
+    async def use(url: str) -> None:
+        reader, writer = await open_to(url, b"")
+        for _ in range(3):
+            writer.write(a_call(b"{}"))
+            assert await answers(reader, 1) == [(200, b'{"length": 2}')]
+        writer.close()
+        await writer.wait_closed()
+
+    run(loop, served(verb=verb), use)
+
+
+@LOOPS
 def test_calls_follow_each_other_over_one_connection(loop: Loop) -> None:
     async def use(url: str) -> None:
         where = urlsplit(url)
