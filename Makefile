@@ -86,7 +86,7 @@ peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random ca
 plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED
 	PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
 
-fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and bodies of calls of the extender and the guard for MINUTES=N
+fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and calls of the extender and the guard for MINUTES=N
 	$(BIN)/pip install --quiet --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo "no atheris for this machine: inputs are drawn without guidance"
 	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1) $(ARGS)
 

@@ -37,9 +37,9 @@ class GuardMetrics(CommonMetrics):
         super().__init__()
         self._expose(lambda: _of_reading(read()))
         text = "Answers to the API server: allowed, nothing added, or the reason of a refusal."
-        self._answers = Counter("dra_guard_answers", text, ["answer"], registry=self._registry)
-        for answer in ANSWERS:
-            self._answers.labels(answer)  # an increase is seen only of what is there before
+        answers = Counter("dra_guard_answers", text, ["answer"], registry=self._registry)
+        # Of each one, before it is given: an increase is seen only of what is there before.
+        self._answers = {answer: answers.labels(answer) for answer in ANSWERS}
         text = "HTTP calls, by status."
         self._calls = Counter("dra_guard_calls", text, ["code"], registry=self._registry)
         text = "Duration of calls."
@@ -51,7 +51,7 @@ class GuardMetrics(CommonMetrics):
 
     def answered(self, answer: str) -> None:
         """A question was answered. answer: one of `ANSWERS`."""
-        self._answers.labels(answer).inc()
+        self._answers[answer].inc()
 
     def called(self, _verb: str, status: int, duration_s: float) -> None:
         """A call was answered."""

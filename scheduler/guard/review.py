@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from pydantic import ConfigDict
@@ -73,22 +73,25 @@ class Review:
     is_dry: bool = False
 
 
+class AskedUpdate(NamedTuple):
+    """What is read of a request. new, old: the claim as it would be, and as it is stored."""
+
+    uid: str
+    is_dry: bool
+    new: Object
+    old: Object
+
+
 def read(body: bytes) -> Review:
     """The question. Raises Malformed."""
-    request = _request(body)
-    for field, value, wanted in (
-        ("operation", request.operation, "UPDATE"),
-        ("subResource", request.sub_resource, "status"),
-    ):
-        if value != wanted:
-            raise Malformed(str(FieldError(f"request.{field}", value, f"must be {wanted}: nothing else is checked")))
-    version = _version(request.old_object)
+    asked = _asked(_json_of(body))
+    version = _version(asked.old)
     try:
-        new = holder_of(_with_metadata(request.object)).claim
+        new = holder_of(_with_metadata(asked.new)).claim
     except Undecodable as error:
-        return Review(request.uid, None, f"the claim cannot be checked: {error}", request.dry_run)
-    added = set(_held(new)) - set(_held(_old(request.old_object)))
-    return Review(request.uid, Update(new, version) if added else None, "", request.dry_run)
+        return Review(asked.uid, None, f"the claim cannot be checked: {error}", asked.is_dry)
+    added = set(_held(new)) - set(_held(_old(asked.old)))
+    return Review(asked.uid, Update(new, version) if added else None, "", asked.is_dry)
 
 
 def allowed(uid: str) -> bytes:
@@ -113,7 +116,7 @@ def _answer(response: Object) -> bytes:
     return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
-def _request(body: bytes) -> AdmissionRequest:
+def _json_of(body: bytes) -> Object:
     try:
         raw = loads_leniently(body)
     except (ValueError, RecursionError) as error:
@@ -122,6 +125,35 @@ def _request(body: bytes) -> AdmissionRequest:
         raise Malformed("the body is not JSON")
     if not isinstance(raw, dict):
         raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
+    return raw
+
+
+def _asked(raw: Object) -> AskedUpdate:
+    match raw:
+        case {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": str(uid),
+                "operation": "UPDATE",
+                "subResource": "status",
+                "dryRun": bool(is_dry),
+                "object": dict(new),
+                "oldObject": dict(old),
+            },
+        }:
+            return AskedUpdate(uid, is_dry, new, old)  # as the API server asks: nothing of it is looked at again
+    request = _request(raw)
+    for field, value, wanted in (
+        ("operation", request.operation, "UPDATE"),
+        ("subResource", request.sub_resource, "status"),
+    ):
+        if value != wanted:
+            raise Malformed(str(FieldError(f"request.{field}", value, f"must be {wanted}: nothing else is checked")))
+    return AskedUpdate(request.uid, request.dry_run, request.object, request.old_object)
+
+
+def _request(raw: Object) -> AdmissionRequest:
     found, errors = typed(AdmissionReview, raw)
     if found is None:
         raise Malformed("; ".join(map(str, errors)))

@@ -5,11 +5,11 @@ The check and what it allows are one step, without an await in between: no other
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 from scheduler.guard import review
-from scheduler.guard.ledger import UNKNOWN, Ledger
+from scheduler.guard.ledger import UNKNOWN, Denial, Ledger
 from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics
 from scheduler.guard.review import Review
 
@@ -46,29 +46,47 @@ class Reviewer:
         self._monotonic = monotonic
         self._lasts_s = lasts_s
 
-    async def answer(self, body: bytes) -> bytes:
-        """The AdmissionReview that answers the one of `body`. Raises Malformed."""
+    def answer(self, body: bytes) -> bytes | Awaitable[bytes]:
+        """The AdmissionReview that answers the one of `body`; later, if it has a device that is not published yet.
+
+        Raises Malformed.
+        """
         question = review.read(body)
-        patient_until = self._monotonic() + WAIT_S
-        while True:  # No await between a check and what it allows.
-            if unready := self._unready():
-                return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, unready)
-            if question.error:
-                return self._refused(question, UNREADABLE, HTTPStatus.UNPROCESSABLE_ENTITY, question.error)
-            update = question.update
-            if update is None:
-                self._metrics.answered(NOTHING_ADDED)
-                return review.allowed(question.uid)
-            now = self._monotonic()
-            is_dry = question.is_dry
-            refusal = self._ledger.refusal(update) if is_dry else self._ledger.admit(update, now + self._lasts_s)
-            if refusal is None:
-                self._metrics.answered(ALLOWED)
-                return review.allowed(question.uid)
-            if refusal.cause != UNKNOWN or now >= patient_until:
-                break
+        found = self._judged(question)
+        return found if isinstance(found, bytes) else self._patient(question, found)
+
+    async def _patient(self, question: Review, unknown: Denial) -> bytes:
+        """The answer once all devices are published, or were waited for long enough."""
+        until = self._monotonic() + WAIT_S
+        while self._monotonic() < until:
             await asyncio.sleep(_LOOK_S)
-        _LOG.info("claim %s: refused: %s", update.claim, refusal.message, extra={"holders": list(refusal.names)})
+            found = self._judged(question)
+            if isinstance(found, bytes):
+                return found
+            unknown = found
+        return self._denied(question, unknown)
+
+    def _judged(self, question: Review) -> bytes | Denial:
+        """The answer, or that a device is unknown. The check and what it allows are one step."""
+        if unready := self._unready():
+            return self._refused(question, NOT_LEADING, HTTPStatus.SERVICE_UNAVAILABLE, unready)
+        if question.error:
+            return self._refused(question, UNREADABLE, HTTPStatus.UNPROCESSABLE_ENTITY, question.error)
+        update = question.update
+        if update is None:
+            self._metrics.answered(NOTHING_ADDED)
+            return review.allowed(question.uid)
+        until = self._monotonic() + self._lasts_s
+        refusal = self._ledger.refusal(update) if question.is_dry else self._ledger.admit(update, until)
+        if refusal is None:
+            self._metrics.answered(ALLOWED)
+            return review.allowed(question.uid)
+        return refusal if refusal.cause == UNKNOWN else self._denied(question, refusal)
+
+    def _denied(self, question: Review, refusal: Denial) -> bytes:
+        assert question.update is not None
+        claim = question.update.claim
+        _LOG.info("claim %s: refused: %s", claim, refusal.message, extra={"holders": list(refusal.names)})
         return self._refused(question, refusal.cause, HTTPStatus.CONFLICT, refusal.message)
 
     def _unready(self) -> str:

@@ -13,14 +13,13 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
-from aiohttp.web_protocol import RequestHandler
 
 from scheduler.runtime.configuration import host_and_port
 
@@ -68,6 +67,32 @@ class Limits:
     refused: Callable[[Refusal], None] = lambda _: None
 
 
+class OpenConnection(Protocol):
+    """An open connection."""
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """None after it was lost."""
+        ...
+
+
+class Service(Protocol):
+    """What answers clients: each call makes the protocol of a connection. connections: those open, the oldest first."""
+
+    @property
+    def connections(self) -> Iterable[OpenConnection]:
+        """After their handshake."""
+        ...
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        """For a new one."""
+        ...
+
+    def is_calling(self, connection: OpenConnection) -> bool:
+        """Whether a call is in progress over it."""
+        ...
+
+
 @asynccontextmanager
 async def listening(
     field: str,
@@ -76,16 +101,28 @@ async def listening(
     context: ssl.SSLContext | None = None,
     limits: Limits = Limits(),
 ) -> AsyncIterator[str]:
-    """Serves the application, and gives its address, in which port 0 has become the one that was free.
+    """Serves the application, as `accepting` does."""
+    service = _ApplicationService()
+    application.middlewares.append(service.noted)
+    runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOPPED_S)
+    await runner.setup()
+    service.server = runner.server
+    try:
+        async with accepting(field, address, service, context, limits) as where:
+            yield where
+    finally:
+        await runner.cleanup()
+
+
+@asynccontextmanager
+async def accepting(
+    field: str, address: str, service: Service, context: ssl.SSLContext | None, limits: Limits
+) -> AsyncIterator[str]:
+    """Accepts connections, and gives the address, in which port 0 has become the one that was free.
 
     field: where the configuration holds the address, HOST:PORT. context: None for plain HTTP. Raises CannotServe.
     """
-    calling = _Calling()
-    application.middlewares.append(calling.noted)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOPPED_S)
-    await runner.setup()
-    assert runner.server is not None
-    acceptor = _Acceptor(runner.server, context, limits, calling)
+    acceptor = _Acceptor(service, context, limits)
     sockets: list[socket.socket] = []
     tasks: list[asyncio.Task[None]] = []
     try:
@@ -99,7 +136,6 @@ async def listening(
         await _ended([*tasks, *acceptor.handshakes])
         for one in sockets:
             one.close()
-        await runner.cleanup()
 
 
 async def _bound(address: str) -> list[socket.socket]:
@@ -125,37 +161,50 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Calling:
-    """The connections with a call in progress."""
+class _ApplicationService:
+    """The connections of an application. server: aiohttp's."""
+
+    server: web.Server | None = None
 
     def __init__(self) -> None:
-        self.connections: set[asyncio.Protocol] = set()
+        self._calling: set[OpenConnection] = set()
+
+    @property
+    def connections(self) -> Iterable[OpenConnection]:
+        assert self.server is not None
+        return self.server.connections
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        assert self.server is not None
+        return self.server()
+
+    def is_calling(self, connection: OpenConnection) -> bool:
+        return connection in self._calling
 
     @web.middleware
     async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        self.connections.add(request.protocol)
+        self._calling.add(request.protocol)
         try:
             return await handler(request)
         finally:
-            self.connections.discard(request.protocol)
+            self._calling.discard(request.protocol)
 
 
 class _Handshake(NamedTuple):
     """A handshake in progress. began: by the loop's clock."""
 
-    protocol: asyncio.Protocol
+    protocol: asyncio.BaseProtocol
     began: float
 
 
 class _Acceptor:
     """Accepts connections. handshakes: those in progress, the oldest first."""
 
-    def __init__(self, server: web.Server, context: ssl.SSLContext | None, limits: Limits, calling: _Calling) -> None:
+    def __init__(self, service: Service, context: ssl.SSLContext | None, limits: Limits) -> None:
         self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
-        self._server = server
+        self._service = service
         self._context = context
         self._limits = limits
-        self._calling = calling
         self._warned_at = -WARN_EVERY_S
 
     async def accept(self, listener: socket.socket) -> None:
@@ -177,7 +226,7 @@ class _Acceptor:
                 connection.close()
                 return
             idle.abort()  # to be closed in order, it would have to wait for its client
-        protocol = self._server()
+        protocol = self._service()
         task = asyncio.create_task(self._shake_hands(connection, protocol))
         self.handshakes[task] = _Handshake(protocol, asyncio.get_running_loop().time())
         task.add_done_callback(self.handshakes.pop)
@@ -189,13 +238,13 @@ class _Acceptor:
         """How many connections are open; one that has just come in is still among the handshakes."""
         return len({*self._established(), *(one.protocol for one in self.handshakes.values())})
 
-    def _established(self) -> list[RequestHandler]:
+    def _established(self) -> list[OpenConnection]:
         """The connections after their handshake, the oldest first; without those that are being closed."""
-        return [one for one in self._server.connections if one.transport and not one.transport.is_closing()]
+        return [one for one in self._service.connections if one.transport and not one.transport.is_closing()]
 
     def _oldest_idle(self) -> asyncio.Transport | None:
         """The oldest connection that has no call in progress, or no whole head of one."""
-        return next((one.transport for one in self._established() if one not in self._calling.connections), None)
+        return next((one.transport for one in self._established() if not self._service.is_calling(one)), None)
 
     async def _make_room(self) -> None:
         """Wait until a handshake has ended; the oldest, if it has to, now that others wait."""
@@ -207,7 +256,7 @@ class _Acceptor:
             oldest.cancel()
             await asyncio.wait([oldest])
 
-    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.Protocol) -> None:
+    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.BaseProtocol) -> None:
         connection.setblocking(False)
         timeout_s = self._limits.handshake_s if self._context else None
         loop = asyncio.get_running_loop()

@@ -17,13 +17,13 @@ from scheduler.runtime.configuration import is_loopback_host
 MISDIRECTED = 421
 
 
-def misdirection(request: web.Request, allowed: Collection[str]) -> str:
-    """Why the request is not answered; empty where it is. allowed: names beside those of loopback, in lower case.
+def misdirection(header: str | None, allowed: Collection[str]) -> str:
+    """Why a request over plain HTTP is not answered; empty where it is. header: its Host.
 
-    A request without the header is answered: no browser sends one.
+    allowed: names beside those of loopback, in lower case. A request without the header is answered: no browser sends
+    one.
     """
-    header = request.headers.get("Host")
-    if request.secure or header is None or _is_own(header, allowed):
+    if header is None or _is_own(header, allowed):
         return ""
     return (
         f"host {ascii(header)[1:-1]} is not served over plain HTTP: use localhost or a loopback address, "
@@ -44,7 +44,7 @@ def answering_own(allowed: Collection[str]) -> Middleware:
 
     @web.middleware
     async def own(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if reason := misdirection(request, allowed):
+        if not request.secure and (reason := misdirection(request.headers.get("Host"), allowed)):
             return web.Response(status=MISDIRECTED, text=f"{reason}\n")
         return await handler(request)
 

@@ -10,15 +10,14 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from aiohttp import web
-from aiohttp.typedefs import Handler
-
 from scheduler.attempt.attempts import INTERNAL
-from scheduler.runtime.listening import Limits, listening
+from scheduler.runtime.call_connection import Answer, CallConnection
+from scheduler.runtime.http_head import Head, RefusedCall
+from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, accepting
 from scheduler.runtime.own_hosts import MISDIRECTED, misdirection
 from scheduler.runtime.tls import is_allowed, names_in
 
@@ -74,112 +73,133 @@ async def serving(address: str, context: ssl.SSLContext | None, served: ServedVe
 
     context: None for plain HTTP. Raises CannotServe.
     """
-    async with listening("address", address, _application(served), context, served.limits) as where:
-        yield f"{'https' if context else 'http'}://{where}{served.prefix}"
+    server = _VerbServer(served)
+    try:
+        async with accepting("address", address, server, context, served.limits) as where:
+            yield f"{'https' if context else 'http'}://{where}{served.prefix}"
+    finally:
+        await server.stop()
 
 
-def _application(served: ServedVerbs) -> web.Application:
-    application = web.Application(client_max_size=LARGEST_BODY, handler_args={"keepalive_timeout": served.idle_s})
-    room = _Room(served.most_bytes)
-    for name, verb in served.verbs.items():
-        application.router.add_post(f"{served.prefix}/{name}", _handler(name, verb, served, room))
-    return application
+class _VerbServer:
+    """The calls of all verbs, and the connections over which they come; see `CallServer` and `Service`.
 
+    room: how many bytes of bodies may still come into memory. under_way: calls, by verb.
+    """
 
-def _handler(name: str, verb: Verb, served: ServedVerbs, room: "_Room") -> Handler:
-    under_way = 0
+    def __init__(self, served: ServedVerbs) -> None:
+        self.served = served
+        self.connections: dict[CallConnection, None] = {}
+        self.read_s = served.read_s
+        self.idle_s = served.idle_s
+        self.room = served.most_bytes
+        self.under_way = dict.fromkeys(served.verbs, 0)
 
-    async def handle(request: web.Request) -> web.Response:
-        nonlocal under_way
-        began, under_way = time.monotonic(), under_way + 1
+    def __call__(self) -> CallConnection:
+        return CallConnection(self)
+
+    def is_calling(self, connection: OpenConnection) -> bool:
+        """Whether a call is in progress over it."""
+        return isinstance(connection, CallConnection) and connection.is_calling
+
+    async def stop(self) -> None:
+        """Close all connections; calls in progress have a second to end."""
+        for connection in list(self.connections):
+            connection.close_when_answered()
+        tasks = [connection.task for connection in self.connections if connection.task]
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=STOPPED_S)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        for connection in list(self.connections):
+            connection.transport.close()
+
+    def error(self, reason: str) -> bytes:
+        """The body of an answer that is nothing but an error."""
+        return self.served.error(reason)
+
+    def admit(self, head: Head, transport: asyncio.Transport) -> "_VerbCall":
+        """The call of a verb. Raises RefusedCall."""
+        prefix, _, name = head.path.rpartition("/")
+        verb = self.served.verbs.get(name)
+        if verb is None or prefix != self.served.prefix:
+            raise RefusedCall(404, "there is nothing at this path")
+        if head.method != "POST":
+            raise RefusedCall(405, "verbs are called by POST")
+        call = _VerbCall(self, name, verb, time.monotonic(), head.length)
         try:
-            _check(request, served, under_way)
-            with room.of(request):
-                found = verb(await _body(request, served.read_s))
-                answer = _answer(200, found if isinstance(found, bytes) else await found)
-        except _RefusedCall as refused:
-            answer = _answer(refused.status, served.error(refused.reason))
-        except Malformed as problem:
-            answer = _answer(400, served.error(str(problem)))
-        except Exception:  # noqa: BLE001 - whatever it is, the caller gets an error, and the others their answers
-            _LOG.exception("a call failed", extra={"verb": name})
-            answer = _answer(500, served.error(INTERNAL))
-        finally:
-            under_way -= 1
-        served.called(name, answer.status, time.monotonic() - began)
-        return answer
+            self._check(head, transport, name)
+        except RefusedCall as problem:
+            self.served.called(name, problem.status, call.duration_s())
+            raise
+        self.room -= head.length
+        self.under_way[name] += 1
+        return call
 
-    return handle
+    def _check(self, head: Head, transport: asyncio.Transport, name: str) -> None:
+        """Raises RefusedCall where the caller may not call, or not now."""
+        is_secure = transport.get_extra_info("sslcontext") is not None
+        if not is_secure and (reason := misdirection(head.fields.get("host"), self.served.hosts)):
+            raise RefusedCall(MISDIRECTED, reason)
+        if "origin" in head.fields:
+            raise RefusedCall(
+                403, "calls of web pages are not answered"
+            )  # a page may send some without reading answers
+        self._check_client(transport)
+        if self.under_way[name] >= self.served.most_calls:
+            raise RefusedCall(503, f"{self.served.most_calls} calls of this verb are already in progress")
+        if head.length > LARGEST_BODY:
+            raise RefusedCall(413, f"the body is larger than {LARGEST_BODY} bytes")
+        if head.length > self.room:
+            raise RefusedCall(503, f"the calls in progress already use the limit of {self.served.most_bytes} bytes")
 
-
-class _RefusedCall(Exception):
-    """A call is not answered."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
-
-
-class _Room:
-    """How many bytes of bodies may still come into memory."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most = self._left = most_bytes
-
-    @contextmanager
-    def of(self, request: web.Request) -> Iterator[None]:
-        """Room for the body of the call, while the context is open. Raises _RefusedCall."""
-        needed = _largest_of(request)
-        if needed > self._left:
-            raise _RefusedCall(503, f"the calls in progress already use the limit of {self._most} bytes")
-        self._left -= needed
-        try:
-            yield
-        finally:
-            self._left += needed
-
-
-def _largest_of(request: web.Request) -> int:
-    """The largest size of the body, in bytes. Raises _RefusedCall if it is too large."""
-    length = request.content_length
-    if length is not None and length > LARGEST_BODY:
-        raise _too_large()
-    return LARGEST_BODY if length is None or "Content-Encoding" in request.headers else length
-
-
-def _too_large() -> _RefusedCall:
-    return _RefusedCall(413, f"the body is larger than {LARGEST_BODY} bytes")
-
-
-def _check(request: web.Request, served: ServedVerbs, under_way: int) -> None:
-    """Raises _RefusedCall where the caller may not call, or not now."""
-    if reason := misdirection(request, served.hosts):
-        raise _RefusedCall(MISDIRECTED, reason)
-    if "Origin" in request.headers:
-        raise _RefusedCall(403, "calls of web pages are not answered")  # a page may send some without reading answers
-    if served.clients:
-        certificate = request.get_extra_info("peercert")
-        if not is_allowed(certificate, served.clients):
+    def _check_client(self, transport: asyncio.Transport) -> None:
+        if not self.served.clients:
+            return
+        certificate = transport.get_extra_info("peercert")
+        if not is_allowed(certificate, self.served.clients):
             names = ", ".join(names_in(certificate)) or "no name"
             _LOG.warning("rejected a client: none of its names is allowed", extra={"names": names})
-            raise _RefusedCall(403, f"the client's certificate has {names}, none of which is allowed")
-    if under_way > served.most_calls:
-        raise _RefusedCall(503, f"{served.most_calls} calls of this verb are already in progress")
+            raise RefusedCall(403, f"the client's certificate has {names}, none of which is allowed")
 
 
-async def _body(request: web.Request, timeout_s: float) -> bytes:
-    """Raises _RefusedCall."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await request.read()
-    except TimeoutError as error:
-        raise _RefusedCall(408, f"the body did not arrive within {timeout_s:g} s") from error
-    except web.HTTPRequestEntityTooLarge as error:
-        raise _too_large() from error
-    except (web.RequestPayloadError, ConnectionError) as error:
-        raise _RefusedCall(400, f"the body cannot be read: {error}") from error
+@dataclass(frozen=True, slots=True)
+class _VerbCall:
+    """A call in progress. length: of its body, for which there is room until it ends."""
 
+    server: _VerbServer
+    name: str
+    verb: Verb
+    began: float
+    length: int
 
-def _answer(status: int, body: bytes) -> web.Response:
-    return web.Response(status=status, body=body, content_type="application/json")
+    def answer(self, body: bytes) -> Answer | Awaitable[Answer]:
+        """What the verb answers."""
+        try:
+            found = self.verb(body)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an error, and the others their answers
+            return self._failed(error)
+        return (200, found) if isinstance(found, bytes) else self._awaited(found)
+
+    async def _awaited(self, found: Awaitable[bytes]) -> Answer:
+        try:
+            return 200, await found
+        except Exception as error:  # noqa: BLE001 - the same
+            return self._failed(error)
+
+    def _failed(self, error: Exception) -> Answer:
+        if isinstance(error, Malformed):
+            return 400, self.server.error(str(error))
+        _LOG.error("a call failed", exc_info=error, extra={"verb": self.name})
+        return 500, self.server.error(INTERNAL)
+
+    def ended(self, status: int) -> None:
+        """Make room for others."""
+        self.server.room += self.length
+        self.server.under_way[self.name] -= 1
+        self.server.served.called(self.name, status, self.duration_s())
+
+    def duration_s(self) -> float:
+        """How long it takes so far."""
+        return time.monotonic() - self.began

@@ -58,13 +58,18 @@ def a_reviewer() -> Reviewer:
     return found
 
 
+async def _answer(reviewer: Reviewer, body: bytes) -> bytes:
+    found = reviewer.answer(body)
+    return found if isinstance(found, bytes) else await found
+
+
 def is_allowed(text: str) -> bool:
     """Whether any of them was."""
     reviewer = a_reviewer()
     users: list[str] = []
     for line in text.split("\n"):
         try:
-            answer = json.loads(asyncio.run(reviewer.answer(line.encode(errors="surrogatepass"))))
+            answer = json.loads(asyncio.run(_answer(reviewer, line.encode(errors="surrogatepass"))))
         except Malformed:
             continue
         response = answer["response"]

@@ -18,7 +18,7 @@ from types import FrameType
 
 import click
 
-from tests.fuzz import cel_expressions, extender_bodies, guard_bodies, manifests
+from tests.fuzz import call_connections, cel_expressions, extender_bodies, guard_bodies, manifests
 from tests.fuzz.target import FuzzTarget
 
 CORPUS = Path(".cache/fuzz")
@@ -31,6 +31,7 @@ TARGETS: dict[str, FuzzTarget] = {
     "manifests": manifests.TARGET,
     "extender": extender_bodies.TARGET,
     "guard": guard_bodies.TARGET,
+    "calls": call_connections.TARGET,
 }
 
 

@@ -35,6 +35,7 @@ OF_THE_FIELD = {
     ("scheduler/guard/", "body"),
     ("scheduler/cache/decoding.py", "body"),
     ("scheduler/reporting/event_recorder.py", "body content"),
+    ("scheduler/runtime/call_connection.py", "body"),
     ("scheduler/runtime/server.py", "body"),
     ("scheduler/input/documents.py", "content"),  # of a file
     ("scheduler/runtime/self_signed.py", "content"),

@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz.run import TARGETS, tried
 from tests.fuzz.target import FuzzTarget
 
-INPUTS = {"cel": 200, "manifests": 12, "extender": 60, "guard": 30}
+INPUTS = {"cel": 200, "manifests": 12, "extender": 60, "guard": 30, "calls": 200}
 
 
 @pytest.mark.parametrize("name", TARGETS)

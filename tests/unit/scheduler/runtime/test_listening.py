@@ -10,7 +10,7 @@ from typing import cast
 import pytest
 from aiohttp import web
 
-from scheduler.runtime.listening import CannotServe, Limits, Refusal, _Acceptor, _Calling, listening
+from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, listening
 from scheduler.runtime.self_signed import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
@@ -248,7 +248,7 @@ def test_log_says_once_in_a_while_that_connections_are_refused(
     refused: list[Refusal] = []
 
     async def refuse(times: int) -> None:
-        acceptor = _Acceptor(cast(web.Server, None), None, Limits(refused=refused.append), _Calling())
+        acceptor = _Acceptor(cast(Service, None), None, Limits(refused=refused.append))
         for _ in range(times):
             acceptor._refuse("connections")
 
