@@ -135,11 +135,20 @@ class Answers:
 
     def move(self, old: Answer, new: Answer, number: int) -> None:
         """Move the node from those of one answer to those of another."""
-        if isinstance(old, Able) and isinstance(new, Able) and old.rank == new.rank:
+        if _say_the_same(old, new):
             return
         node = 1 << number
         self.remove(old, node)
         self.add(new, node)
+
+
+def _say_the_same(one: Answer, other: Answer) -> bool:
+    """Whether the nodes of both stand in the same mask."""
+    if isinstance(one, Able):
+        return isinstance(other, Able) and one.rank == other.rank
+    if isinstance(one, Unable):
+        return isinstance(other, Unable) and one.key == other.key
+    return one is other
 
 
 def _remove(masks: dict[Key, Mask], key: Key, nodes: Mask) -> None:

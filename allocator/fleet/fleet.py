@@ -58,6 +58,7 @@ class Fleet:
     ) -> None:
         self._current = CurrentSnapshot(snapshot)
         self._kinds: LruCache[Hashable, HardwareKinds] = LruCache(MOST_QUESTIONS, MOST_QUESTIONS)
+        self._last: tuple[Sequence[Claim], HardwareKinds] | None = None
         self._nodes = FleetNodes(self._current)
         self._ask(Decider(policy, budget_steps, share_id, is_cancelled))
         for number, node in enumerate(nodes):
@@ -225,11 +226,18 @@ class Fleet:
         return self._nodes.get(number) is not None
 
     def kinds(self, claims: Sequence[Claim]) -> HardwareKinds:
-        """The kinds of nodes as these claims see them, until the next event; the same object as long as they stay."""
+        """The kinds of nodes as these claims see them, until the next event; the same object as long as they stay.
+
+        claims: not to be changed afterwards. Cost: O(requests), and nothing for those that were asked for just before.
+        """
         self._nodes.refresh()
+        if self._last is not None and self._last[0] is claims and self._last[1].are_current(self.classes):
+            return self._last[1]
         question = DeviceQuestion.of(claims, self.classes)
         key = question.key, self._nodes.renumbered
-        return self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
+        kinds = self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
+        self._last = claims, kinds
+        return kinds
 
     def usage_on(self, number: int) -> Hashable:
         """What is in use of the devices of a node; equal for nodes with equal devices of which the same is in use."""

@@ -15,6 +15,7 @@ class BestFit(NodePolicy):
 
     name = "best-fit"
     reads_names = False
+    reads_holds = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """100 less the percentage that is left."""

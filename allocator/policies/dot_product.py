@@ -12,6 +12,7 @@ class DotProduct(NodePolicy):
 
     name = "dot-product"
     reads_names = False
+    reads_holds = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """100 less the product."""

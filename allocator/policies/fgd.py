@@ -71,6 +71,7 @@ class FGD(NodePolicy):
 
     name = "fgd"
     reads_names = False
+    reads_holds = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """From 0 to 100: 50 where the fragment stays as it is."""

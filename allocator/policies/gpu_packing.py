@@ -11,6 +11,7 @@ class GpuPacking(NodePolicy):
 
     name = "gpu-packing"
     reads_names = False
+    reads_holds = False
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
         """50 to 100 without idle devices, 33 to 49 with some on a used node, less on an idle one, 0 without devices."""

@@ -51,6 +51,7 @@ class GuardedNodePolicy(NodePolicy):
         self.reads = tuple(policy.reads)
         self.remembers = policy.remembers
         self.reads_names = policy.reads_names
+        self.reads_holds = policy.reads_holds
         self._policy = policy
 
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:

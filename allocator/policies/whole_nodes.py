@@ -125,14 +125,16 @@ class NodePolicy(ABC):
     """A policy that scores whole nodes; one of one's own is a subclass with a name and a `score_node`.
 
     remembers: the score of a node depends on nothing but what the pod asks for and the room of the node, so that it is
-    worked out again only when one of them differs. reads_names: the names of nodes may decide, too. It is a `Policy` of
-    one attempt as well, which alone leaves devices as they are: which unit is best depends on the node.
+    worked out again only when one of them differs. reads_names, reads_holds: `name` and `holds` of rooms may decide,
+    too; else `holds` may be empty. It is a `Policy` of one attempt as well, which alone leaves devices as they are:
+    which unit is best depends on the node.
     """
 
     name = ""
     reads: Sequence[str] = ()
     remembers = True
     reads_names = True
+    reads_holds = True
 
     @abstractmethod
     def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:

@@ -79,7 +79,10 @@ class NodeOrder:
             own = self._keys[numbers] < _OF_OTHERS
             if own.any() and totals[own].max() >= totals.max() - MOST_BEHIND:
                 numbers, totals = numbers[own], totals[own]
-        highest = totals.item(totals.argmax())
+        place = totals.argmax()  # the first of equals
+        highest = totals.item(place)
+        if not self.identity and not self._others:
+            return numbers.item(place), highest
         return self.first(numbers[totals == highest]), highest
 
     def first(self, numbers: Numbers) -> int:

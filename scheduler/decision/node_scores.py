@@ -51,6 +51,7 @@ class NodeScores:
     def __init__(self, policy: NodePolicy, rooms: Rooms) -> None:
         self.policy = policy
         self._rooms = rooms
+        rooms.with_holds |= policy.reads_holds
         self._kept: LruCache[Hashable, _Scores] = LruCache(MOST_SHAPES, MOST_SHAPES)
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:

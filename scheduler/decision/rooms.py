@@ -40,15 +40,19 @@ MOST_USES = 1 << 14
 """Kinds of nodes with certain devices in use, of which it is remembered what is left of them."""
 
 
+_NO_HOLDS = frozenset[int]()
+
+
 class Rooms:
     """The rooms of the nodes by number. workload: what pods ask for, as far as it is known.
 
-    changes: the numbers of the nodes whose rooms were looked at again.
+    changes: the numbers of the nodes whose rooms were looked at again. with_holds: rooms say what claims hold.
     """
 
     def __init__(self, fleet: Fleet, infos: NodeInfos) -> None:
         self.workload = PodShapes()
         self.changes = RowChanges()
+        self.with_holds = False
         self._fleet = fleet
         self._infos = infos
         self._rooms: dict[int, NodeRoom] = {}
@@ -160,22 +164,23 @@ class Rooms:
             return
         name = self._fleet.node(number).name
         try:
-            attempt = self._attempt(number)
-            units, holds = self._units_left(number, attempt), self._held(attempt)
+            units, holds = self._units_left(number), self._held(number)
         except AllocationError:
-            units, holds = (), frozenset[int]()
+            units, holds = (), _NO_HOLDS
         self._rooms[number] = NodeRoom(name, *self._amounts(number), units, holds, self._shapes_on(number))
 
-    def _units_left(self, number: int, attempt: NodeAttempt) -> tuple[int, ...]:
-        """What is left of each unit, the same object for equal nodes."""
+    def _units_left(self, number: int) -> tuple[int, ...]:
+        """What is left of each unit, the same object for equal nodes. Raises InvalidPool."""
         if self._hardware is None or not self._fleet.are_current(self._hardware):
             self._hardware = self._fleet.kinds(())
         key = self._hardware.of(number), self._fleet.usage_on(number)
-        return self._units.get(key, 1, lambda: units_left(attempt))
+        return self._units.get(key, 1, lambda: units_left(self._attempt(number)))
 
-    def _held(self, attempt: NodeAttempt) -> frozenset[int]:
-        """How many devices the claims have, the same object where it is equal."""
-        held = held_by_claims(attempt)
+    def _held(self, number: int) -> frozenset[int]:
+        """How many devices the claims have, the same object where it is equal; nothing where nobody reads it."""
+        if not self.with_holds:
+            return _NO_HOLDS
+        held = held_by_claims(self._attempt(number))
         return self._holds.get(held, 1, lambda: held)
 
     def _has_other_shapes(self) -> bool:

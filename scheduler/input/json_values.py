@@ -7,6 +7,7 @@ slower reader: duplicate keys, which are an error as in YAML, and numbers such a
 import json
 import re
 from collections.abc import Generator
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -76,6 +77,10 @@ def _after_blanks(text: str, start: int) -> int:
 
 def _first(text: str, start: int) -> tuple[object, int]:
     """The value that begins at `start`, and the position after it. Raises JSONDecodeError too."""
+    end_of_line = text.find("\n", start)
+    line = text[start:end_of_line] if end_of_line >= 0 else text[start:]  # of JSON lines, each is a value
+    with suppress(orjson.JSONDecodeError):
+        return _checked(orjson.loads(line), line), start + len(line)
     try:
         leniently, end = _EXTENT.raw_decode(text, start)
     except RecursionError as error:

@@ -6,6 +6,7 @@ Source: kube-scheduler's balanced_allocation.go.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ _HALF = MAX_SCORE // 2
 
 _PAIR = 2
 
+MOST_KEPT = 1 << 14
+"""Scores of single nodes that are remembered, by what they have, what is left, and what the pod requests."""
+
 
 def balanced_allocation(
     requests: PodRequests, infos: NodeInfos, nodes: Rows, resources: Sequence[str] = (CPU, MEMORY)
@@ -34,9 +38,24 @@ def balanced_allocation(
         return 0 * nodes + _HALF + _HALF // 2
     columns = [infos.columns[name] for name in counting]
     allocatable = [at(column.allocatable, nodes) for column in columns]
-    requested = [whole - at(column.free, nodes) for whole, column in zip(allocatable, columns, strict=True)]
-    with_pod = [amount + requests.amounts.get(name, 0) for amount, name in zip(requested, counting, strict=True)]
-    return _HALF + (_HALF + _balance(with_pod, allocatable) - _balance(requested, allocatable)) // 2
+    free = [at(column.free, nodes) for column in columns]
+    amounts = [requests.amounts.get(name, 0) for name in counting]
+    if isinstance(nodes, int):
+        return _score_of_one(tuple(allocatable), tuple(free), tuple(amounts))
+    return _score(allocatable, free, amounts)
+
+
+@lru_cache(MOST_KEPT)
+def _score_of_one(allocatable: tuple[int, ...], free: tuple[int, ...], amounts: tuple[int, ...]) -> int:
+    return _score(allocatable, free, amounts)
+
+
+def _score(allocatable: Sequence[Rows], free: Sequence[Rows], amounts: Sequence[int]) -> Rows:
+    """All by resource. free: below 0 where pods request more than there is. amounts: what the pod requests."""
+    requested = [whole - left for whole, left in zip(allocatable, free, strict=True)]
+    with_pod = [before + amount for before, amount in zip(requested, amounts, strict=True)]
+    score: Rows = _HALF + (_HALF + _balance(with_pod, allocatable) - _balance(requested, allocatable)) // 2
+    return score
 
 
 def _counting(requests: PodRequests, infos: NodeInfos, resources: Sequence[str]) -> Iterator[str]:

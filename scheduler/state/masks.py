@@ -83,6 +83,9 @@ _WORD = 64
 _FEW = 8
 """Where only each eighth word of a set has a node, the others are passed over."""
 
+_FEW_NODES = 8
+"""So many nodes are found one by one faster than by a look at all words."""
+
 
 @lru_cache(maxsize=8)  # decisions that follow each other choose among the same nodes, mostly
 def numbers_of(mask: Mask) -> Numbers:
@@ -94,6 +97,13 @@ def numbers_of(mask: Mask) -> Numbers:
 
 def numbers_once(mask: Mask) -> Numbers:
     """The same, not remembered: for a set that nobody asks for again."""
+    few: list[int] = []
+    rest = mask
+    while rest and len(few) < _FEW_NODES:
+        few.append(rest.bit_length() - 1)  # the highest one: to find the lowest takes several times as long
+        rest ^= 1 << few[-1]
+    if not rest:
+        return np.array(few[::-1], np.int64)
     size = -(-mask.bit_length() // _WORD) * _WORD
     words = np.frombuffer(mask.to_bytes(size // 8, "little"), np.uint64)
     filled = words.nonzero()[0]

@@ -155,7 +155,7 @@ def _change(draw: Random, cluster: Cluster, on: dict[str, str], number: int) -> 
 def _compare(cluster: Cluster, claim: Claim, pod: Pod) -> None:
     scores, fresh = cluster.node_scores_of(pod), Rooms(cluster.fleet, cluster.infos)
     assert scores is not None
-    fresh.workload = cluster.rooms.workload
+    fresh.workload, fresh.with_holds = cluster.rooms.workload, cluster.rooms.with_holds
     fresh.catch_up()
     cluster.rooms.catch_up()
     for number in range(len(list(cluster.names()))):
