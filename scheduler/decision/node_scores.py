@@ -31,18 +31,37 @@ MOST_ROOMS = 1 << 14
 class _Scores:
     """The scores of nodes, by number; `_UNKNOWN` where it is not known. at: as of which of the rooms' changes.
 
+    best: the highest of all scores, which the nodes `of_best` have; no nodes where it has to be looked for.
     of_rooms: the scores by all that decides, whichever node it is.
     """
 
     scores: Floats
     at: int
     known: Mask = 0
+    best: float = _UNKNOWN
+    of_best: Mask = 0
     of_rooms: dict[Hashable, float] = field(default_factory=dict)
+
+    def set(self, number: int, score: float) -> None:
+        """The node has this score."""
+        self.scores[number] = score
+        if self.of_best and score >= self.best:
+            self.of_best = (self.of_best if score == self.best else 0) | 1 << number
+            self.best = score
 
     def forget(self, numbers: Numbers) -> None:
         """The rooms of these nodes have changed."""
         self.scores[numbers] = _UNKNOWN
-        self.known = without(self.known, mask_of_numbers(numbers, len(self.scores)))
+        gone = mask_of_numbers(numbers, len(self.scores))
+        self.known = without(self.known, gone)
+        self.of_best = without(self.of_best, gone)
+
+    def highest(self) -> tuple[float, Mask]:
+        """The highest of all scores, and the nodes that have it. Cost: O(nodes) only where none is left of those."""
+        if not self.of_best:
+            self.best = self.scores.max().item()
+            self.of_best = mask_of(self.scores == self.best)
+        return self.best, self.of_best
 
 
 class NodeScores:
@@ -56,14 +75,14 @@ class NodeScores:
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
-        scores = self._scored(name, requests, claims, nodes).scores
-        best = scores.max()
-        if found := mask_of(scores == best) & nodes:
-            return float(best), found
+        kept = self._scored(name, requests, claims, nodes)
+        best, of_best = kept.highest()
+        if found := of_best & nodes:
+            return best, found
         numbers = numbers_of(nodes)  # the best score is that of nodes beside these
-        own = scores[numbers]
-        best = own.max()
-        return float(best), mask_of_numbers(numbers[own == best], len(scores))
+        own = kept.scores[numbers]
+        best = own.max().item()
+        return best, mask_of_numbers(numbers[own == best], len(kept.scores))
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
@@ -93,7 +112,7 @@ class NodeScores:
                 if needs is None:
                     needs = of_kind[kind] = self._needs(number, name, requests, claims)
                 score = kept.of_rooms[key] = self.policy.score_node(needs, room)
-            kept.scores[number] = score
+            kept.set(number, score)
         kept.known |= nodes
         return kept
 
