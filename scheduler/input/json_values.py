@@ -77,10 +77,13 @@ def _after_blanks(text: str, start: int) -> int:
 
 def _first(text: str, start: int) -> tuple[object, int]:
     """The value that begins at `start`, and the position after it. Raises JSONDecodeError too."""
-    end_of_line = text.find("\n", start)
-    line = text[start:end_of_line] if end_of_line >= 0 else text[start:]  # of JSON lines, each is a value
-    with suppress(orjson.JSONDecodeError):
-        return _checked(orjson.loads(line), line), start + len(line)
+    if (
+        start == 0 or text[start - 1] == "\n"
+    ):  # of JSON lines, each is a value; of values in one line, only one is tried
+        end_of_line = text.find("\n", start)
+        line = text[start:end_of_line] if end_of_line >= 0 else text[start:]
+        with suppress(orjson.JSONDecodeError):
+            return _checked(orjson.loads(line), line), start + len(line)
     try:
         leniently, end = _EXTENT.raw_decode(text, start)
     except RecursionError as error:

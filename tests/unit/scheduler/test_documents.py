@@ -93,6 +93,23 @@ def test_lines_of_json_are_one_document_each(tmp_path: Path) -> None:
     assert [found.place.document for found in read([path])] == [1, 2]
 
 
+@pytest.mark.parametrize("between", ["", "\n", " ", "\n "])
+def test_many_json_values_cost_as_much_as_they_are_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: str
+) -> None:
+    read_by_orjson: list[int] = []
+    loads = orjson.loads
+
+    def counted(text: str) -> object:
+        read_by_orjson.append(len(text))
+        return loads(text)
+
+    monkeypatch.setattr(orjson, "loads", counted)
+    text = between.join(orjson.dumps(a_node(f"n{number}")).decode() for number in range(1000)) + "\n"
+    assert len(names_in(written(tmp_path, "a.json", text))) == 1000
+    assert sum(read_by_orjson) < 4 * len(text)
+
+
 def test_json_values_may_follow_each_other_without_lines(tmp_path: Path) -> None:
     content = orjson.dumps(a_node("n1"), option=orjson.OPT_INDENT_2) + orjson.dumps(a_node("n2"))
     assert names_in(written(tmp_path, "a.json", content)) == ["n1", "n2"]
