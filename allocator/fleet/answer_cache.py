@@ -144,10 +144,11 @@ class AnswerCache:
             answers.forget_worked_out()
         node = self._nodes[group.first]
         key = self._key_of(answers, group, node, question)
-        if key not in answers.worked_out:
-            answers.worked_out[key] = answers.once(self._work_out(node, question))
-        answers.of_group[group] = answers.worked_out[key]
-        return answers.worked_out[key]
+        answer = answers.worked_out.get(key)
+        if answer is None:
+            answer = answers.worked_out[key] = answers.once(self._work_out(node, question))
+        answers.of_group[group] = answer
+        return answer
 
     def _key_of(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Hashable:
         """What decides about the answer: what the question reads of the node, and the usage of slices that count."""
@@ -157,6 +158,8 @@ class AnswerCache:
         counting = answers.counting.get(projected)
         if counting is None:
             counting = answers.counting[projected] = self._counting(answers, group, node, question)
+        if counting.is_all:
+            return counting.number, group.usage, NOTHING
         usage = tuple(compress(group.usage, counting.own))
         shared = tuple(compress(group.shared, counting.shared))
         answers.shared.update(shared)
@@ -190,7 +193,7 @@ class AnswerCache:
             own += [counts for slice_ in pool.slices if slice_.reach.node_name]
             shared += [counts for _ in self._nodes.shared((pool,))]
         answers.numbered += 1
-        return Counting(answers.numbered, tuple(own), tuple(shared))
+        return Counting(answers.numbered, tuple(own), tuple(shared), all(own) and not shared)
 
     def _work_out(self, node: FleetNode, question: DeviceQuestion) -> Answer:
         try:

@@ -58,6 +58,8 @@ class _FoundVolumes:
 
 def plan(cycle: Cycle, number: int) -> VolumePlan:
     """The writes that give the pod its volumes on the node, which is not refused."""
+    if not cycle.pod.volumes.claims:
+        return NO_PLAN
     found = _outcome(cycle, 1 << number)
     matches = (Match(volume, claim) for claim, offers in found.offers if (volume := offers.on(number)))
     provisioned = tuple(claim for claim, nodes in found.provisioned if nodes >> number & 1)

@@ -182,7 +182,9 @@ class Simulation:
                 self._attempt(entry)
 
     def _next_moment(self) -> float | None:
-        times = [one[0] for one in (self._next_given, *self._following[:1]) if one]
+        times = [self._next_given[0]] if self._next_given else []
+        if self._following:
+            times.append(self._following[0][0])
         pending = self._queue.pending()
         is_idle = self.now - self._changed_s > _SETTLED_S
         if (times and not is_idle) or pending[PodPlace.ACTIVE] or pending[PodPlace.BACKOFF]:
