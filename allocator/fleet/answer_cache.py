@@ -193,7 +193,7 @@ class AnswerCache:
             own += [counts for slice_ in pool.slices if slice_.reach.node_name]
             shared += [counts for _ in self._nodes.shared((pool,))]
         answers.numbered += 1
-        return Counting(answers.numbered, tuple(own), tuple(shared), all(own) and not shared)
+        return Counting(answers.numbered, tuple(own), tuple(shared))
 
     def _work_out(self, node: FleetNode, question: DeviceQuestion) -> Answer:
         try:

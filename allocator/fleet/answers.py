@@ -39,13 +39,17 @@ class Counting:
     """Which slices of a node count: those of pools with a device that the claims could have.
 
     number: the same for nodes between which the claims do not distinguish. own: a flag for each slice that the node
-    alone reaches; shared: for each of the others. is_all: all count, and there are no others.
+    alone reaches; shared: for each of the others.
     """
 
     number: int
     own: tuple[bool, ...]
     shared: tuple[bool, ...]
-    is_all: bool
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all slices count, and no other node reaches one."""
+        return not self.shared and all(self.own)
 
 
 Answer = Able | Failing | Unable

@@ -58,7 +58,7 @@ class Fleet:
     ) -> None:
         self._current = CurrentSnapshot(snapshot)
         self._kinds: LruCache[Hashable, HardwareKinds] = LruCache(MOST_QUESTIONS, MOST_QUESTIONS)
-        self._last: tuple[Sequence[Claim], HardwareKinds] | None = None
+        self._kinds_asked_last: tuple[Sequence[Claim], HardwareKinds] | None = None
         self._nodes = FleetNodes(self._current)
         self._ask(Decider(policy, budget_steps, share_id, is_cancelled))
         for number, node in enumerate(nodes):
@@ -231,12 +231,13 @@ class Fleet:
         claims: not to be changed afterwards. Cost: O(requests), and nothing for those that were asked for just before.
         """
         self._nodes.refresh()
-        if self._last is not None and self._last[0] is claims and self._last[1].are_current(self.classes):
-            return self._last[1]
+        last = self._kinds_asked_last
+        if last is not None and last[0] is claims and last[1].are_current(self.classes):
+            return last[1]
         question = DeviceQuestion.of(claims, self.classes)
         key = question.key, self._nodes.renumbered
         kinds = self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
-        self._last = claims, kinds
+        self._kinds_asked_last = claims, kinds
         return kinds
 
     def usage_on(self, number: int) -> Hashable:

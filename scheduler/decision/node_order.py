@@ -81,15 +81,19 @@ class NodeOrder:
                 numbers, totals = numbers[own], totals[own]
         place = totals.argmax()  # the first of equals
         highest = totals.item(place)
-        if not self.identity and not self._others:
+        if self._is_by_number:
             return numbers.item(place), highest
         return self.first(numbers[totals == highest]), highest
 
     def first(self, numbers: Numbers) -> int:
         """The one of these nodes that goes first. numbers: ascending, at least one."""
-        if not self.identity and not self._others:
+        if self._is_by_number:
             return numbers.item(0)
         return numbers.item(self._keys[numbers].argmin())
+
+    @property
+    def _is_by_number(self) -> bool:
+        return not self.identity and not self._others
 
     def _sort(self) -> None:
         for number, name in self._names.items():

@@ -33,12 +33,11 @@ class Alignments:
         """The claims have got their devices. Cost: O(devices of their pools)."""
         for claim in claims:
             results = claim.allocation.results if claim.allocation else ()
-            if len(results) > 1:
-                self._count([self._device(one.id) for one in results if not one.admin_access])
+            devices = [one.id for one in results if not one.admin_access] if len(results) > 1 else []
+            if len(devices) > 1:
+                self._count([self._device(one) for one in devices])
 
     def _count(self, devices: Sequence[Device | None]) -> None:
-        if len(devices) < 2:
-            return
         places = [_places(one) if one else {} for one in devices]
         for name in places[0].keys() & set[str].intersection(*(set(one) for one in places)):
             self._claims[name] += 1

@@ -1,16 +1,12 @@
 """The free resources of a fleet, node by node, updated as nodes change."""
 
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from allocator.policies.fgd import fragment, fragment_by_cause
 from allocator.policies.whole_nodes import UNIT, NodeRoom
-from cel.lru import LruCache
 from scheduler.decision.rooms import Rooms
-
-MOST_KNOWN = 1 << 14
-"""Nodes that differ in what is left, whose figures are remembered: most are like others."""
 
 
 class _OfNode(NamedTuple):
@@ -37,7 +33,6 @@ class FleetFigures:
         self._rooms = rooms
         self._seen = -1
         self._of_node: dict[int, _OfNode] = {}
-        self._known: LruCache[Hashable, _OfNode] = LruCache(MOST_KNOWN, MOST_KNOWN)
         self._blocks: Counter[int] = Counter()
         self._causes: dict[str, float] = {}
         self._causes_of: dict[int, Mapping[str, float]] = {}
@@ -58,7 +53,7 @@ class FleetFigures:
 
     def _replace(self, number: int, room: NodeRoom | None) -> None:
         before = self._of_node.pop(number, _NOTHING)
-        after = self._figures(room) if room else _NOTHING
+        after = _figures(room) if room else _NOTHING
         if room:
             self._of_node[number] = after
         self.capacity += (after.size - before.size) * UNIT
@@ -68,9 +63,6 @@ class FleetFigures:
         self.whole_nodes += _is_whole(after) - _is_whole(before)
         self._blocks[before.whole] -= 1
         self._blocks[after.whole] += 1
-
-    def _figures(self, room: NodeRoom) -> _OfNode:
-        return self._known.get((room.cpu, room.units, room.shapes), 1, lambda: _worked_out(room))
 
     @property
     def allocated(self) -> int:
@@ -96,7 +88,7 @@ class FleetFigures:
         return self._causes
 
 
-def _worked_out(room: NodeRoom) -> _OfNode:
+def _figures(room: NodeRoom) -> _OfNode:
     return _OfNode(len(room.units), sum(room.units), room.units.count(UNIT), fragment(room))
 
 
