@@ -4,7 +4,8 @@ import asyncio
 import http.client
 import json
 import logging
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -19,23 +20,26 @@ from tests.unit.scheduler.extender.serving import ask, echo, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop
 
 
-async def open_to(url: str, text: bytes) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+@asynccontextmanager
+async def opened(url: str, text: bytes) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection over which no more than this text of a call was sent."""
     where = urlsplit(url)
     reader, writer = await asyncio.open_connection(where.hostname, where.port)
     writer.write(text)
     await writer.drain()
-    return reader, writer
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        await writer.wait_closed()
 
 
 async def raw(url: str, text: bytes) -> tuple[int, bytes]:
     """Status and body of the answer to this text."""
-    reader, writer = await open_to(url, text)
-    head = await reader.readuntil(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
-    body = await reader.readexactly(length)
-    writer.close()
-    await writer.wait_closed()
+    async with opened(url, text) as (reader, _):
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
+        body = await reader.readexactly(length)
     return int(head.split()[1]), body
 
 
@@ -86,12 +90,10 @@ def test_next_call_is_read_after_one_that_took_its_time(loop: Loop) -> None:
         return echo(body)
 
     async def use(url: str) -> None:
-        reader, writer = await open_to(url, b"")
-        for _ in range(3):
-            writer.write(a_call(b"{}"))
-            assert await answers(reader, 1) == [(200, b'{"length": 2}')]
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, b"") as (reader, writer):
+            for _ in range(3):
+                writer.write(a_call(b"{}"))
+                assert await answers(reader, 1) == [(200, b'{"length": 2}')]
 
     run(loop, served(verb=verb), use)
 
@@ -100,13 +102,11 @@ def test_next_call_is_read_after_one_that_took_its_time(loop: Loop) -> None:
 def test_calls_follow_each_other_over_one_connection(loop: Loop) -> None:
     async def use(url: str) -> None:
         where = urlsplit(url)
-        reader, writer = await open_to(url, a_call(b"1") + a_call(b"22"))
-        for length in (1, 2):
-            head = await reader.readuntil(b"\r\n\r\n")
-            assert head.startswith(b"HTTP/1.1 200")
-            assert await reader.readexactly(13) == b'{"length": %d}' % length
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, a_call(b"1") + a_call(b"22")) as (reader, _):
+            for length in (1, 2):
+                head = await reader.readuntil(b"\r\n\r\n")
+                assert head.startswith(b"HTTP/1.1 200")
+                assert await reader.readexactly(13) == b'{"length": %d}' % length
         assert where.path == "/v1"
 
     run(loop, served(), use)
@@ -135,16 +135,14 @@ def test_answers_come_in_the_order_of_calls_however_long_they_take(loop: Loop) -
         return slow(body) if len(body) == 1 else echo(body)
 
     async def use(url: str) -> None:
-        reader, writer = await open_to(url, a_call(b"1") + a_call(b"22"))
-        await arrived.acquire()
-        writer.write(a_call(b"333") + a_call(b"1"))
-        await writer.drain()
-        await asyncio.to_thread(ask_now, url)  # what was written has come by then
-        may_end.set()
-        lengths = [(200, b'{"length": %d}' % length) for length in (1, 2, 3, 1)]
-        assert await answers(reader, 4) == lengths
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, a_call(b"1") + a_call(b"22")) as (reader, writer):
+            await arrived.acquire()
+            writer.write(a_call(b"333") + a_call(b"1"))
+            await writer.drain()
+            await asyncio.to_thread(ask_now, url)  # what was written has come by then
+            may_end.set()
+            lengths = [(200, b'{"length": %d}' % length) for length in (1, 2, 3, 1)]
+            assert await answers(reader, 4) == lengths
 
     def ask_now(url: str) -> None:
         assert asyncio.run(ask(url, b"22"))[0] == 200
@@ -155,13 +153,11 @@ def test_answers_come_in_the_order_of_calls_however_long_they_take(loop: Loop) -
 @LOOPS
 def test_call_may_come_byte_by_byte(loop: Loop) -> None:
     async def use(url: str) -> None:
-        reader, writer = await open_to(url, b"")
-        for byte in a_call(b"[1]") * 2:
-            writer.write(bytes([byte]))
-            await writer.drain()
-        assert await answers(reader, 2) == [(200, b'{"length": 3}')] * 2
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, b"") as (reader, writer):
+            for byte in a_call(b"[1]") * 2:
+                writer.write(bytes([byte]))
+                await writer.drain()
+            assert await answers(reader, 2) == [(200, b'{"length": 3}')] * 2
 
     run(loop, served(), use)
 
@@ -170,15 +166,13 @@ def test_call_may_come_byte_by_byte(loop: Loop) -> None:
 def test_client_that_asks_first_may_send_its_body(loop: Loop) -> None:
     async def use(url: str) -> None:
         expecting = b"Expect: 100-continue"
-        reader, writer = await open_to(url, a_call(b"", expecting, b"Content-Length: 2"))
-        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
-        writer.write(b"{}")
-        assert await answers(reader, 1) == [(200, b'{"length": 2}')]
-        too_long = b"Content-Length: %d" % (LARGEST_BODY + 1)
-        writer.write(a_call(b"", expecting, too_long))
-        assert [status for status, _ in await answers(reader, 1)] == [413]
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, a_call(b"", expecting, b"Content-Length: 2")) as (reader, writer):
+            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+            writer.write(b"{}")
+            assert await answers(reader, 1) == [(200, b'{"length": 2}')]
+            too_long = b"Content-Length: %d" % (LARGEST_BODY + 1)
+            writer.write(a_call(b"", expecting, too_long))
+            assert [status for status, _ in await answers(reader, 1)] == [413]
 
     run(loop, served(), use)
 
@@ -187,12 +181,10 @@ def test_client_that_asks_first_may_send_its_body(loop: Loop) -> None:
 def test_body_of_a_refused_call_is_passed_over(loop: Loop) -> None:
     async def use(url: str) -> None:
         refused = a_call(bytes(100), b"Origin: http://a", b"Content-Length: 100")
-        reader, writer = await open_to(url, refused[:-50])
-        assert [status for status, _ in await answers(reader, 1)] == [403]
-        writer.write(refused[-50:] + a_call(b"{}"))
-        assert await answers(reader, 1) == [(200, b'{"length": 2}')]
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, refused[:-50]) as (reader, writer):
+            assert [status for status, _ in await answers(reader, 1)] == [403]
+            writer.write(refused[-50:] + a_call(b"{}"))
+            assert await answers(reader, 1) == [(200, b'{"length": 2}')]
 
     run(loop, served(), use)
 
@@ -217,12 +209,10 @@ def test_client_that_reads_no_answers_is_not_read_either(loop: Loop) -> None:
         return bytes(1 << 20)
 
     async def use(url: str) -> None:
-        reader, writer = await open_to(url, a_call(b"{}") * 100)
-        assert (await raw(url, a_call(b"{}")))[0] == 200
-        assert called < 100
-        assert len(await answers(reader, 100)) == 100
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, a_call(b"{}") * 100) as (reader, _):
+            assert (await raw(url, a_call(b"{}")))[0] == 200
+            assert called < 100
+            assert len(await answers(reader, 100)) == 100
 
     run(loop, served(verb=verb), use)
 
@@ -318,11 +308,9 @@ def test_connection_that_brings_no_call_is_closed(loop: Loop, text: bytes) -> No
     idle_s = 1.0
 
     async def use(url: str) -> None:
-        reader, writer = await open_to(url, text)
-        rest = await reader.read()
-        assert rest.startswith(b"HTTP/1.1 200") is text.startswith(b"POST /v1/filter")
-        writer.close()
-        await writer.wait_closed()
+        async with opened(url, text) as (reader, _):
+            rest = await reader.read()
+            assert rest.startswith(b"HTTP/1.1 200") is text.startswith(b"POST /v1/filter")
 
     run(loop, served(idle_s=idle_s), use)
 
@@ -358,9 +346,9 @@ def test_caller_that_goes_in_the_middle_of_its_call_is_no_defect(loop: Loop, cap
         is_told.set()
 
     async def use(url: str) -> None:
-        _, writer = await open_to(url, a_call(b"{", length=2))
-        writer.transport.abort()
-        await is_told.wait()
+        async with opened(url, a_call(b"{", length=2)) as (_, writer):
+            writer.transport.abort()
+            await is_told.wait()
 
     run(loop, served(called=called), use)
     assert reported == [400]
