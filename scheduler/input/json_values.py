@@ -77,9 +77,8 @@ def _after_blanks(text: str, start: int) -> int:
 
 def _first(text: str, start: int) -> tuple[object, int]:
     """The value that begins at `start`, and the position after it. Raises JSONDecodeError too."""
-    if (
-        start == 0 or text[start - 1] == "\n"
-    ):  # of JSON lines, each is a value; of values in one line, only one is tried
+    # Of JSON lines, each is a value. Of several values in one line, only the first is tried: each costs the whole line.
+    if start == 0 or text[start - 1] == "\n":
         end_of_line = text.find("\n", start)
         line = text[start:end_of_line] if end_of_line >= 0 else text[start:]
         with suppress(orjson.JSONDecodeError):

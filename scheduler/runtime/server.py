@@ -142,10 +142,8 @@ class _VerbServer:
         is_secure = transport.get_extra_info("sslcontext") is not None
         if not is_secure and (reason := misdirection(head.fields.get("host"), self.served.hosts)):
             raise RefusedCall(MISDIRECTED, reason)
-        if "origin" in head.fields:
-            raise RefusedCall(
-                403, "calls of web pages are not answered"
-            )  # a page may send some without reading answers
+        if "origin" in head.fields:  # a page may send calls whose answers it cannot read
+            raise RefusedCall(403, "calls of web pages are not answered")
         self._check_client(transport)
         if self.under_way[name] >= self.served.most_calls:
             raise RefusedCall(503, f"{self.served.most_calls} calls of this verb are already in progress")
