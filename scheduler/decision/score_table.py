@@ -1,7 +1,8 @@
 """The scores of nodes by number, of which the highest is known at any time.
 
 A decision takes the nodes with the highest score, and most of the time a few nodes have changed since the last one. So
-while a node is left that has the highest score, nothing is looked for; else only in the blocks that have changed.
+the nodes of the highest scores are kept; only when none of them is left, others are looked for, in the blocks that have
+changed.
 """
 
 from math import inf
@@ -17,13 +18,17 @@ UNKNOWN = -inf
 BLOCK = 256
 """Nodes whose highest score is kept. With 100,000 nodes there are about as many blocks as nodes in one."""
 
+MOST_SCORES = 8
+"""Scores whose nodes are kept. A node that is being filled is the best one; once it is full, many equal ones follow."""
+
 
 class ScoreTable:
     """The scores. known: the nodes that have one, which whoever sets them adds, as it does so for many at once."""
 
     def __init__(self, size: int) -> None:
         self.known: Mask = 0
-        self._best, self._of_best = UNKNOWN, 0  # the highest score and its nodes; none where it has to be looked for
+        self._top: dict[float, Mask] = {}  # all nodes with scores of at least `_least`; none where they are looked for
+        self._least = UNKNOWN
         self._blocks = np.empty((0, BLOCK))
         self.grow(size)
 
@@ -49,9 +54,11 @@ class ScoreTable:
         block, place = divmod(number, BLOCK)
         self._blocks[block, place] = score
         self._is_stale[block] = True
-        if self._of_best and score >= self._best:
-            self._of_best = (self._of_best if score == self._best else 0) | 1 << number
-            self._best = score
+        if self._top and score >= self._least:
+            self._top[score] = self._top.get(score, 0) | 1 << number
+            if len(self._top) > MOST_SCORES:
+                del self._top[min(self._top)]
+                self._least = min(self._top)
 
     def forget(self, numbers: Numbers) -> None:
         """These nodes have no score any more."""
@@ -59,19 +66,21 @@ class ScoreTable:
         self._is_stale[numbers // BLOCK] = True
         gone = mask_of_numbers(numbers, self.size)
         self.known = without(self.known, gone)
-        self._of_best = without(self._of_best, gone)
+        left = ((score, without(nodes, gone)) for score, nodes in self._top.items())
+        self._top = {score: nodes for score, nodes in left if nodes}
 
     def highest(self) -> tuple[float, Mask]:
         """The highest of all scores, and the nodes that have it; some node has to have one.
 
         Cost: where none is left of those, O(blocks), and O(nodes) of the blocks that have changed or have the score.
         """
-        if not self._of_best:
+        if not self._top:
             stale = self._is_stale.nonzero()[0]
             self._highest[stale] = self._blocks[stale].max(axis=1)
             self._is_stale[stale] = False
-            self._best = self._highest.max().item()
-            blocks = (self._highest == self._best).nonzero()[0]
-            block, place = (self._blocks[blocks] == self._best).nonzero()
-            self._of_best = mask_of_numbers(blocks[block] * BLOCK + place, self.size)
-        return self._best, self._of_best
+            self._least = self._highest.max().item()
+            blocks = (self._highest == self._least).nonzero()[0]
+            block, place = (self._blocks[blocks] == self._least).nonzero()
+            self._top[self._least] = mask_of_numbers(blocks[block] * BLOCK + place, self.size)
+        best = max(self._top)
+        return best, self._top[best]
