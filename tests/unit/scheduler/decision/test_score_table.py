@@ -44,3 +44,16 @@ def test_a_table_that_grows_keeps_its_scores() -> None:
     table.grow(BLOCK + 1)
     table.set(BLOCK, 2.0)
     assert table.highest() == (2.0, 1 | 1 << BLOCK)
+
+
+@patch.object(score_table, "MOST_SCORES", 2)
+def test_nodes_that_were_passed_over_are_found_again() -> None:
+    table = ScoreTable(8)
+    table.set(0, 1.0)
+    assert table.highest() == (1.0, 0b1)
+    table.set(1, 2.0)
+    table.set(2, 3.0)  # of three scores, the least is not kept
+    table.forget(np.array([2]))
+    table.set(3, 1.0)
+    table.forget(np.array([1]))
+    assert table.highest() == (1.0, 0b1001)
