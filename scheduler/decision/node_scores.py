@@ -26,7 +26,7 @@ MOST_ROOMS = 1 << 14
 
 
 @dataclass(slots=True, eq=False)
-class _Kept:
+class _KeptScores:
     """Scores of nodes. at: as of which of the rooms' changes.
 
     of_rooms: the scores by all that decides, whichever node it is.
@@ -44,7 +44,7 @@ class NodeScores:
         self.policy = policy
         self._rooms = rooms
         rooms.with_holds |= policy.reads_holds
-        self._kept: LruCache[Hashable, _Kept] = LruCache(MOST_SHAPES, MOST_SHAPES)
+        self._kept: LruCache[Hashable, _KeptScores] = LruCache(MOST_SHAPES, MOST_SHAPES)
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
@@ -70,7 +70,7 @@ class NodeScores:
         for score in np.unique(scores).tolist():
             yield score, mask_of_numbers(numbers[scores == score], kept.table.size)
 
-    def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _Kept:
+    def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _KeptScores:
         """The scores of these nodes, and of others whose rooms have not changed."""
         self._rooms.catch_up()
         kept = self._kept_of(requests, claims)
@@ -100,13 +100,13 @@ class NodeScores:
         asked = self._rooms.requests(number, claims)
         return PodNeeds(name, amounts.get(CPU, 0), amounts.get(MEMORY, 0), asked)
 
-    def _kept_of(self, requests: PodRequests, claims: Sequence[Claim]) -> _Kept:
+    def _kept_of(self, requests: PodRequests, claims: Sequence[Claim]) -> _KeptScores:
         """The scores of nodes whose rooms have not changed."""
         size, changes = self._rooms.size, self._rooms.changes
         if not self.policy.remembers:
-            return _Kept(ScoreTable(size), changes.now)
+            return _KeptScores(ScoreTable(size), changes.now)
         key = (requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims))
-        kept = self._kept.get(key, 1, lambda: _Kept(ScoreTable(size), changes.now))
+        kept = self._kept.get(key, 1, lambda: _KeptScores(ScoreTable(size), changes.now))
         if size > kept.table.size:
             kept.table.grow(size)
         if kept.at != changes.now:
