@@ -15,7 +15,8 @@ _WIDTH: Final = 32
 """Branches, and dictionaries of each."""
 
 
-_EMPTY: Final[tuple[tuple[dict[PoolID, Any], ...], ...]] = (({},) * _WIDTH,) * _WIDTH  # Any: of whatever values
+_NOTHING: dict[PoolID, Any] = {}  # Any: of whatever values
+_EMPTY = tuple([tuple([_NOTHING] * _WIDTH)] * _WIDTH)  # of lists: mypyc takes a minute for the type of a product
 
 
 class PoolMap(Mapping[PoolID, Value], Generic[Value]):

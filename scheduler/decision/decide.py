@@ -115,8 +115,9 @@ def _decided(
 
 def _best(cluster: Cluster, cycle: Cycle, groups: Groups, among: Mask) -> int | None:
     """The best node by the scores; a single one needs none. among: some of those in the groups."""
-    if among and not among & (among - 1):
-        return among.bit_length() - 1
+    last = among.bit_length() - 1
+    if among and among == 1 << last:
+        return last
     chosen = pick(cycle, cluster.templates_of(cycle.pod).plugins, groups, among, cluster.order)
     return chosen[0] if chosen else None
 

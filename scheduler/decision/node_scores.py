@@ -5,7 +5,6 @@ The policy's scores are kept for pods with equal requests, and computed again if
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from math import inf
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from allocator.policies.whole_nodes import FromUnits, NodePolicy, NodeRoom, PodN
 from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.decision.rooms import Rooms
-from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once, without
+from scheduler.decision.score_table import ScoreTable
+from scheduler.state.masks import mask_of_numbers, numbers_of, numbers_once, without
 from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
-
-_UNKNOWN = -inf
 
 MOST_SHAPES = 256
 """Pods that ask for different things whose scores are kept; beyond, the least recently used are forgotten."""
@@ -28,40 +26,15 @@ MOST_ROOMS = 1 << 14
 
 
 @dataclass(slots=True, eq=False)
-class _Scores:
-    """The scores of nodes, by number; `_UNKNOWN` where it is not known. at: as of which of the rooms' changes.
+class _KeptScores:
+    """Scores of nodes. at: as of which of the rooms' changes.
 
-    best: the highest of all scores, which the nodes `of_best` have; no nodes where it has to be looked for.
     of_rooms: the scores by all that decides, whichever node it is.
     """
 
-    scores: Floats
+    table: ScoreTable
     at: int
-    known: Mask = 0
-    best: float = _UNKNOWN
-    of_best: Mask = 0
     of_rooms: dict[Hashable, float] = field(default_factory=dict)
-
-    def set(self, number: int, score: float) -> None:
-        """The node has this score."""
-        self.scores[number] = score
-        if self.of_best and score >= self.best:
-            self.of_best = (self.of_best if score == self.best else 0) | 1 << number
-            self.best = score
-
-    def forget(self, numbers: Numbers) -> None:
-        """The rooms of these nodes have changed."""
-        self.scores[numbers] = _UNKNOWN
-        gone = mask_of_numbers(numbers, len(self.scores))
-        self.known = without(self.known, gone)
-        self.of_best = without(self.of_best, gone)
-
-    def highest(self) -> tuple[float, Mask]:
-        """The highest of all scores, and the nodes that have it. Cost: O(nodes) only where none is left of those."""
-        if not self.of_best:
-            self.best = self.scores.max().item()
-            self.of_best = mask_of(self.scores == self.best)
-        return self.best, self.of_best
 
 
 class NodeScores:
@@ -71,18 +44,18 @@ class NodeScores:
         self.policy = policy
         self._rooms = rooms
         rooms.with_holds |= policy.reads_holds
-        self._kept: LruCache[Hashable, _Scores] = LruCache(MOST_SHAPES, MOST_SHAPES)
+        self._kept: LruCache[Hashable, _KeptScores] = LruCache(MOST_SHAPES, MOST_SHAPES)
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
         """The best score of these nodes, and those that have it. As for `all`; at least one node."""
         kept = self._scored(name, requests, claims, nodes)
-        best, of_best = kept.highest()
+        best, of_best = kept.table.highest()
         if found := of_best & nodes:
             return best, found
         numbers = numbers_of(nodes)  # the best score is that of nodes beside these
-        own = kept.scores[numbers]
+        own = kept.table.scores[numbers]
         best = own.max().item()
-        return best, mask_of_numbers(numbers[own == best], len(kept.scores))
+        return best, mask_of_numbers(numbers[own == best], kept.table.size)
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
@@ -93,17 +66,17 @@ class NodeScores:
         Cost: O(nodes) array operations, and a score for each node whose room has changed.
         """
         kept, numbers = self._scored(name, requests, claims, nodes), numbers_of(nodes)
-        scores = kept.scores[numbers]
+        scores = kept.table.scores[numbers]
         for score in np.unique(scores).tolist():
-            yield score, mask_of_numbers(numbers[scores == score], len(kept.scores))
+            yield score, mask_of_numbers(numbers[scores == score], kept.table.size)
 
-    def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _Scores:
+    def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _KeptScores:
         """The scores of these nodes, and of others whose rooms have not changed."""
         self._rooms.catch_up()
         kept = self._kept_of(requests, claims)
         kinds = self._rooms.kinds(claims)
         of_kind: dict[Hashable, PodNeeds] = {}
-        for number in numbers_once(without(nodes, kept.known)).tolist():
+        for number in numbers_once(without(nodes, kept.table.known)).tolist():
             kind, room = kinds.of(number), self._rooms[number]
             key = kind, _decides(room, with_name=self.policy.reads_names)
             score = kept.of_rooms.get(key)
@@ -112,8 +85,8 @@ class NodeScores:
                 if needs is None:
                     needs = of_kind[kind] = self._needs(number, name, requests, claims)
                 score = kept.of_rooms[key] = self.policy.score_node(needs, room)
-            kept.set(number, score)
-        kept.known |= nodes
+            kept.table.set(number, score)
+        kept.table.known |= nodes
         return kept
 
     def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromUnits:
@@ -127,18 +100,18 @@ class NodeScores:
         asked = self._rooms.requests(number, claims)
         return PodNeeds(name, amounts.get(CPU, 0), amounts.get(MEMORY, 0), asked)
 
-    def _kept_of(self, requests: PodRequests, claims: Sequence[Claim]) -> _Scores:
+    def _kept_of(self, requests: PodRequests, claims: Sequence[Claim]) -> _KeptScores:
         """The scores of nodes whose rooms have not changed."""
         size, changes = self._rooms.size, self._rooms.changes
         if not self.policy.remembers:
-            return _Scores(np.full(size, _UNKNOWN), changes.now)
+            return _KeptScores(ScoreTable(size), changes.now)
         key = (requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims))
-        kept = self._kept.get(key, 1, lambda: _Scores(np.full(size, _UNKNOWN), changes.now))
-        if size > len(kept.scores):
-            kept.scores = np.pad(kept.scores, (0, size - len(kept.scores)), constant_values=_UNKNOWN)
+        kept = self._kept.get(key, 1, lambda: _KeptScores(ScoreTable(size), changes.now))
+        if size > kept.table.size:
+            kept.table.grow(size)
         if kept.at != changes.now:
             changed = changes.since(kept.at)
-            kept.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
+            kept.table.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
             kept.at = changes.now
         if len(kept.of_rooms) > MOST_ROOMS:
             kept.of_rooms.clear()
