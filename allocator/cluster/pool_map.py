@@ -16,7 +16,7 @@ _WIDTH: Final = 32
 
 
 _NOTHING: dict[PoolID, Any] = {}  # Any: of whatever values
-_EMPTY = tuple([tuple([_NOTHING] * _WIDTH)] * _WIDTH)  # of lists: mypyc takes a minute for the type of a product
+_EMPTY = tuple([tuple([_NOTHING] * _WIDTH)] * _WIDTH)  # of lists: for the type of a product mypyc takes 40 s
 
 
 class PoolMap(Mapping[PoolID, Value], Generic[Value]):

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from allocator.search.rules import bits
 from scheduler.decision import score_table
-from scheduler.decision.score_table import BLOCK, ScoreTable
+from scheduler.decision.score_table import ScoreTable
 
-NODES = 3 * BLOCK - 5
-NUMBERS = st.one_of(st.integers(0, NODES - 1), st.sampled_from([0, BLOCK - 1, BLOCK, 2 * BLOCK, NODES - 1]))
+NODES = 70
+NUMBERS = st.integers(0, NODES - 1)
 STEPS = st.one_of(
     st.dictionaries(NUMBERS, st.integers(-9, 9).map(float), min_size=1),  # to be set
     st.lists(NUMBERS, min_size=1, unique=True),  # to be forgotten
@@ -41,9 +41,9 @@ def test_highest_is_that_of_a_dictionary(steps: list[dict[int, float] | list[int
 def test_a_table_that_grows_keeps_its_scores() -> None:
     table = ScoreTable(1)
     table.set(0, 2.0)
-    table.grow(BLOCK + 1)
-    table.set(BLOCK, 2.0)
-    assert table.highest() == (2.0, 1 | 1 << BLOCK)
+    table.grow(9)
+    table.set(8, 2.0)
+    assert table.highest() == (2.0, 0b1_0000_0001)
 
 
 @patch.object(score_table, "MOST_SCORES", 2)
