@@ -1,7 +1,7 @@
 """Everything that a decision reads, at one moment: slices, classes, and devices in use.
 
-A snapshot is a value. Snapshots made from one another share slices and views; to change slices, `Fleet` takes one that
-is `apart`.
+A snapshot is a value. Snapshots made from one another share slices and views; `Fleet`, which changes slices and usage,
+takes some of its own first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -10,10 +10,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from allocator.cluster.pool_map import PoolMap
 from allocator.model import Claim, DeviceID, DeviceResult, PoolID
 
 Held = TypeVar("Held")
+Key = TypeVar("Key", bound=Hashable)
 
 Names = tuple[str, ...]
 """Claims, in order; a claim that holds the same thing twice is listed twice."""
@@ -51,35 +51,44 @@ class Shares:
         return Shares(holders, _summed(self.consumed, result, -1), measured) if holders else None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Usage:
-    """The holders of devices and of their shares, by pool and device name.
+    """The holders of devices and of their shares, by pool and device name. has_shares: shares are known.
 
-    A value: `plus` and `minus` give the next one, which shares the pools that did not change. has_shares: shares are
-    known.
+    What is known of one pool is replaced when it changes, and never changes itself.
     """
 
     has_shares: bool = True
-    holders: PoolMap[Mapping[str, Names]] = field(default_factory=PoolMap)
-    shares: PoolMap[Mapping[str, Shares]] = field(default_factory=PoolMap)
+    holders: dict[PoolID, Mapping[str, Names]] = field(default_factory=dict)
+    shares: dict[PoolID, Mapping[str, Shares]] = field(default_factory=dict)
+
+    def copy(self) -> "Usage":
+        """The same, to be changed apart. Cost: O(pools in use)."""
+        return Usage(self.has_shares, dict(self.holders), dict(self.shares))
 
     def plus(self, claims: Iterable[Claim]) -> "Usage":
-        """The usage with these allocated claims as well. Cost: O(what is in use in the touched pools)."""
-        return self._changed(claims, with_name, lambda known, name, result: (known or Shares()).plus(name, result))
+        """Another usage with these allocated claims as well. Cost: that of `copy` and `add`."""
+        more = self.copy()
+        more.add(claims)
+        return more
 
-    def minus(self, claims: Iterable[Claim]) -> "Usage":
-        """The usage without these claims, which have to be as they were added.
+    def add(self, claims: Iterable[Claim]) -> None:
+        """These allocated claims hold their devices too. Cost: O(what is in use in the touched pools)."""
+        self._change(claims, with_name, lambda known, name, result: (known or Shares()).plus(name, result))
 
-        Raises ValueError for what they do not hold. Cost: as for `plus`.
+    def remove(self, claims: Iterable[Claim]) -> None:
+        """These claims, which have to be as they were added, hold nothing any more.
+
+        Raises ValueError for what they do not hold, and changes nothing then. Cost: as for `add`.
         """
-        return self._changed(claims, without_name, lambda known, name, result: (known or Shares()).minus(name, result))
+        self._change(claims, without_name, lambda known, name, result: (known or Shares()).minus(name, result))
 
-    def _changed(
+    def _change(
         self,
         claims: Iterable[Claim],
         of_device: Callable[[Names | None, str], Names],
         of_shares: Callable[[Shares | None, str, DeviceResult], Shares | None],
-    ) -> "Usage":
+    ) -> None:
         holders: dict[PoolID, dict[str, Names]] = {}
         shares: dict[PoolID, dict[str, Shares]] = {}
         for claim in claims:
@@ -92,11 +101,10 @@ class Usage:
                 else:
                     shared = _of_pool(shares, self.shares, pool_id)
                     _set(shared, result.device, of_shares(shared.get(result.device), name, result))
-        return Usage(
-            self.has_shares,
-            self.holders.updated(holders) if holders else self.holders,
-            self.shares.updated(shares) if shares else self.shares,
-        )
+        for pool_id, held in holders.items():
+            _set(self.holders, pool_id, held)
+        for pool_id, shared in shares.items():
+            _set(self.shares, pool_id, shared)
 
     def holder(self, device: DeviceID) -> str | None:
         """The claim that holds the whole device, the first of several by name; None if none does."""
@@ -151,7 +159,7 @@ def _summed(consumed: Mapping[str, int], result: DeviceResult, sign: int) -> Map
     return sums
 
 
-def _set(entries: dict[str, Held], key: str, value: Held | None) -> None:
+def _set(entries: dict[Key, Held], key: Key, value: Held | None) -> None:
     """Set the entry; an empty value removes it."""
     if value:
         entries[key] = value
@@ -159,7 +167,9 @@ def _set(entries: dict[str, Held], key: str, value: Held | None) -> None:
         entries.pop(key, None)
 
 
-def _of_pool(new: dict[PoolID, dict[str, Held]], old: PoolMap[Mapping[str, Held]], pool_id: PoolID) -> dict[str, Held]:
+def _of_pool(
+    new: dict[PoolID, dict[str, Held]], old: Mapping[PoolID, Mapping[str, Held]], pool_id: PoolID
+) -> dict[str, Held]:
     """The new entry of the pool, first a copy of the old one."""
     if pool_id not in new:
         new[pool_id] = dict(old.get(pool_id) or {})

@@ -1,15 +1,16 @@
 """The snapshot of a fleet as of the last event."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from allocator.cluster.slice_index import SliceIndex
 from allocator.cluster.snapshot import Snapshot
-from allocator.cluster.usage import occupying
+from allocator.cluster.usage import Usage, occupying
 from allocator.model import Claim, DeviceClass, PoolID, Slice
 
 
 class CurrentSnapshot:
-    """Follows the events: each replaces `value`, or changes its slices, which then belong to the fleet alone.
+    """Follows the events: each replaces `value`, or changes its slices or usage, which belong to the fleet alone then.
 
     changed_pools: pools whose slices have changed. changed_usage: pools of which other devices are in use. Whoever
     works them out clears them.
@@ -19,11 +20,11 @@ class CurrentSnapshot:
         self.value = snapshot
         self.changed_pools: set[PoolID] = set()
         self.changed_usage: set[PoolID] = {*snapshot.usage.holders, *snapshot.usage.shares}
-        self._is_lent = True
+        self._are_slices_lent = self._is_usage_lent = True
 
     def lend(self) -> Snapshot:
-        """The snapshot for others to keep: the next event that changes slices makes a copy of them first."""
-        self._is_lent = True
+        """The snapshot for others to keep: an event that changes slices or usage makes a copy of them first."""
+        self._are_slices_lent = self._is_usage_lent = True
         return self.value
 
     def add_slice(self, published: Slice) -> None:
@@ -40,14 +41,27 @@ class CurrentSnapshot:
     def add_allocated(self, claims: Iterable[Claim]) -> None:
         """Add what allocated claims hold."""
         claims = tuple(claims)
-        self.value = self.value.with_usage(self.value.usage.plus(claims))
+        self._own_usage().add(claims)
         self.changed_usage |= _pools_of(claims)
 
     def remove_allocated(self, claims: Iterable[Claim]) -> None:
         """Remove what claims hold, which are as they were added. Raises ValueError otherwise."""
         claims = tuple(claims)
-        self.value = self.value.with_usage(self.value.usage.minus(claims))
+        self._own_usage().remove(claims)
         self.changed_usage |= _pools_of(claims)
+
+    @contextmanager
+    def without(self, claims: Sequence[Claim]) -> Iterator[Snapshot]:
+        """What there would be without these claims, which are as they were added, until the end of the context.
+
+        Raises ValueError otherwise.
+        """
+        usage = self._own_usage()
+        usage.remove(claims)
+        try:
+            yield self.value
+        finally:
+            usage.add(claims)
 
     def set_class(self, device_class: DeviceClass) -> None:
         """Add or replace a class."""
@@ -60,9 +74,14 @@ class CurrentSnapshot:
         self.value = self.value.with_classes(classes)
 
     def _own_slices(self) -> SliceIndex:
-        if self._is_lent:
-            self.value, self._is_lent = self.value.apart(), False
+        if self._are_slices_lent:
+            self.value, self._are_slices_lent = self.value.apart(), False
         return self.value.slices
+
+    def _own_usage(self) -> Usage:
+        if self._is_usage_lent:
+            self.value, self._is_usage_lent = self.value.with_usage(self.value.usage.copy()), False
+        return self.value.usage
 
 
 def _pools_of(claims: Iterable[Claim]) -> set[PoolID]:

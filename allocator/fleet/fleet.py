@@ -180,10 +180,11 @@ class Fleet:
         freed: claims that hold devices, as they were added, and that would be gone by then.
         """
         self._nodes.refresh()
-        snapshot = self._current.value
-        if freed:
-            snapshot = snapshot.with_usage(snapshot.usage.minus(freed))
-        return self._decider.decide(snapshot, self._nodes[number].node, claims)
+        node = self._nodes[number].node
+        if not freed:
+            return self._decider.decide(self._current.value, node, claims)
+        with self._current.without(freed) as snapshot:
+            return self._decider.decide(snapshot, node, claims)
 
     def devices(self, node: Node) -> Sequence[Device]:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""
@@ -266,7 +267,7 @@ class Fleet:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The cluster as it is now, whatever happens later. Cost: O(slices), due with the next change of a slice."""
+        """The cluster as it is now, whatever happens later. Cost: O(slices), due with the next changes."""
         self._nodes.refresh()
         return self._current.lend()
 

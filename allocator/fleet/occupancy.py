@@ -1,6 +1,7 @@
 """What is in use of each slice, by the positions of its devices: equal for slices of which the same is in use."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from allocator.cluster.usage import Usage
@@ -21,13 +22,20 @@ NOTHING: Final = ()
 """What is in use of a slice without any device in use."""
 
 
+@dataclass(slots=True)
+class _PoolInUse:
+    """positions: None until its slices are looked at. slices: those of which anything is in use, by number."""
+
+    positions: _Positions | None = None
+    slices: Mapping[int, Slice] = field(default_factory=dict)
+
+
 class Occupancy:
     """The slices of which anything is in use, pool by pool, as of the last update of each."""
 
     def __init__(self) -> None:
         self._tokens: dict[int, Hashable] = {}
-        self._by_pool: dict[PoolID, tuple[Slice, ...]] = {}
-        self._positions: dict[PoolID, _Positions] = {}
+        self._by_pool: dict[PoolID, _PoolInUse] = {}
         self._alike: LruCache[tuple[tuple[str, ...], ...], _Positions] = LruCache(MOST_KINDS, MOST_NAMES)
 
     def of(self, slice_number: int) -> Hashable:
@@ -36,7 +44,8 @@ class Occupancy:
 
     def forget(self, pool_id: PoolID) -> None:
         """The slices of the pool have changed; an update has to follow."""
-        self._positions.pop(pool_id, None)
+        if known := self._by_pool.get(pool_id):
+            known.positions = None
 
     def update(self, pool_id: PoolID, published: Sequence[Slice], usage: Usage) -> list[Slice]:
         """Look at the pool again; the answer is the slices of which something else is in use now.
@@ -44,24 +53,33 @@ class Occupancy:
         published: all slices of the pool.
         Cost: O(devices of the pool that are in use), and O(devices of the pool) once for its slices.
         """
-        old = {slice_.number: slice_ for slice_ in self._by_pool.pop(pool_id, ())}
-        before = {key: self._tokens.pop(key) for key in old}
-        slices, tokens = self._look(pool_id, published, usage)
-        if slices:
-            self._by_pool[pool_id] = tuple(slices.values())
-            self._tokens.update(tokens)
-        else:
-            self._positions.pop(pool_id, None)
-        return [slice_ for key, slice_ in {**old, **slices}.items() if before.get(key) != tokens.get(key)]
+        known = self._by_pool.get(pool_id)
+        pool = known or _PoolInUse()
+        old, tokens = pool.slices, self._look(pool, pool_id, published, usage)
+        both = {**old, **pool.slices}
+        changed = [slice_ for key, slice_ in both.items() if self._tokens.get(key) != tokens.get(key)]
+        for key in both:
+            if key in tokens:
+                self._tokens[key] = tokens[key]
+            else:
+                del self._tokens[key]
+        if known is None and pool.slices:
+            self._by_pool[pool_id] = pool
+        elif known is not None and not pool.slices:
+            del self._by_pool[pool_id]
+        return changed
 
     def _look(
-        self, pool_id: PoolID, published: Sequence[Slice], usage: Usage
-    ) -> tuple[Mapping[int, Slice], Mapping[int, Hashable]]:
-        """The slices of which anything is in use, and what, by number."""
+        self, pool: _PoolInUse, pool_id: PoolID, published: Sequence[Slice], usage: Usage
+    ) -> Mapping[int, Hashable]:
+        """Look at which slices of the pool are in use; the answer is what of each, by number."""
         holders, shares = usage.holders.get(pool_id), usage.shares.get(pool_id)
         if (not holders and not shares) or not published:
-            return {}, {}
-        positions = self._positions_in(pool_id, published)
+            pool.slices = {}
+            return {}
+        if pool.positions is None:
+            pool.positions = self._positions_in(published)
+        positions = pool.positions
         held: dict[int, Mask] = {}
         shared: dict[int, list[Hashable]] = {}
         slices: dict[int, Slice] = {}
@@ -75,16 +93,13 @@ class Occupancy:
                 slice_ = published[place]
                 slices[slice_.number] = slice_
                 shared.setdefault(slice_.number, []).append((position, own.token))
-        return slices, {key: (held.get(key, 0), frozenset(shared.get(key, ()))) for key in slices}
+        pool.slices = slices
+        return {key: (held.get(key, 0), frozenset(shared.get(key, ()))) for key in slices}
 
-    def _positions_in(self, pool_id: PoolID, published: Sequence[Slice]) -> _Positions:
+    def _positions_in(self, published: Sequence[Slice]) -> _Positions:
         """Where the devices of a pool stand."""
-        known = self._positions.get(pool_id)
-        if known is None:
-            names = tuple([tuple([device.name for device in slice_.devices]) for slice_ in published])
-            known = self._alike.get(names, sum(map(len, names)), lambda: _positions_of(names))
-            self._positions[pool_id] = known
-        return known
+        names = tuple([tuple([device.name for device in slice_.devices]) for slice_ in published])
+        return self._alike.get(names, sum(map(len, names)), lambda: _positions_of(names))
 
 
 def _positions_of(names: tuple[tuple[str, ...], ...]) -> _Positions:

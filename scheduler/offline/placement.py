@@ -236,7 +236,7 @@ class Placement:
             return True
         kept = found.without(user.uid)
         allocation = found.claim.allocation if kept.reserved_for else None
-        self._keep(replace(kept, claim=replace(found.claim, allocation=allocation)), None)
+        self._keep(kept, replace(found.claim, allocation=allocation), None)
         return allocation is None
 
     def _without_nodes(self) -> str:
@@ -264,24 +264,26 @@ class Placement:
         if chosen.extended:
             assert look.pod is not None
             objects.append(extended_claim_object(look.pod, chosen.extended))
-        for found in _allocated(objects, chosen.allocations):
-            self._keep(found, look.pod)
+        claims = tuple(_allocated([one.claim for one in objects], chosen.allocations))
+        for found, claim in zip(objects, claims, strict=True):
+            self._keep(found, claim, look.pod)
         bound = look.pod and look.pod.changed(node_name=chosen.node, by_claims=chosen.by_claims)
         if bound is not None:
             self.cluster.set_pod(bound)
             if chosen.volumes:
                 self.cluster.volumes.assume(bound.uid, chosen.node, chosen.volumes)
                 self.cluster.volumes.bound(bound.uid)
-        names = [(one.claim.namespace, one.claim.name) for one in objects]
-        return PlacedPod(bound, tuple(self.claims.objects[name].claim for name in names), chosen.node, chosen.extended)
+        return PlacedPod(bound, claims, chosen.node, chosen.extended)
 
-    def _keep(self, found: InputClaim, user: Pod | None) -> None:
-        """The claim is written, reserved for its user."""
+    def _keep(self, found: InputClaim, claim: Claim, user: Pod | None) -> None:
+        """The claim is written as it is now, reserved for its user."""
+        consumers = found.consumers
         if user is not None and all(consumer.uid != user.uid for consumer in found.reserved_for):
-            found = replace(found, consumers=(*found.consumers, Consumer("", "pods", user.name, user.uid)))
+            consumers = (*consumers, Consumer("", "pods", user.name, user.uid))
+        kept = InputClaim(claim, found.decoded, consumers, found.error)
         self._version += 1
-        self.claims.keep(found)
-        self.cluster.set_claim(found, self._version)
+        self.claims.keep(kept)
+        self.cluster.set_claim(kept, self._version)
 
 
 def order_of(pod: Pod) -> tuple[int, bool, str, str, str]:
@@ -329,8 +331,8 @@ def _bound(pod: Pod, pending: Sequence[Claim]) -> str:
     return f"is bound to node {pod.node_name}, and no scheduler allocates claims of bound pods: {names}"
 
 
-def _allocated(objects: Sequence[InputClaim], allocations: Iterable[Allocation]) -> Iterator[InputClaim]:
+def _allocated(claims: Iterable[Claim], allocations: Iterable[Allocation]) -> Iterator[Claim]:
     """The claims, of which those without an allocation get the next."""
     rest = iter(allocations)
-    for found in objects:
-        yield found if found.claim.allocation else replace(found, claim=replace(found.claim, allocation=next(rest)))
+    for claim in claims:
+        yield claim if claim.allocation else replace(claim, allocation=next(rest))

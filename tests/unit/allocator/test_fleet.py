@@ -439,6 +439,15 @@ def test_allocation_on_a_node_is_that_of_the_node() -> None:
     assert outcome.allocations[0].results[0].pool == "pool-002"
 
 
+def test_node_is_asked_as_if_claims_were_gone_which_stay() -> None:
+    fleet = a_fleet(alike(3), 3)
+    held = [an_allocated_claim(a_result(name, pool="pool-002"), name=name) for name in ("gpu-000", "gpu-001")]
+    fleet.add_allocated(held)
+    assert isinstance(fleet.allocate(2, [a_claim()], freed=held[:1]), Allocated)
+    assert not isinstance(fleet.allocate(2, [a_claim()]), Allocated)
+    assert fleet.able([a_claim()]) == 0b011
+
+
 def test_question_that_is_cancelled_goes_on_where_it_was_also_when_things_have_changed_in_between() -> None:
     left, uuid = 0, 'device.attributes["gpu.example"].uuid'
 
@@ -483,6 +492,17 @@ def test_snapshot_stays_as_it_is_whatever_happens_to_the_fleet() -> None:
         answers = [allocate(snapshot, a_node(name_of(number)), [a_claim()]) for number in range(3)]
         assert [isinstance(answer, Allocated) for answer in answers] == [bool(able >> n & 1) for n in range(3)]
         assert Fleet(snapshot, [a_node(name_of(number)) for number in range(3)]).able([a_claim()]) == able
+
+
+def test_snapshot_stays_as_it_is_whatever_is_in_use_afterwards() -> None:
+    claim = an_allocated_claim(a_result("gpu-000", pool="pool-000"))
+    fleet = Fleet(a_snapshot(a_pool(0, 1)), [a_node(name_of(0))])
+    free = fleet.snapshot
+    fleet.add_allocated([claim])
+    used = fleet.snapshot
+    fleet.remove_allocated([claim])
+    found = [allocate(snapshot, a_node(name_of(0)), [a_claim()]) for snapshot in (free, used, fleet.snapshot)]
+    assert [isinstance(one, Allocated) for one in found] == [True, False, True]
 
 
 def test_two_fleets_of_one_snapshot_live_apart() -> None:

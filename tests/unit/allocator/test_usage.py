@@ -1,7 +1,7 @@
 import pytest
 
 from allocator.cluster.usage import Shares, Usage
-from allocator.model import DeviceID, DeviceResult, PoolID
+from allocator.model import Claim, DeviceID, DeviceResult, PoolID
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -54,6 +54,12 @@ def shares(usage: Usage, device: str = "gpu-0") -> Shares:
     return usage.shares_in(PoolID(DRIVER, POOL))[device]
 
 
+def without(usage: Usage, claim: Claim) -> Usage:
+    fewer = usage.copy()
+    fewer.remove([claim])
+    return fewer
+
+
 def test_share_does_not_hold_the_whole_device() -> None:
     usage = Usage().plus([an_allocated_claim(a_share())])
     assert usage.holder(GPU) is None
@@ -83,7 +89,7 @@ def test_share_that_reports_no_capacity_occupies_its_device_too() -> None:
         "empty": 0,
         "full": 1,
     }
-    assert usage.minus([full]) == Usage().plus([empty])
+    assert without(usage, full) == Usage().plus([empty])
 
 
 def test_share_holds_the_whole_device_where_shares_are_not_known() -> None:
@@ -126,9 +132,9 @@ def test_giving_back_takes_a_usage_to_what_it_was_before() -> None:
     first = an_allocated_claim("gpu-0", a_share("gpu-1", "a", memory="1Gi"), name="first")
     second = an_allocated_claim("gpu-2", a_share("gpu-1", "b", memory="2Gi", slots="1"), name="second")
     before = Usage().plus([first])
-    assert before.plus([second]).minus([second]) == before
-    assert before.plus([second]).minus([first]) == Usage().plus([second])
-    assert before.minus([first]) == Usage()
+    assert without(before.plus([second]), second) == before
+    assert without(before.plus([second]), first) == Usage().plus([second])
+    assert without(before, first) == Usage()
 
 
 def test_claims_that_hold_the_same_are_given_back_one_by_one() -> None:
@@ -136,13 +142,30 @@ def test_claims_that_hold_the_same_are_given_back_one_by_one() -> None:
     usage = Usage().plus(both)
     assert usage.holder(GPU) == "default/a"
     assert usage.users(GPU) == {"default/a", "default/b"}
-    assert usage.minus(both[:1]) == Usage().plus(both[1:])
+    assert without(usage, both[0]) == Usage().plus(both[1:])
 
 
 def test_share_that_was_never_taken_cannot_be_given_back() -> None:
     usage = Usage().plus([an_allocated_claim(a_share(share_id="a", memory="1"), name="first")])
     with pytest.raises(ValueError, match="default/second"):
-        usage.minus([an_allocated_claim(a_share(share_id="a", memory="1"), name="second")])
+        usage.remove([an_allocated_claim(a_share(share_id="a", memory="1"), name="second")])
+
+
+def test_removing_what_is_not_held_changes_nothing() -> None:
+    held, never_taken = an_allocated_claim("gpu-0", name="held"), an_allocated_claim("gpu-1", name="never-taken")
+    usage = Usage().plus([held])
+    with pytest.raises(ValueError, match="default/never-taken"):
+        usage.remove([held, never_taken])
+    assert usage == Usage().plus([held])
+
+
+def test_copy_stays_as_it_is() -> None:
+    first, second = an_allocated_claim("gpu-0"), an_allocated_claim(a_share("gpu-1", "a", memory="1"), name="second")
+    usage = Usage().plus([first])
+    copied = usage.copy()
+    usage.add([second])
+    usage.remove([first])
+    assert copied == Usage().plus([first])
 
 
 def test_device_in_use_is_skipped() -> None:
