@@ -284,7 +284,7 @@ class Fleet:
 
     @property
     def usage(self) -> Usage:
-        """The devices in use; unlike `snapshot`, it costs nothing."""
+        """The devices in use, to be read before the next event; unlike `snapshot`, it costs nothing."""
         return self._current.value.usage
 
     @property

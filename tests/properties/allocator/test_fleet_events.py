@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from allocator.cluster.snapshot import Snapshot
+from allocator.cluster.usage import Usage
 from allocator.explain.text import node_text
 from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceClass, Node, Slice, Taint
@@ -27,7 +28,10 @@ EVENTS = 14
 
 @dataclass
 class World:
-    """What there is, and the fleet that was told of it event by event."""
+    """What there is, and the fleet that was told of it event by event.
+
+    kept: snapshots that were taken on the way, with what was in use then.
+    """
 
     snapshot: Snapshot
     policy: Policy
@@ -35,15 +39,17 @@ class World:
     classes: dict[str, DeviceClass]
     nodes: dict[int, Node]
     held: dict[str, Claim] = field(default_factory=dict)
+    kept: list[tuple[Snapshot, Usage]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.fleet = Fleet(self.snapshot, policy=self.policy, share_id=lambda _: SHARE_ID)
         for number, node in self.nodes.items():
             self.fleet.set_node(number, node)
 
-    def anew(self) -> Fleet:
+    def anew(self, freed: Sequence[Claim] = ()) -> Fleet:
         features = self.snapshot.features
-        snapshot = Snapshot.of(self.slices, self.classes.values(), self.held.values(), features)
+        held = [claim for claim in self.held.values() if claim not in freed]
+        snapshot = Snapshot.of(self.slices, self.classes.values(), held, features)
         fleet = Fleet(snapshot, policy=self.policy, share_id=lambda _: SHARE_ID)
         for number, node in self.nodes.items():
             fleet.set_node(number, node)
@@ -61,6 +67,13 @@ def choice(fleet: Fleet, claims: Sequence[Claim], allowed: Mask) -> Answer:
     return None if chosen is None else (chosen.node.name, chosen.allocated.allocations)
 
 
+def allocated(fleet: Fleet, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = ()) -> Outcome | str:
+    try:
+        return fleet.allocate(number, claims, freed)
+    except AllocationError as error:
+        return str(error)
+
+
 def kept_from(outcome: Outcome) -> str:
     """What the outcome says, without pools and holders, which are a node's own."""
     text, _, _ = node_text(outcome).partition("; pool ")
@@ -68,13 +81,15 @@ def kept_from(outcome: Outcome) -> str:
 
 
 def an_event(draw: Choices, world: World, about: str, spare: Sequence[Claim]) -> None:
-    match draw.pick((*("claim",) * 5, *("slice",) * 4, *("node",) * 3, "class")):
+    match draw.pick((*("claim",) * 5, *("slice",) * 4, *("node",) * 3, "class", "keep")):
         case "claim":
             a_claim_event(draw, world, about, spare)
         case "slice":
             a_slice_event(draw, world)
         case "node":
             a_node_event(draw, world)
+        case "keep":
+            world.kept.append((world.fleet.snapshot, world.anew().usage))
         case _:
             a_class_event(draw, world)
 
@@ -193,13 +208,14 @@ def lead(life: Life) -> int:
             compared += 1
             compare(world, [draw.pick(claims)], draw.pick((0, 0b1, 0b110, 0b1011)))
     compare(world, claims[:1], 0)
+    assert all(snapshot.usage == usage for snapshot, usage in world.kept)
     return compared
 
 
 def compare(world: World, claims: Sequence[Claim], forbidden: Mask) -> None:
     anew = world.anew()
     assert world.fleet.all == anew.all
-    assert world.fleet.snapshot.usage == anew.snapshot.usage
+    assert world.fleet.usage == anew.usage
     allowed = anew.all & ~forbidden
     expected = choice(anew, claims, allowed)
     assert choice(world.fleet, claims, allowed) == expected
@@ -207,6 +223,10 @@ def compare(world: World, claims: Sequence[Claim], forbidden: Mask) -> None:
     if expected == "fails":
         return
     assert world.fleet.scores(claims, allowed) == anew.scores(claims, allowed)
+    freed = [world.held[name] for name in sorted(world.held)[:1]]
+    without = world.anew(freed)
+    for number in bits(allowed):
+        assert allocated(world.fleet, number, claims, freed) == allocated(without, number, claims)
     for number in bits(world.fleet.able(claims) & allowed):
         assert world.fleet.allocated(claims, number) == anew.allocate(number, claims)
     if expected is None:
