@@ -55,7 +55,8 @@ class Occupancy:
         """
         known = self._by_pool.get(pool_id)
         pool = known or _PoolInUse()
-        old, tokens = pool.slices, self._look(pool, pool_id, published, usage)
+        old = pool.slices
+        tokens = self._look(pool, pool_id, published, usage)
         both = {**old, **pool.slices}
         changed = [slice_ for key, slice_ in both.items() if self._tokens.get(key) != tokens.get(key)]
         for key in both:
