@@ -108,6 +108,8 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
     *,
     policy: Policy,
 ) -> Outcome:
+    if not problem.may_end and problem.short() is not None:
+        return Refused(_cause(problem, attempt, claims), 0, snapshot.features)
     try:
         answer = search_by(policy, attempt, problem.requests, terms)
     except Poisoned as met:

@@ -19,9 +19,9 @@ from allocator.search.rules import Candidates, Stage, bits
 
 def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
     """The cause of a refusal, with the positions of devices in place of names. Cost: O(requests times devices)."""
-    for alternatives in problem.requests:
-        if all(_falls_short(candidates) for candidates in alternatives):
-            return _shortage(alternatives[0], attempt, claims)
+    short = problem.short()
+    if short is not None:
+        return _shortage(short, attempt, claims)
     for constraint, rule in problem.constraints:
         best, wanted = rule.best()
         if best < wanted:
@@ -29,12 +29,6 @@ def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) ->
             field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
             return ConstraintUnmet(rule.claim, f"{field} {rule.attribute}", names, wanted, best)
     return NotTogether(tuple(str(claim) for claim in claims))
-
-
-def _falls_short(candidates: Candidates) -> bool:
-    if candidates.forced is not None:
-        return any(not candidates.mask >> device & 1 for device in candidates.forced)
-    return candidates.mask.bit_count() < candidates.need
 
 
 def _shortage(candidates: Candidates, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:

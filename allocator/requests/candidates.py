@@ -42,6 +42,13 @@ class Problem:
     may_end: bool
     is_exhaustive: bool
 
+    def short(self) -> Candidates | None:
+        """Of the first request for which there are too few devices the first alternative; None if there is none."""
+        for alternatives in self.requests:
+            if all([candidates.falls_short for candidates in alternatives]):  # noqa: C419 - faster
+                return alternatives[0]
+        return None
+
     def let_go(self) -> None:
         """It is of no use any more: rules and the candidates that they watch refer to each other no longer."""
         for _, rule in self.constraints:
