@@ -30,6 +30,7 @@ from allocator.requests.failures import failure
 from allocator.results import allocation_of
 from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
 from allocator.search.rules import Candidates, Choice, Pick, bits
+from cel import Cancelled
 
 BUDGET_STEPS: Final = 500_000
 """Steps that one attempt may take by default: about five seconds, for any request.
@@ -108,6 +109,8 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
     *,
     policy: Policy,
 ) -> Outcome:
+    if terms.is_cancelled():
+        raise Cancelled("cancelled before the search")
     if not problem.may_end and problem.short() is not None:
         return Refused(_cause(problem, attempt, claims), 0, snapshot.features)
     try:
