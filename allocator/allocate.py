@@ -109,9 +109,9 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
     *,
     policy: Policy,
 ) -> Outcome:
-    if terms.is_cancelled():
-        raise Cancelled("cancelled before the search")
     if not problem.may_end and problem.short() is not None:
+        if terms.is_cancelled():
+            raise Cancelled("cancelled before the search")
         return Refused(_cause(problem, attempt, claims), 0, snapshot.features)
     try:
         answer = search_by(policy, attempt, problem.requests, terms)

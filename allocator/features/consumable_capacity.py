@@ -168,19 +168,19 @@ def _work_out_full(attempt: NodeAttempt, consumption: _Consumption) -> Mask:
 
 
 @dataclass(slots=True, eq=False)
-class _Left:
+class _SharesLeft:
     """What is left of the shared devices of a view, by position and capacity, in 10**-9. shares: of its pools."""
 
     shares: Sequence[Mapping[str, Shares] | None] = ()
     amounts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
 
-_LEFT: Final[Topic[_Left]] = Topic("left of shared devices")
+_LEFT: Final[Topic[_SharesLeft]] = Topic("left of shared devices")
 
 
 def _left(attempt: NodeAttempt) -> Mapping[int, Mapping[str, int]]:
     """What is left of the shared devices, by position and capacity, in 10**-9; once for all requests."""
-    known = attempt.view.memo.remember(_LEFT, _Left)
+    known = attempt.view.memo.remember(_LEFT, _SharesLeft)
     shares = [attempt.usage.shares.get(pool.id) for pool in attempt.view.pools]
     if len(known.shares) != len(shares) or not all(map(is_, known.shares, shares)):
         known.shares, known.amounts = shares, {at: _left_of(attempt, at) for at in bits(attempt.shared)}
