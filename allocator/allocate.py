@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from allocator.cluster.snapshot import Snapshot
-from allocator.explain.cause import cause_of
+from allocator.cluster.usage import Usage
+from allocator.explain.cause import cause_of, named
 from allocator.features.contract import NodeAttempt, attempt_of
-from allocator.model import Allocation, Claim, Node, PoolID
+from allocator.memo import TypedMemo
+from allocator.model import Allocation, Claim, Device, Node, PoolID
 from allocator.outcome import (
     Allocated,
     AllocationError,
@@ -28,6 +30,7 @@ from allocator.requests.failures import failure
 from allocator.results import allocation_of
 from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
 from allocator.search.rules import Candidates, Choice, Pick, bits
+from cel import Cancelled
 
 BUDGET_STEPS: Final = 500_000
 """Steps that one attempt may take by default: about five seconds, for any request.
@@ -61,8 +64,34 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
     Raises AllocationError for what ends the attempt on every node, Cancelled. No argument is changed.
     Cost: O(devices of the node) if no pick has to be taken back; at most a few hundred steps more than budget_steps.
     """
-    view = snapshot.view(node)
-    attempt = attempt_of(snapshot, view, share_id, is_cancelled)
+    outcome = outcome_of(
+        snapshot,
+        node,
+        claims,
+        budget_steps=budget_steps,
+        share_id=share_id,
+        is_cancelled=is_cancelled,
+        policy=policy,
+    )
+    return with_names(outcome, snapshot.view(node).devices, snapshot.usage) if isinstance(outcome, Refused) else outcome
+
+
+def outcome_of(  # noqa: PLR0913 - as `allocate`
+    snapshot: Snapshot,
+    node: Node | None,
+    claims: Sequence[Claim],
+    *,
+    budget_steps: int,
+    share_id: Callable[[str], str],
+    is_cancelled: Callable[[], bool],
+    policy: Policy,
+    known: TypedMemo | None = None,
+) -> Outcome:
+    """As `allocate`, but a refusal has the positions of devices in place of names.
+
+    known: what was worked out of these claims on nodes between which they do not distinguish.
+    """
+    attempt = attempt_of(snapshot, snapshot.view(node), share_id, is_cancelled, known)
     problem = problem_of(snapshot, attempt, claims)
     terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, problem.may_end, is_cancelled)
     try:
@@ -80,6 +109,10 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
     *,
     policy: Policy,
 ) -> Outcome:
+    if not problem.may_end and problem.short() is not None:
+        if terms.is_cancelled():
+            raise Cancelled("cancelled before the search")
+        return Refused(_cause(problem, attempt, claims), 0, snapshot.features)
     try:
         answer = search_by(policy, attempt, problem.requests, terms)
     except Poisoned as met:
@@ -96,18 +129,29 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
             return Refused(_cause(problem, attempt, claims), answer.steps, snapshot.features)
 
 
-def allocations_like(
+def with_names(outcome: Refused, devices: Sequence[Device], usage: Usage) -> Refused:
+    """The refusal with the names of devices, and of the claims that hold them. devices: of the view."""
+    cause = outcome.cause
+    if not isinstance(cause, InvalidPoolSeen):
+        return Refused(named(cause, devices, usage), outcome.steps, outcome.features)
+    inner = named(cause.cause, devices, usage) if cause.cause else None
+    return Refused(InvalidPoolSeen(cause.pools, inner), outcome.steps, outcome.features)
+
+
+def allocations_like(  # noqa: PLR0913 - the last two have defaults
     snapshot: Snapshot,
     node: Node,
     claims: Sequence[Claim],
     chosen: Sequence[Choice],
+    *,
     share_id: Callable[[str], str] = share_id_of,
+    known: TypedMemo | None = None,
 ) -> tuple[Allocation, ...]:
     """What the claims get on a node that is like another one, where the search chose these devices.
 
-    Cost: O(devices chosen).
+    known: as for `outcome_of`. Cost: O(devices chosen).
     """
-    attempt = attempt_of(snapshot, snapshot.view(node), share_id)
+    attempt = attempt_of(snapshot, snapshot.view(node), share_id, known=known)
     return _allocations(snapshot, attempt, claims, [_pick(claims, one) for one in chosen])
 
 

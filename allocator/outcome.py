@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from allocator.gates import Features
 from allocator.model import Allocation, DeviceID, PoolID
-from allocator.search.rules import Category
+from allocator.search.rules import Category, Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,9 @@ class DeviceRefusal:
     """One stage of the funnel: why `number` of the devices still left were refused.
 
     reason: a phrase that follows the number, such as `in use` or `fail selector #0 of class gpu`. devices: which they
-    are; empty where only the number is worked out. category: as in `Stage`. holders: the claims that have the devices
-    or shares of them, with how many, the largest holder first. short: the capacities that are used up.
+    are; empty until they are named. category: as in `Stage`. holders: the claims that have the devices or shares of
+    them, with how many, the largest holder first. short: the capacities that are used up. positions: of the devices in
+    the view of the node.
     """
 
     reason: str
@@ -40,6 +41,7 @@ class DeviceRefusal:
     category: Category = "other"
     holders: tuple[tuple[str, int], ...] = ()
     short: tuple[CapacityShort, ...] = ()
+    positions: Mask = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,22 +5,23 @@ value of its attribute gives too few devices. What is left is a conflict between
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from allocator.cluster.usage import Usage
 from allocator.features.consumable_capacity import short_of
 from allocator.features.contract import NodeAttempt
-from allocator.model import Alternative, Claim, DeviceID
+from allocator.model import Alternative, Claim, Device, DeviceID
 from allocator.outcome import AllBlocked, Cause, ConstraintUnmet, DeviceRefusal, NotEnough, NotTogether
 from allocator.requests.candidates import Problem
 from allocator.search.rules import Candidates, Stage, bits
 
 
 def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
-    """The cause of a refusal. Cost: O(requests times devices of the view)."""
-    for alternatives in problem.requests:
-        if all(_falls_short(candidates) for candidates in alternatives):
-            return _shortage(alternatives[0], attempt, claims)
+    """The cause of a refusal, with the positions of devices in place of names. Cost: O(requests times devices)."""
+    short = problem.short()
+    if short is not None:
+        return _shortage(short, attempt, claims)
     for constraint, rule in problem.constraints:
         best, wanted = rule.best()
         if best < wanted:
@@ -28,12 +29,6 @@ def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) ->
             field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
             return ConstraintUnmet(rule.claim, f"{field} {rule.attribute}", names, wanted, best)
     return NotTogether(tuple(str(claim) for claim in claims))
-
-
-def _falls_short(candidates: Candidates) -> bool:
-    if candidates.forced is not None:
-        return any(not candidates.mask >> device & 1 for device in candidates.forced)
-    return candidates.mask.bit_count() < candidates.need
 
 
 def _shortage(candidates: Candidates, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
@@ -47,19 +42,40 @@ def _shortage(candidates: Candidates, attempt: NodeAttempt, claims: Sequence[Cla
 
 
 def refusals_of(attempt: NodeAttempt, alternative: Alternative, stages: Sequence[Stage]) -> tuple[DeviceRefusal, ...]:
-    """The stages that refused devices, with the names of devices and holders."""
-    return tuple(_refusal(attempt, alternative, stage) for stage in stages if stage.refused)
+    """The stages that refused devices, with the positions of these."""
+    return tuple([_refusal(attempt, alternative, stage) for stage in stages if stage.refused])
 
 
 def _refusal(attempt: NodeAttempt, alternative: Alternative, stage: Stage) -> DeviceRefusal:
-    devices = tuple(attempt.view.devices[device].id for device in bits(stage.refused))
-    if stage.category not in ("in use", "capacity"):
-        return DeviceRefusal(stage.reason, len(devices), devices, stage.category)
     short = short_of(attempt, alternative, stage.refused) if stage.category == "capacity" else ()
-    return DeviceRefusal(stage.reason, len(devices), devices, stage.category, holders_of(devices, attempt.usage), short)
+    return DeviceRefusal(stage.reason, stage.refused.bit_count(), (), stage.category, (), short, stage.refused)
 
 
-def holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:
+def named(cause: Cause, devices: Sequence[Device], usage: Usage) -> Cause:
+    """The cause with the names of devices, and of the claims that hold them. devices: of the view."""
+    match cause:
+        case NotEnough(claim, request, wanted, total, refusals, left):
+            return NotEnough(claim, request, wanted, total, refusals_named(refusals, devices, usage), left)
+        case AllBlocked(claim, request, total, refusals):
+            return AllBlocked(claim, request, total, refusals_named(refusals, devices, usage))
+        case _:
+            return cause
+
+
+def refusals_named(
+    refusals: Iterable[DeviceRefusal], devices: Sequence[Device], usage: Usage
+) -> tuple[DeviceRefusal, ...]:
+    """The stages with the names of devices, and of the claims that hold them. devices: of the view."""
+    return tuple([_named(refusal, devices, usage) for refusal in refusals])
+
+
+def _named(refusal: DeviceRefusal, devices: Sequence[Device], usage: Usage) -> DeviceRefusal:
+    ids = tuple([devices[position].id for position in bits(refusal.positions)])
+    is_held = refusal.category in ("in use", "capacity")
+    return replace(refusal, devices=ids, holders=_holders_of(ids, usage) if is_held else ())
+
+
+def _holders_of(devices: Sequence[DeviceID], usage: Usage) -> tuple[tuple[str, int], ...]:
     """The claims that have the devices or shares of them, with how many, the largest holder first."""
     holders = Counter(holder for device in devices for holder in usage.users(device))
     return tuple(sorted(holders.items(), key=lambda item: (-item[1], item[0])))

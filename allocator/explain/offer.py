@@ -10,7 +10,7 @@ from functools import reduce
 from operator import or_
 
 from allocator.cluster.snapshot import Snapshot
-from allocator.explain.cause import refusals_of
+from allocator.explain.cause import refusals_named, refusals_of
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.list_type_attributes import Token
 from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
@@ -116,7 +116,7 @@ def _funnel(attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidate
         alternative.mode,
         candidates.need,
         len(attempt.view.devices),
-        refusals_of(attempt, alternative, candidates.stages),
+        refusals_named(refusals_of(attempt, alternative, candidates.stages), attempt.view.devices, attempt.usage),
         _ids(attempt, candidates.mask),
         _ids(attempt, candidates.poison),
     )

@@ -9,9 +9,11 @@ Source: KEP-5075, feature gate DRAConsumableCapacity; DRAFractionalCapacityRange
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 from typing import Final
 
 from allocator.cluster.node_view import NodeView
+from allocator.cluster.usage import Shares
 from allocator.exact import exact
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
@@ -138,13 +140,13 @@ _FULL: Final[Topic[Mask]] = Topic("full devices")
 
 
 def _consumption(attempt: NodeAttempt, alternative: Alternative) -> _Consumption:
-    """Worked out once for each view and request. Cost: O(devices with capacity)."""
+    """Worked out once for each request on nodes that are alike to it. Cost: O(devices with capacity)."""
     key = (_CONSUMPTION_OF, id(alternative))
     return attempt.memo.remember(key, lambda: (alternative, _consumption_for(attempt, alternative.capacity or {})))[1]
 
 
 def _consumption_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
-    return attempt.view.memo.remember((_CONSUMPTION, exact(requested)), lambda: _work_out(attempt, requested))
+    return attempt.known.remember((_CONSUMPTION, exact(requested)), lambda: _work_out(attempt, requested))
 
 
 def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
@@ -157,25 +159,51 @@ def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
 
 def _work_out_full(attempt: NodeAttempt, consumption: _Consumption) -> Mask:
     full = 0
-    for position in bits(attempt.shared):
-        device = attempt.view.devices[position]
-        used = _used(attempt, device)
-        amounts = consumption.amounts.get(position, {})
-        if any(amount + used.get(name, 0) > device.capacity[name].nanos for name, amount in amounts.items()):
-            full |= 1 << position
+    for position, left in _left(attempt).items():
+        for name, amount in consumption.amounts.get(position, {}).items():
+            if amount > left[name]:
+                full |= 1 << position
+                break
     return full
+
+
+@dataclass(slots=True, eq=False)
+class _SharesLeft:
+    """What is left of the shared devices of a view, by position and capacity, in 10**-9. shares: of its pools."""
+
+    shares: Sequence[Mapping[str, Shares] | None] = ()
+    amounts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+
+
+_LEFT: Final[Topic[_SharesLeft]] = Topic("left of shared devices")
+
+
+def _left(attempt: NodeAttempt) -> Mapping[int, Mapping[str, int]]:
+    """What is left of the shared devices, by position and capacity, in 10**-9; once for all requests."""
+    known = attempt.view.memo.remember(_LEFT, _SharesLeft)
+    shares = [attempt.usage.shares.get(pool.id) for pool in attempt.view.pools]
+    if len(known.shares) != len(shares) or not all(map(is_, known.shares, shares)):
+        known.shares, known.amounts = shares, {at: _left_of(attempt, at) for at in bits(attempt.shared)}
+    return known.amounts
+
+
+def _left_of(attempt: NodeAttempt, position: int) -> Mapping[str, int]:
+    device = attempt.view.devices[position]
+    used = _used(attempt, device)
+    return {name: amount.nanos - used.get(name, 0) for name, amount in device.capacity.items()}
 
 
 def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
     """The capacities of which the devices have too little left for the alternative, by name."""
-    amounts, counts = _consumption(attempt, alternative).amounts, Counter[tuple[str, bool]]()
+    amounts, left = _consumption(attempt, alternative).amounts, _left(attempt)
+    counts: dict[tuple[str, bool], int] = {}
     for position in bits(devices):
-        device = attempt.view.devices[position]
-        used = _used(attempt, device)
         for name, amount in amounts.get(position, {}).items():
-            if amount + used.get(name, 0) > device.capacity[name].nanos:
-                counts[name, name not in device.policies and name not in (alternative.capacity or {})] += 1
-    return tuple(CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items()))
+            if amount > left[position][name]:
+                policies = attempt.view.devices[position].policies
+                key = name, name not in policies and name not in (alternative.capacity or {})
+                counts[key] = counts.get(key, 0) + 1
+    return tuple([CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items())])
 
 
 def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:

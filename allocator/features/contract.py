@@ -23,15 +23,20 @@ _SHARED: Final[Topic[Named]] = Topic("shared")
 
 
 def attempt_of(
-    snapshot: Snapshot, view: NodeView, share_id: Callable[[str], str], is_cancelled: Callable[[], bool] = lambda: False
+    snapshot: Snapshot,
+    view: NodeView,
+    share_id: Callable[[str], str],
+    is_cancelled: Callable[[], bool] = lambda: False,
+    known: TypedMemo | None = None,
 ) -> "NodeAttempt":
-    """The attempt on a view as things are in the snapshot."""
+    """The attempt on a view as things are in the snapshot. known: as in `NodeAttempt`; None for that of the view."""
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
     if features.has(CONSUMABLE_CAPACITY):
         shareable, shared = view.shareable, view.mask_of(usage.shares, _SHARED)
     in_use = view.mask_of(usage.holders, _HELD)
-    return NodeAttempt(features, view, usage, in_use, shareable, shared, share_id, is_cancelled)
+    known = view.memo if known is None else known
+    return NodeAttempt(features, view, usage, in_use, shareable, shared, known, share_id, is_cancelled)
 
 
 @dataclass(slots=True, eq=False)
@@ -39,8 +44,9 @@ class NodeAttempt:
     """What features read: a view, the devices in use, and the enabled gates.
 
     in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
-    share is held. share_id: makes the id of a new share from a text that names it. is_cancelled: called before anything
-    that may take long. memo: what features have worked out.
+    share is held. known: what was worked out of the claims whatever is in use; nodes between which they do not
+    distinguish may have it in common. share_id: makes the id of a new share from a text that names it. is_cancelled:
+    called before anything that may take long. memo: what features have worked out.
     """
 
     features: Features
@@ -49,6 +55,7 @@ class NodeAttempt:
     in_use: Mask
     shareable: Mask
     shared: Mask
+    known: TypedMemo
     share_id: Callable[[str], str]
     is_cancelled: Callable[[], bool] = lambda: False
     memo: TypedMemo = field(default_factory=TypedMemo)

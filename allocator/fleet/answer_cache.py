@@ -14,6 +14,7 @@ from allocator.fleet.group_changes import Changes, NodeGroup
 from allocator.fleet.occupancy import NOTHING
 from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
 from allocator.fleet.unable import Unable
+from allocator.memo import TypedMemo
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
@@ -66,6 +67,13 @@ class AnswerCache:
             self.kept -= gone.kept
             self._text -= gone.text
         return answers
+
+    def known_on(self, answers: Answers, node: FleetNode) -> TypedMemo | None:
+        """What was worked out of the claims on nodes between which they do not distinguish; None if it is forgotten."""
+        assert node.pools is not None, "nodes without pools are able to nothing"
+        projected = answers.projection.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
+        counting = answers.counting.get(projected)
+        return counting.known if counting else None
 
     @property
     def _changes(self) -> Changes:
@@ -143,21 +151,17 @@ class AnswerCache:
         if max(len(answers.worked_out), len(answers.counting)) > 4 * len(self._nodes.groups) + SPARE:
             answers.forget_worked_out()
         node = self._nodes[group.first]
-        key = self._key_of(answers, group, node, question)
+        counting = self._counting(answers, node, question)
+        key = self._key_of(answers, group, counting) if counting else INVALID
         answer = answers.worked_out.get(key)
         if answer is None:
-            answer = answers.worked_out[key] = answers.once(self._work_out(node, question))
+            worked_out = self._work_out(node, question, counting.known if counting else None)
+            answer = answers.worked_out[key] = answers.once(worked_out)
         answers.of_group[group] = answer
         return answer
 
-    def _key_of(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Hashable:
+    def _key_of(self, answers: Answers, group: NodeGroup, counting: Counting) -> Hashable:
         """What decides about the answer: what the question reads of the node, and the usage of slices that count."""
-        if node.pools is None:
-            return INVALID
-        projected = answers.projection.of_node(self._nodes.fingerprints, group.fingerprint, node.node, node.pools)
-        counting = answers.counting.get(projected)
-        if counting is None:
-            counting = answers.counting[projected] = self._counting(answers, group, node, question)
         if counting.is_all:
             return counting.number, group.usage, NOTHING
         usage = tuple(compress(group.usage, counting.own))
@@ -165,7 +169,17 @@ class AnswerCache:
         answers.shared.update(shared)
         return counting.number, usage if any(usage) else NOTHING, tuple(map(self._nodes.occupancy.of, shared))
 
-    def _counting(self, answers: Answers, group: NodeGroup, node: FleetNode, question: DeviceQuestion) -> Counting:
+    def _counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting | None:
+        """Which slices count; None if the node's pools cannot be determined."""
+        if node.pools is None:
+            return None
+        projected = answers.projection.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
+        counting = answers.counting.get(projected)
+        if counting is None:
+            counting = answers.counting[projected] = self._work_out_counting(answers, node, question)
+        return counting
+
+    def _work_out_counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting:
         """Which slices count, the same for all nodes between which the claims do not distinguish."""
         assert node.pools is not None, "nodes without pools are sorted out before"
         snapshot = self._current.value
@@ -174,7 +188,7 @@ class AnswerCache:
             distinguished = distinctions(snapshot, view, question.claims, self._decider.is_cancelled)
         except AllocationError:
             return self._new_counting(answers, node, question)
-        values = answers.values.of_node(self._nodes.fingerprints, group.fingerprint, node.node, node.pools)
+        values = answers.values.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
         known = answers.by_distinctions.get((values, distinguished))
         if known is None:
             known = answers.by_distinctions[values, distinguished] = self._new_counting(answers, node, question)
@@ -195,14 +209,14 @@ class AnswerCache:
         answers.numbered += 1
         return Counting(answers.numbered, tuple(own), tuple(shared))
 
-    def _work_out(self, node: FleetNode, question: DeviceQuestion) -> Answer:
+    def _work_out(self, node: FleetNode, question: DeviceQuestion, known: TypedMemo | None) -> Answer:
         try:
-            outcome = self._decider.decide(self._current.value, node.node, question.claims)
+            outcome = self._decider.decide(self._current.value, node.node, question.claims, known=known)
         except AllocationError:
             return FAILING
         if isinstance(outcome, Allocated):
             return Able((rank_of(question.claims, outcome), outcome.score), chosen_of(outcome, node), outcome.steps)
-        return Unable.of(outcome, question.claims, node.devices())
+        return Unable.of(outcome, question.claims)
 
 
 def chosen_of(outcome: Allocated, node: FleetNode) -> tuple[Choice, ...]:

@@ -9,7 +9,7 @@ whose question was asked before costs what has changed since then. `refusals` sa
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from allocator.allocate import BUDGET_STEPS, share_id_of
+from allocator.allocate import BUDGET_STEPS, share_id_of, with_names
 from allocator.cluster.slice_index import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
@@ -23,8 +23,9 @@ from allocator.fleet.known_choices import KnownChoices
 from allocator.fleet.questions import DeviceQuestion
 from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
 from allocator.gates import Features
+from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice
-from allocator.outcome import Allocated, Outcome
+from allocator.outcome import Allocated, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode, Score
 from allocator.search.rules import Choice, Mask, bits
 from cel.lru import LruCache
@@ -160,7 +161,8 @@ class Fleet:
         answer = answers.of_group[node.group]
         assert isinstance(answer, Able), f"node {node.node.name} is not able: {answer}"
         _, score = answer.rank
-        return Allocated(self._given(node, claims, answer.chosen), answer.steps, self.features, score)
+        known = self._answers.known_on(answers, node)
+        return Allocated(self._given(node, claims, answer.chosen, known), answer.steps, self.features, score)
 
     def allocated_by(self, policy: PolicyOfNode, claims: Sequence[Claim], number: int) -> tuple[Allocation, ...]:
         """What the claims get on a node by a policy of its own; of one that `scores` names, before the next event.
@@ -169,10 +171,14 @@ class Fleet:
         """
         alike = self.kinds(claims).of(number), self.usage_on(number)
         node = self._nodes[number]
-        return self._given(node, claims, self._choices.of(self._current.value, node, alike, claims, policy))
+        known = self._answers.known_on(self._answers.to(claims), node)
+        chosen = self._choices.of(self._current.value, node, alike, claims, policy, known=known)
+        return self._given(node, claims, chosen, known)
 
-    def _given(self, node: FleetNode, claims: Sequence[Claim], chosen: Sequence[Choice]) -> tuple[Allocation, ...]:
-        return self._decider.decide_like(self._current.value, node.node, claims, chosen)
+    def _given(
+        self, node: FleetNode, claims: Sequence[Claim], chosen: Sequence[Choice], known: TypedMemo | None
+    ) -> tuple[Allocation, ...]:
+        return self._decider.decide_like(self._current.value, node.node, claims, chosen, known)
 
     def allocate(self, number: int, claims: Sequence[Claim], freed: Sequence[Claim] = ()) -> Outcome:
         """The outcome for the claims on one node. Raises AllocationError. Cost: an allocation.
@@ -182,9 +188,15 @@ class Fleet:
         self._nodes.refresh()
         node = self._nodes[number].node
         if not freed:
-            return self._decider.decide(self._current.value, node, claims)
+            return self._allocate(self._current.value, node, claims)
         with self._current.without(freed) as snapshot:
-            return self._decider.decide(snapshot, node, claims)
+            return self._allocate(snapshot, node, claims)
+
+    def _allocate(self, snapshot: Snapshot, node: Node, claims: Sequence[Claim]) -> Outcome:
+        outcome = self._decider.decide(snapshot, node, claims)
+        if not isinstance(outcome, Refused):
+            return outcome
+        return with_names(outcome, snapshot.view(node).devices, snapshot.usage)
 
     def devices(self, node: Node) -> Sequence[Device]:
         """The devices that the node reaches, of usable pools. Raises InvalidPool."""

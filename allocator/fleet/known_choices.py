@@ -10,6 +10,7 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.answer_cache import chosen_of
 from allocator.fleet.decider import Decider
 from allocator.fleet.fleet_nodes import FleetNode
+from allocator.memo import TypedMemo
 from allocator.model import Claim
 from allocator.outcome import Allocated
 from allocator.policies.contract import PolicyOfNode
@@ -27,19 +28,31 @@ class KnownChoices:
         self._decider = decider
         self._kept: LruCache[Hashable, tuple[Choice, ...]] = LruCache(MOST_CHOICES, MOST_CHOICES)
 
-    def of(
-        self, snapshot: Snapshot, node: FleetNode, alike: Hashable, claims: Sequence[Claim], policy: PolicyOfNode
+    def of(  # noqa: PLR0913 - a decision, and what is known of it
+        self,
+        snapshot: Snapshot,
+        node: FleetNode,
+        alike: Hashable,
+        claims: Sequence[Claim],
+        policy: PolicyOfNode,
+        *,
+        known: TypedMemo | None,
     ) -> tuple[Choice, ...]:
         """What the policy chooses for the claims on the node, which has the devices.
 
-        alike: equal for nodes between which the claims do not distinguish. Cost: an allocation, unless one of those was
-        asked before.
+        alike: equal for nodes between which the claims do not distinguish. known: as in `Decider.decide`. Cost: an
+        allocation, unless one of those was asked before.
         """
-        return self._kept.get((alike, policy.key), 1, lambda: self._choose(snapshot, node, claims, policy))
+        return self._kept.get((alike, policy.key), 1, lambda: self._choose(snapshot, node, claims, policy, known))
 
     def _choose(
-        self, snapshot: Snapshot, node: FleetNode, claims: Sequence[Claim], policy: PolicyOfNode
+        self,
+        snapshot: Snapshot,
+        node: FleetNode,
+        claims: Sequence[Claim],
+        policy: PolicyOfNode,
+        known: TypedMemo | None,
     ) -> tuple[Choice, ...]:
-        outcome = self._decider.decide(snapshot, node.node, claims, policy)
+        outcome = self._decider.decide(snapshot, node.node, claims, policy=policy, known=known)
         assert isinstance(outcome, Allocated), f"node {node.node.name} was able: {outcome}"
         return chosen_of(outcome, node)

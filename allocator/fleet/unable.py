@@ -6,20 +6,18 @@ It keeps positions in place of devices; the names of claims, devices and holders
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from allocator.allocate import with_names
 from allocator.cluster.usage import Usage
-from allocator.explain.cause import holders_of
 from allocator.explain.text import node_text
-from allocator.model import Claim, Device, DeviceID, PoolID
+from allocator.model import Claim, Device, PoolID
 from allocator.outcome import (
     AllBlocked,
     Cause,
     ConstraintUnmet,
-    DeviceRefusal,
     Exhausted,
     InvalidPoolSeen,
     NotEnough,
     NotTogether,
-    Outcome,
     Refused,
 )
 
@@ -28,16 +26,15 @@ from allocator.outcome import (
 class Unable:
     """The nodes of a group cannot allocate the claims.
 
-    outcome: with numbers of devices, but without their names, their holders, and contradictory pools. claims: those
-    that were asked for. text: the same for groups that differ in which devices are missing, but not in how many.
-    is_own: each node names contradictory pools of its own. positions: for each stage of the funnel its devices.
+    outcome: with the positions of devices, but without their names, their holders, and contradictory pools. claims:
+    those that were asked for. text: the same for groups that differ in which devices are missing, but not in how many.
+    is_own: each node names contradictory pools of its own.
     """
 
     outcome: Refused | Exhausted
     claims: tuple[str, ...]
     text: str
     is_own: bool
-    positions: tuple[tuple[int, ...], ...] = ()
 
     @property
     def key(self) -> tuple[str, bool]:
@@ -45,19 +42,10 @@ class Unable:
         return self.text, self.is_own
 
     @staticmethod
-    def of(outcome: Refused | Exhausted, claims: Sequence[Claim], devices: Sequence[Device]) -> "Unable":
-        """The refusal of a node with these devices. Cost: O(devices)."""
-        names = tuple(str(claim) for claim in claims)
+    def of(outcome: Refused | Exhausted, claims: Sequence[Claim]) -> "Unable":
+        """The refusal, which has no names. Cost: O(what it says)."""
         alone = _alone(outcome)
-        is_own, outcome = alone is not outcome, alone
-        stages = _stages(outcome)
-        if not stages:
-            return Unable(outcome, names, node_text(outcome), is_own)
-        numbers = {device.id: position for position, device in enumerate(devices)}
-        positions = tuple(tuple(numbers[device] for device in stage.devices) for stage in stages)
-        text = node_text(_with_stages(outcome, [replace(stage, holders=()) for stage in stages]))
-        bare = [replace(stage, devices=(), holders=()) for stage in stages]
-        return Unable(_with_stages(outcome, bare), names, text, is_own, positions)
+        return Unable(alone, tuple(map(str, claims)), node_text(alone), alone is not outcome)
 
     def refusal(self, claims: Sequence[Claim], devices: Sequence[Device], usage: Usage | None) -> Refused | Exhausted:
         """The refusal of these claims on a node of the group with these devices. Cost: O(devices refused).
@@ -65,10 +53,8 @@ class Unable:
         usage: names the devices, and the holders, who differ by node; None leaves both out, at no cost.
         """
         outcome = self.outcome
-        if usage is not None and self.positions:
-            pairs = zip(_stages(outcome), self.positions, strict=True)
-            named = [_named(stage, tuple([devices[p].id for p in positions]), usage) for stage, positions in pairs]
-            outcome = _with_stages(outcome, named)
+        if usage is not None and isinstance(outcome, Refused):
+            outcome = with_names(outcome, devices, usage)
         names = tuple(map(str, claims))
         return outcome if names == self.claims else _renamed(outcome, dict(zip(self.claims, names, strict=True)))
 
@@ -87,23 +73,6 @@ def _alone(outcome: Refused | Exhausted) -> Refused | Exhausted:
         return outcome
     assert outcome.cause.cause is not None, "the allocator says what is missing, whatever else is wrong"
     return replace(outcome, cause=outcome.cause.cause)
-
-
-def _stages(outcome: Outcome) -> tuple[DeviceRefusal, ...]:
-    cause = outcome.cause if isinstance(outcome, Refused) else None
-    return cause.refusals if isinstance(cause, NotEnough | AllBlocked) else ()
-
-
-def _with_stages(outcome: Refused | Exhausted, stages: Sequence[DeviceRefusal]) -> Refused:
-    assert isinstance(outcome, Refused)
-    assert isinstance(outcome.cause, NotEnough | AllBlocked)
-    return replace(outcome, cause=replace(outcome.cause, refusals=tuple(stages)))
-
-
-def _named(stage: DeviceRefusal, devices: tuple[DeviceID, ...], usage: Usage) -> DeviceRefusal:
-    if stage.category not in ("in use", "capacity"):
-        return replace(stage, devices=devices)
-    return replace(stage, devices=devices, holders=holders_of(devices, usage))
 
 
 def _renamed(outcome: Refused | Exhausted, names: Mapping[str, str]) -> Refused | Exhausted:

@@ -5,7 +5,7 @@ the limit, and the devices that pass the static rules, as a funnel that explains
 Source: KEP-4381; limits from resource.k8s.io/v1 (AllocationResultsMaxSize).
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from sys import intern
@@ -23,7 +23,6 @@ from allocator.outcome import InvalidClaim, InvalidPool
 from allocator.requests.constraints import AttributeRule, covers, rules_of
 from allocator.requests.failures import failure
 from allocator.search.rules import Candidates, Category, Mask, Rule, Stage, bits
-from cel.lru import LruCache
 
 MAX_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
@@ -42,6 +41,13 @@ class Problem:
     constraints: tuple[tuple[Constraint, AttributeRule], ...]
     may_end: bool
     is_exhaustive: bool
+
+    def short(self) -> Candidates | None:
+        """Of the first request for which there are too few devices the first alternative; None if there is none."""
+        for alternatives in self.requests:
+            if all([candidates.falls_short for candidates in alternatives]):  # noqa: C419 - faster
+                return alternatives[0]
+        return None
 
     def let_go(self) -> None:
         """It is of no use any more: rules and the candidates that they watch refer to each other no longer."""
@@ -138,17 +144,6 @@ class _Meant:
 
 _MEANT: Final[Topic[_Meant]] = Topic("what is meant")
 
-MOST_MEANT: Final = 1 << 12
-"""Different ones that are shared by the views of nodes with the same devices: most of a fleet are alike."""
-
-_SHARED_MEANT: Final[LruCache[Hashable, _Meant]] = LruCache(MOST_MEANT, MOST_MEANT)
-
-
-def _shared(meant: _Meant) -> _Meant:
-    """An equal one that another view has already, if there is one. It keeps its class, whose identity is in the key."""
-    key = id(meant.device_class), meant.selected, meant.poison, meant.unusable, meant.stages
-    return _SHARED_MEANT.get(key, 1, lambda: meant)
-
 
 def _require_known(claim: Claim) -> None:
     """Raises InvalidClaim if a field that could change the decision is not known."""
@@ -224,11 +219,11 @@ class _CandidateBuilder:
         return Candidates(number, alternative, mask, poison, need, forced, self.watching, stages)
 
     def meant(self, claim: Claim, alternative: Alternative) -> "_Meant":
-        """What is known of the alternative, whatever is in use; remembered by the view."""
+        """What is known of the alternative, whatever is in use."""
         # What is remembered keeps its class, so that no other class gets that identity.
         class_id = id(self.snapshot.classes.get(alternative.class_name))
         key = (_MEANT, (class_id, alternative.name, alternative.fingerprint))
-        return self.attempt.view.memo.remember(key, lambda: _shared(self._work_out(claim, alternative)))
+        return self.attempt.known.remember(key, lambda: self._work_out(claim, alternative))
 
     def _work_out(self, claim: Claim, alternative: Alternative) -> "_Meant":
         for feature in FEATURES:

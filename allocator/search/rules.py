@@ -83,6 +83,13 @@ class Candidates:
         """True for `All` over nothing, which cannot be had."""
         return self.alternative.mode == "All" and self.forced is None
 
+    @property
+    def falls_short(self) -> bool:
+        """True if too few devices pass the static rules, whatever else is picked."""
+        if self.forced is not None:
+            return any([not self.mask >> device & 1 for device in self.forced])  # noqa: C419 - faster
+        return self.mask.bit_count() < self.need
+
 
 @dataclass(slots=True, eq=False)
 class DeviceSlot:

@@ -149,10 +149,10 @@ def measured(folder: Path, scenarios: Sequence[Scenario], jobs: int) -> Iterator
 
 
 def _run_alone(folder: Path, scenario: Scenario) -> Run:
-    """One replay in a process of ours, where the collector works as in the programs."""
+    """One replay in a process of ours, where the collector works as in `dra simulate`."""
     _trace(folder, scenario.workload)
-    garbage.keep()
-    return run(folder, scenario)
+    with garbage.making_none():
+        return run(folder, scenario)
 
 
 def run(folder: Path, scenario: Scenario) -> Run:

@@ -81,7 +81,7 @@ def _amount(shapes: dict[str, OpenbShape], decision: Attempted) -> int:
 
 
 def _placement(trace: Openb, inventory: Inventory, order: DrawnOrder, policy: Policy) -> Placement:
-    claims = Claims(inventory)
+    claims = Claims(inventory, keeps_raw=False)
     places = {trace.nodes[row].name: place for place, row in enumerate(order.nodes)}
     profiles = (Profile(plugins=ONLY_FILTERS, policy=policy),)
     cluster = cluster_of(inventory, claims, (), FEATURES, profiles=profiles, places=places)

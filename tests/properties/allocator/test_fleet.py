@@ -176,10 +176,13 @@ def test_alike_nodes_are_asked_once_by_policies_of_single_nodes() -> None:
         a_slice(a_device("a"), a_device("b"), name=one.name, pool=one.name, reach=on_node(one.name)) for one in nodes
     ]
     fleet = Fleet(Snapshot.of(slices, [a_class()], (), kubernetes()), nodes)
+    claims = [a_claim(a_request())]
+    assert fleet.able(claims) == fleet.all
+    before = fleet.asked
     for number in range(9):
-        (given,) = fleet.allocated_by(FromDevices("preferring", [1]), [a_claim(a_request())], number)
+        (given,) = fleet.allocated_by(FromDevices("preferring", [1]), claims, number)
         assert [(one.pool, one.device) for one in given.results] == [(f"node-{number}", "b")]
-    assert fleet.asked == 1
+    assert fleet.asked == before + 1
 
 
 def test_sequels_place_claims_on_several_nodes() -> None:
