@@ -16,6 +16,7 @@ from scheduler.cli.inputs import (
     Input,
     inventory_of,
     keep_going_option,
+    meant,
     overlay_option,
     profile_options,
 )
@@ -155,14 +156,14 @@ def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
     if kind == "claim":
         found = given.claims.objects.get(key)
         if found is None:
-            stop(f"claim {'/'.join(key)} is not in the input")
+            stop(f"{text} is not in the input{meant(key, given.claims.objects)}")
         return _Sought(text, lambda placement: copies_of_claim(placement, found))
     template = given.inventory.templates.get(key)
     if template is None:
-        stop(f"template {'/'.join(key)} is not in the input")
+        stop(f"{text} is not in the input{meant(key, given.inventory.templates)}")
     decoded = claim_of_template(template)
     if not isinstance(decoded.object, Claim):
-        stop(f"template {'/'.join(key)}: no claim can be created from it: {decoded.errors[0]}")
+        stop(f"{text}: no claim can be created from it: {decoded.errors[0]}")
     made = InputClaim(decoded.object, decoded)
     return _Sought(text, lambda placement: copies_of_claim(placement, made))
 

@@ -226,7 +226,7 @@ class Input:
         named = [pod for pod in self.pods if (pod.namespace, pod.name) == key]
         if not named:
             known = {(pod.namespace, pod.name) for pod in self.pods}
-            stop(f"pod {'/'.join(key)} is not in the input{_meant(key, known)}")
+            stop(f"pod {'/'.join(key)} is not in the input{meant(key, known)}")
         return min(named, key=lambda pod: pod.is_over)
 
     def users(self, key: Key) -> tuple[list[Pod], list[Claim]]:
@@ -236,7 +236,7 @@ class Input:
             return users, []
         if key not in self.claims.objects:
             missing = f"claim {'/'.join(key)} is neither in the input nor created from a template for a pod in it"
-            stop(f"{missing}{_meant(key, self.claims.objects)}")
+            stop(f"{missing}{meant(key, self.claims.objects)}")
         return [], [self.claims.objects[key].claim]
 
     def uses(self, pod: Pod, key: Key) -> bool:
@@ -326,8 +326,8 @@ def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
         stop(f"--overlay {error}")
 
 
-def _meant(key: Key, known: Collection[Key]) -> str:
-    """A suggestion (did you mean); empty if nothing is like it."""
+def meant(key: Key, known: Collection[Key]) -> str:
+    """A suggestion (did you mean) for a namespace and name that is not known; empty if nothing is like it."""
     found = _like(key, known)
     names = ["/".join(one) for one in found[:_MOST_MEANT]]
     rest = f" or {len(found) - len(names)} more" if len(found) > len(names) else ""

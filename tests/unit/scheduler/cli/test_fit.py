@@ -114,11 +114,13 @@ def test_nothing_that_fits_is_no_success() -> None:
         ("pod/default/absent", "pod default/absent is not in the input"),
         ("claim/default/absent", "claim default/absent is not in the input"),
         ("template/default/absent", "template default/absent is not in the input"),
+        ("template/default/ones", "template default/ones is not in the input; did you mean default/one?"),
+        ("claim/default/mien", "claim default/mien is not in the input; did you mean default/mine?"),
         ("node/default/absent", "node/default/absent: node is not pod, claim or template"),
         ("absent.yaml", "absent.yaml does not exist"),
     ],
 )
 def test_a_subject_that_is_not_there_is_named(subject: str, problem: str) -> None:
-    run = fit(subject, cluster())
+    run = fit(subject, [*cluster(), a_claim("mine")])
     assert run.code == 2
-    assert f"dra: {problem}" in run.err
+    assert f"dra: {problem}\n" in run.err
