@@ -19,6 +19,7 @@ from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
 from allocator.search.rules import Choice
+from cel.lru import LruCache
 
 MOST_QUESTIONS = 256
 """Questions whose answers are kept; beyond, the least recently used are forgotten."""
@@ -28,6 +29,9 @@ MOST_ANSWERS = 1 << 20
 
 LEAST_QUESTIONS = 32
 """Questions whose answers are kept however large the fleet is: to work one out again takes all nodes."""
+
+MOST_KNOWN = 1 << 12
+"""Kinds of nodes, as questions distinguish them, of which it is kept what was worked out whatever is in use."""
 
 MOST_TEXT = 1 << 24
 """Characters of the expressions of all questions that are kept: a single claim has room for a million."""
@@ -42,6 +46,7 @@ class AnswerCache:
         self._nodes = nodes
         self._decider = decider
         self._by_question: dict[Hashable, Answers] = {}
+        self._known: LruCache[Counting, TypedMemo] = LruCache(MOST_KNOWN, MOST_KNOWN)
         self._text = 0
         self._renumbered = 0
         self._forgotten = 0
@@ -72,8 +77,10 @@ class AnswerCache:
         """What was worked out of the claims on nodes between which they do not distinguish; None if it is forgotten."""
         assert node.pools is not None, "nodes without pools are able to nothing"
         projected = answers.projection.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
-        counting = answers.counting.get(projected)
-        return counting.known if counting else None
+        return self._known_of(answers.counting.get(projected))
+
+    def _known_of(self, counting: Counting | None) -> TypedMemo | None:
+        return self._known.get(counting, 1, TypedMemo) if counting else None
 
     @property
     def _changes(self) -> Changes:
@@ -155,8 +162,7 @@ class AnswerCache:
         key = self._key_of(answers, group, counting) if counting else INVALID
         answer = answers.worked_out.get(key)
         if answer is None:
-            worked_out = self._work_out(node, question, counting.known if counting else None)
-            answer = answers.worked_out[key] = answers.once(worked_out)
+            answer = answers.worked_out[key] = answers.once(self._work_out(node, question, self._known_of(counting)))
         answers.of_group[group] = answer
         return answer
 

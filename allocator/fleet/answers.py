@@ -7,7 +7,6 @@ from typing import Final, TypeVar
 from allocator.fleet.fingerprint import Projection
 from allocator.fleet.group_changes import NodeGroup
 from allocator.fleet.unable import Unable
-from allocator.memo import TypedMemo
 from allocator.model import DeviceClass
 from allocator.policies.contract import Score
 from allocator.search.rules import Choice, Mask
@@ -35,18 +34,17 @@ class Failing:
     """The node ends the attempt for all nodes."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Counting:
     """Which slices of a node count: those of pools with a device that the claims could have.
 
     number: the same for nodes between which the claims do not distinguish. own: a flag for each slice that the node
-    alone reaches; shared: for each of the others. known: what was worked out of the claims on one of these nodes.
+    alone reaches; shared: for each of the others.
     """
 
     number: int
     own: tuple[bool, ...]
     shared: tuple[bool, ...]
-    known: TypedMemo = field(default_factory=TypedMemo)
 
     @property
     def is_all(self) -> bool:
