@@ -4,10 +4,10 @@ import os
 import subprocess
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
 from pathlib import Path
+
+from scheduler.worker_pool import worker_pool
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ def measure(command: Sequence[str], output: Path, errors: Path) -> RunUsage:
     Linux counts the memory of the process that starts a program into the program's peak: getrusage(2), ru_maxrss. The
     process that wrote the input and read other outputs has much of it, a new one has little.
     """
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+    with worker_pool(1) as fresh:
         return fresh.submit(run, command, output, errors).result()
 
 

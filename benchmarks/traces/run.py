@@ -13,11 +13,9 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 
 from allocator.policies import policy_of
@@ -29,6 +27,7 @@ from scheduler.installation import description
 from scheduler.simulation.curves import ALLOCATION, KINDS, differing
 from scheduler.simulation.openb import InvalidTrace, Openb
 from scheduler.simulation.replay import FEATURES, replay
+from scheduler.worker_pool import worker_pool
 
 OURS = ("first-fit", "fill-value")
 """Policies that are replayed beside those of the record."""
@@ -144,7 +143,7 @@ def measured(folder: Path, scenarios: Sequence[Scenario], jobs: int) -> Iterator
     if jobs == 1:
         yield from (_run_alone(folder, one) for one in scenarios)
         return
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with worker_pool(jobs) as pool:
         yield from pool.map(partial(_run_alone, folder), scenarios)
 
 

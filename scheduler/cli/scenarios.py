@@ -19,9 +19,10 @@ from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.input_digests import digests_of, policy_digest
 from scheduler.cli.inputs import Input, inventory_of, profiles_of
-from scheduler.input.documents import STDIN, read
+from scheduler.input.documents import STDIN, Finding, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
+from scheduler.output.input_report import MAX_REPORTED
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.simulation.dump import trace_of_dump
@@ -303,9 +304,15 @@ def _start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     if plan.trace == DUMP:
         return _dump_start(inventory, given)
     priorities = Priorities(inventory.priority_classes)
-    return Start(
-        inventory, given.pods, read_trace(Path(plan.trace), inventory, given.pods, plan.features, priorities.of)
-    )
+    trace = read_trace(Path(plan.trace), inventory, given.pods, plan.features, priorities.of)
+    print_to_stderr(_warnings_of(plan.trace, trace.warnings))
+    return Start(inventory, given.pods, trace)
+
+
+def _warnings_of(file: str, found: Sequence[Finding]) -> Iterator[str]:
+    yield from (f"warning: {one}" for one in found[:MAX_REPORTED])
+    if len(found) > MAX_REPORTED:
+        yield f"warning: {file}: and {len(found) - MAX_REPORTED} more"
 
 
 def _inventory(plan: Plan, what_if: str, nodes_scale: float) -> Inventory:

@@ -3,25 +3,20 @@
 Each worker is a pool of one process, so that the death of a process is that of one scenario, which runs again.
 """
 
-import os
-import signal
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import active_children, get_context, parent_process
 from multiprocessing.sharedctypes import Synchronized
 
 from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, require_none, run_case
 from scheduler.simulation.result import Scenario
+from scheduler.worker_pool import SPAWN, end_pools, end_with_parent
 
 MOST_RUNS = 3
 """How often a scenario is begun whose process dies; the last time alone, as most processes die for want of memory."""
-
-_CONTEXT = get_context("spawn")
 
 _LOOK_S = 0.5
 """The time between two looks at the progress."""
@@ -62,27 +57,23 @@ class _ScenarioRun:
 
 
 class _Worker:
-    """A process that runs one scenario at a time. done: the share of it that is done."""
+    """A process that runs one scenario at a time. done: the share of it that is done. pool: of this process alone."""
 
     def __init__(self) -> None:
-        self.done: Synchronized[float] = _CONTEXT.Value("d", 0.0)
-        self._pool = self._started()
+        self.done: Synchronized[float] = SPAWN.Value("d", 0.0)
+        self.pool = self._started()
 
     def submit(self, plan: Plan, case: Case) -> Future[Scenario]:
         """Begin with the scenario; a process that has died is replaced."""
         self.done.value = 0.0
         try:
-            return self._pool.submit(_run, plan, case)
+            return self.pool.submit(_run, plan, case)
         except BrokenProcessPool:
-            self._pool = self._started()
-            return self._pool.submit(_run, plan, case)
-
-    def leave(self) -> None:
-        """Nobody waits for what it does."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+            self.pool = self._started()
+            return self.pool.submit(_run, plan, case)
 
     def _started(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(1, mp_context=_CONTEXT, initializer=_begin, initargs=(self.done,))
+        return ProcessPoolExecutor(1, mp_context=SPAWN, initializer=_begin, initargs=(self.done,))
 
 
 @contextmanager
@@ -92,10 +83,7 @@ def _workers(number: int) -> Iterator[list[_Worker]]:
     try:
         yield workers
     finally:
-        for worker in workers:
-            worker.leave()
-        for child in active_children():
-            child.terminate()
+        end_pools(worker.pool for worker in workers)
 
 
 class _Runs:
@@ -159,18 +147,9 @@ _done: "Synchronized[float] | None" = None
 
 
 def _begin(done: "Synchronized[float]") -> None:
-    """Ctrl-C goes to all processes of a terminal: the first one ends the others, also by dying."""
     global _done  # noqa: PLW0603 - a process has one scenario
     _done = done
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
+    end_with_parent()
 
 
 def _run(plan: Plan, case: Case) -> Scenario:

@@ -87,8 +87,9 @@ class Loop:
     """Decides for one pod after the other.
 
     clock: seconds that only go forward, as the queue takes them. is_outdated: whether what the cluster shows lacks
-    changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing. beat_at: when it was last
-    at work; of one that has not begun, never too long ago.
+    changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing. processor: seconds that
+    this thread has computed, whatever else the machine does. beat_at: when it was last at work; of one that has not
+    begun, never too long ago.
     """
 
     def __init__(
@@ -98,8 +99,10 @@ class Loop:
         is_outdated: Callable[[], bool],
         *,
         is_dry: bool = False,
+        processor: Callable[[], float] = time.thread_time,
     ) -> None:
         self._is_outdated = is_outdated
+        self._processor = processor
         self._probe_at = 0.0
         self.beat_at = math.inf
         self._cluster = dependencies.cluster
@@ -186,10 +189,11 @@ class Loop:
         failed = self._broken(found)
         self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
+        began = self._processor()
         decided = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
         took_s = self._clock() - started
         self._metrics.decided(took_s)
-        self._time.spent(pod.namespace, took_s, started + took_s)
+        self._time.spent(pod.namespace, self._processor() - began, started + took_s)
         match decided:
             case Placed():
                 self._place(entry, decided, started)

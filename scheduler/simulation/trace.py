@@ -9,7 +9,7 @@ from allocator.api.names import long_name
 from allocator.did_you_mean import did_you_mean
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
-from scheduler.input.documents import Place, RawObject
+from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.simulation.changes import ChangingFleet, InvalidChange
@@ -35,10 +35,14 @@ _APPLIED = "a Node, ResourceSlice, DeviceClass or DeviceTaintRule"
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The contents of a trace, in the order of the file. jobs: arriving pods. events: everything else, with times."""
+    """The contents of a trace, in the order of the file. jobs: arriving pods. events: everything else, with times.
+
+    warnings: about objects in it.
+    """
 
     jobs: tuple[Job, ...] = ()
     events: tuple[tuple[float, Event], ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
 
 def _what(line: ObjectLine) -> str:
@@ -88,6 +92,7 @@ class _TraceReader:
         self._pods = {(pod.namespace, pod.name): pod for pod in pods}
         self._arrivals: dict[Key, float] = {}
         self._gone: set[Key] = set()
+        self._warnings: list[Finding] = []
 
     def trace(self, lines: Iterable[ObjectLine]) -> Trace:
         """The pods that arrive, line by line, then all other events."""
@@ -101,7 +106,7 @@ class _TraceReader:
                     jobs.append(self._job_like_another(line))
                 case _:
                     others.append(line)
-        return Trace(tuple(jobs), tuple(self._events(others)))
+        return Trace(tuple(jobs), tuple(self._events(others)), tuple(self._warnings))
 
     def _events(self, lines: Iterable[ObjectLine]) -> Iterator[tuple[float, Event]]:
         """Changes are applied in the order of time."""
@@ -201,6 +206,7 @@ class _TraceReader:
         found = take_inventory([RawObject(place, {**defaults, **value})], features=self._features)
         if found.errors:
             raise InvalidLine(str(found.errors[0]))
+        self._warnings += found.warnings
         return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli import scenario_runs
+from scheduler.cli import scenario_runs, scenarios
 from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
@@ -403,6 +403,18 @@ def test_an_error_of_a_trace_names_file_line_field_and_value(tmp_path: Path, lin
     run = simulate(tmp_path, a_cluster("n1"), "--trace", trace)
     assert run.code == 2
     assert run.err.startswith(f"dra: {trace}, line 2: {problem}"), run.err
+
+
+def test_what_of_a_trace_is_not_used_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scenarios, "MAX_REPORTED", 1)
+    slices = [{"time": time, "apply": a_slice(node=f"n{time}", unknown=1)} for time in range(1, 4)]
+    trace = a_trace(tmp_path, an_arrival(0, "a"), *slices)
+    run = simulate(tmp_path, a_cluster("n1"), "--trace", trace)
+    unused = "ResourceSlice n1-gpu.example: spec.unknown: unknown field; the object that contains it is not used"
+    assert run.err.splitlines() == [
+        f"warning: {trace}, line 2: apply: {unused}",
+        f"warning: {trace}: and 2 more",
+    ]
 
 
 @pytest.mark.parametrize(

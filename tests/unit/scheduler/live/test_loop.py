@@ -71,10 +71,14 @@ class LoopDenied(Listener):
 
 
 class LoopRoom:
-    """A loop whose clock stands still, a node with room, and the pods that are to come there."""
+    """A loop whose clock stands still, a node with room, and the pods that are to come there.
+
+    elsewhere_s: of the clock's time, what the machine did something else.
+    """
 
     def __init__(self, *, is_dry: bool = False) -> None:
         self.now = 100.0
+        self.elsewhere_s = 0.0
         self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
         cluster.set_node(a_node(allocatable={"pods": Quantity.parse("110")}))
         self.denied = denied = LoopDenied()
@@ -92,7 +96,13 @@ class LoopRoom:
         )
         parts = LoopDependencies(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
         self.is_outdated = False
-        self.loop = Loop(parts, lambda: self.now, lambda: self.is_outdated, is_dry=is_dry)
+        self.loop = Loop(
+            parts,
+            lambda: self.now,
+            lambda: self.is_outdated,
+            is_dry=is_dry,
+            processor=lambda: self.now - self.elsewhere_s,
+        )
 
     def _given_back(self, event: Event, _: str) -> None:
         self.queue.on_event(event, self.now)
@@ -265,6 +275,30 @@ def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
 
     asyncio.run(act())
     assert turns == ["dear-0", "other-0", "other-1"]
+
+
+def test_namespace_does_not_wait_for_what_the_machine_did_beside_its_decisions(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[str] = []
+
+    def decided(_view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        turns.append(pod.name)
+        room.now += 1.0
+        room.elsewhere_s += 1.0
+        return Failed("no matter")
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        for name in ("team-0", "team-1"):
+            room.queue.add(replace(a_pod(name=name), namespace="team"), room.now)
+        room.add("other")
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns[:3] == ["team-0", "team-1", "other"]
 
 
 def test_costly_decision_is_not_gone_on_with_while_pods_of_others_are_being_bound(
