@@ -38,6 +38,14 @@ def test_shortage_reports_claim_request_and_numbers() -> None:
     assert found == NotEnough("ml/train", "r", 4, 3, (), 3)
 
 
+def test_too_few_devices_are_refused_without_a_step() -> None:
+    outcome = decide(
+        a_snapshot(a_slice(*devices(3))), a_claim(a_request(count=2)), a_claim(a_request(count=4), name="b")
+    )
+    assert shortage(outcome).wanted == 4
+    assert outcome.steps == 0
+
+
 def test_stages_are_in_the_order_of_the_checks_and_each_device_falls_once() -> None:
     members = [
         a_device("odd", unknown_fields=("quantum",)),
