@@ -318,7 +318,8 @@ def _warnings_of(file: str, found: Sequence[Finding]) -> Iterator[str]:
 def _inventory(plan: Plan, what_if: str, nodes_scale: float) -> Inventory:
     parts = what_if.split(",") if what_if else []
     files = tuple(one for one in parts if not is_change(one))
-    return _changed(_read(plan, files), [one for one in parts if is_change(one)], nodes_scale)
+    inventory = _openb_inventory(plan, files) if plan.is_openb else _read(plan, files)
+    return _changed(inventory, [one for one in parts if is_change(one)], nodes_scale)
 
 
 @lru_cache(maxsize=2)
@@ -344,9 +345,8 @@ def require_usable(plan: Plan, cases: Sequence[Case]) -> None:
     """Raises ScenarioFailed where a what-if, a scale or an order cannot be used: before any scenario runs."""
     fleets = {(one.variant.what_if, one.variant.nodes_scale) for one in cases}
     with _failing(), _silenced():
-        if not plan.is_openb:
-            for what_if, nodes_scale in sorted(fleets):
-                _inventory(plan, what_if, nodes_scale)
+        for what_if, nodes_scale in sorted(fleets):
+            _inventory(plan, what_if, nodes_scale)
         first = cases[0].variant  # whose start is read already; other fleets may have other numbers of nodes
         start = start_of(plan, first.what_if, first.nodes_scale)
         for arrivals, seed in sorted({(one.variant.arrivals, one.seed) for one in cases}):
@@ -364,9 +364,24 @@ def _dump_start(inventory: Inventory, given: Input) -> Start:
 
 def _openb_start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     """The fleet of nodes.csv, empty, and a workload beside it."""
+    inventory = _inventory(plan, what_if, nodes_scale)
+    return Start(inventory, (), Trace(tuple(openb_jobs(_openb(plan), Path(plan.trace)))))
+
+
+def _openb_inventory(plan: Plan, files: Sequence[str]) -> Inventory:
+    objects = [one for one in (*plan.overlays, *files) if not is_change(one)]
+    if objects:
+        raise InvalidWorkload(f"{objects[0]}: a fleet of the openb trace takes changes, such as drain:NODE, no objects")
+    found = _openb(plan).inventory(plan.features)
+    try:
+        return changed(found, plan.overlays) if plan.overlays else found
+    except InvalidChange as error:
+        raise InvalidChange(f"--overlay {error}") from error
+
+
+@lru_cache(maxsize=1)
+def _openb(plan: Plan) -> Openb:
     file = Path(plan.trace)
     if file.suffix != ".csv" or file.parent.resolve() != Path(plan.paths[0]).parent.resolve():
         raise InvalidWorkload(f"{plan.paths[0]} is a fleet of the openb trace: --trace has to be a .csv file beside it")
-    trace = Openb(file.parent, file.stem)
-    inventory = _changed(trace.inventory(plan.features), what_if.split(",") if what_if else [], nodes_scale)
-    return Start(inventory, (), Trace(tuple(openb_jobs(trace, file))))
+    return Openb(file.parent, file.stem)

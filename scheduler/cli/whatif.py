@@ -16,6 +16,7 @@ from scheduler.cli.inputs import (
     inventories_of,
     keep_going_option,
     known_changes,
+    meant,
     policy_option,
     profiles_of,
 )
@@ -133,7 +134,7 @@ def _released(inventory: Inventory, key: Key) -> Inventory:
     """The inventory when the pods that use the claim have ended."""
     found = inventory.claims.get(key)
     if found is None:
-        stop(f"--release: claim {'/'.join(key)} is not in the input")
+        stop(f"--release: claim {'/'.join(key)} is not in the input{meant(key, inventory.claims)}")
     uids = {user.uid for user in found.reserved_for}
     users = [pod for pod in inventory.pods if pod.uid in uids]
     claims = claims_without(inventory, users)

@@ -550,3 +550,20 @@ def test_an_option_that_cannot_be_used_is_told_with_its_value(
     run = simulate(tmp_path, [*a_cluster("n1"), a_pod("a", template="one")], *options)
     assert run.code == 2
     assert problem in run.err
+
+
+def test_a_fleet_of_the_openb_trace_takes_changes_but_no_objects(tmp_path: Path) -> None:
+    nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,8000,1024,2,A\nn2,8000,1024,1,A\n")
+    pods.write_text("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\na,1000,10,1,1000,\n")
+    arguments = ("simulate", nodes, "--trace", pods, "-o", "json")
+    assert only(dra(*arguments)).fleet.units == 3
+    assert only(dra(*arguments, "--overlay", "remove:node/n1")).fleet.units == 1
+    extra = saved(tmp_path, a_node("n3"))
+    for option, value, problem in (
+        ("--overlay", "drain:n3", "--overlay node 'n3' is not there"),
+        ("--overlay", extra, f"{extra}: a fleet of the openb trace takes changes, such as drain:NODE, no objects"),
+        ("--set", extra, f"{extra}: a fleet of the openb trace takes changes, such as drain:NODE, no objects"),
+    ):
+        run = dra(*arguments, option, value)
+        assert (run.code, run.err) == (2, f"dra: {problem}\n")

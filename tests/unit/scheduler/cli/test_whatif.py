@@ -108,6 +108,14 @@ def test_json_has_devices_and_reasons() -> None:
     assert item["after"]["reason"].startswith("0/2 nodes: ")
 
 
+def test_a_claim_like_the_one_that_is_not_there_is_suggested() -> None:
+    run = whatif([*two_nodes(), a_claim("mine")], "--release", "default/mien")
+    assert (run.code, run.err) == (
+        2,
+        "dra: --release: claim default/mien is not in the input; did you mean default/mine?\n",
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
