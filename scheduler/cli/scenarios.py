@@ -358,7 +358,8 @@ def _dump_start(inventory: Inventory, given: Input) -> Start:
     own = [pod for pod in given.pods if pod.raw]  # those of workloads were never created
     found = trace_of_dump(inventory, own)
     if found.undated:
-        print_to_stderr([f"warning: {found.undated} pods without a metadata.creationTimestamp are left out"])
+        left_out = "1 pod is" if found.undated == 1 else f"{found.undated} pods are"
+        print_to_stderr([f"warning: {left_out} left out: metadata.creationTimestamp is missing or no time"])
     return Start(found.inventory, found.stays, Trace(tuple(found.jobs)))
 
 

@@ -190,7 +190,7 @@ def test_a_dump_is_its_own_trace(tmp_path: Path) -> None:
     lines = explained(only(run))
     assert lines[0] == "0 done n1"
     assert lines[-1] == "90 waits n1"
-    assert "1 pods without a metadata.creationTimestamp are left out" in run.err
+    assert "1 pod is left out: metadata.creationTimestamp is missing or no time" in run.err
 
 
 def test_what_ifs_run_beside_the_fleet_as_it_is(tmp_path: Path) -> None:
