@@ -1,6 +1,6 @@
 """A fleet answers as the allocator would if it were asked about every node, one after the other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -9,18 +9,21 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
+from allocator.features.contract import NodeAttempt
+from allocator.features.device_taints import DeviceTaints
 from allocator.fleet.fleet import Fleet
-from allocator.model import Allocation, Claim, Device, Node, Slice
+from allocator.model import Allocation, Alternative, Claim, Device, Node, Slice
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import Policy
 from allocator.policies.fill_value import FromDevices
-from allocator.search.rules import Mask, bits
+from allocator.search.rules import Mask, Stage, bits
 from tests.builders import (
     a_claim,
     a_class,
     a_device,
     a_node,
     a_request,
+    a_result,
     a_slice,
     an_allocated_claim,
     kubernetes,
@@ -183,6 +186,29 @@ def test_alike_nodes_are_asked_once_by_policies_of_single_nodes() -> None:
         (given,) = fleet.allocated_by(FromDevices("preferring", [1]), claims, number)
         assert [(one.pool, one.device) for one in given.results] == [(f"node-{number}", "b")]
     assert fleet.asked == before + 1
+
+
+def test_what_claims_mean_is_worked_out_on_one_of_alike_nodes_with_other_devices_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[str] = []
+
+    def unusable(_: DeviceTaints, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        assert attempt.node is not None
+        looked.append(f"{alternative.name} on {attempt.node.name}")
+        return ()
+
+    monkeypatch.setattr(DeviceTaints, "concerns", lambda *_: True)
+    monkeypatch.setattr(DeviceTaints, "unusable", unusable)
+    nodes = [a_node(f"node-{number}") for number in range(3)]
+    slices = [
+        a_slice(a_device("a"), a_device("b"), name=one.name, pool=one.name, reach=on_node(one.name)) for one in nodes
+    ]
+    held = an_allocated_claim(a_result("a", pool="node-0"), a_result("b", pool="node-1"))
+    fleet = Fleet(Snapshot.of(slices, [a_class()], [held], kubernetes()), nodes)
+    assert fleet.able([a_claim(a_request("gpus"))]) == fleet.all
+    assert fleet.asked == 3
+    assert set(looked) == {"gpus on node-0"}
 
 
 def test_sequels_place_claims_on_several_nodes() -> None:

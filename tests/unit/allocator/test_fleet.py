@@ -1,20 +1,18 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from allocator.allocate import allocate
 from allocator.explain.text import node_text
-from allocator.features.contract import NodeAttempt
-from allocator.features.device_taints import DeviceTaints
 from allocator.fleet.fingerprint import SPARE
 from allocator.fleet.fleet import Fleet
 from allocator.fleet.group_changes import LEAST_CHANGES
 from allocator.fleet.questions import fingerprint_of
-from allocator.model import Alternative, Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
+from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.policies import policy_of
-from allocator.search.rules import Stage, bits
+from allocator.search.rules import bits
 from cel import Cancelled
 from cel.values.quantity import Quantity
 from tests.builders import (
@@ -110,25 +108,6 @@ def test_question_that_was_asked_before_costs_nothing() -> None:
     before = fleet.asked
     fleet.able([a_claim(name="b")])
     assert fleet.asked == before
-
-
-def test_what_claims_mean_is_worked_out_on_one_of_alike_nodes_with_other_devices_in_use(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    looked: list[str] = []
-
-    def unusable(_: DeviceTaints, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
-        assert attempt.node is not None
-        looked.append(f"{alternative.name} on {attempt.node.name}")
-        return ()
-
-    monkeypatch.setattr(DeviceTaints, "concerns", lambda *_: True)
-    monkeypatch.setattr(DeviceTaints, "unusable", unusable)
-    held = [on(number, f"gpu-{number:03}", f"held-{number}") for number in range(2)]
-    fleet = a_fleet(alike(3), nodes=3, held=held)
-    assert fleet.able([a_claim(a_request("gpus"))]) == fleet.all
-    assert fleet.asked == 3
-    assert set(looked) == {"gpus on node-000"}
 
 
 def test_pods_of_a_known_question_cost_no_allocation() -> None:
