@@ -75,7 +75,7 @@ class AnswerCache:
 
     def known_on(self, answers: Answers, node: FleetNode) -> TypedMemo | None:
         """What was worked out of the claims on nodes between which they do not distinguish; None if it is forgotten."""
-        assert node.pools is not None, "nodes without pools are able to nothing"
+        assert node.pools is not None, "a node without pools is able to allocate nothing"
         projected = answers.projection.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
         return self._known_of(answers.counting.get(projected))
 
