@@ -15,7 +15,6 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from aiohttp.connector import Connection as TcpConnection
 from aiohttp.http import HttpProcessingError, RawResponseMessage
-from multidict import CIMultiDictProxy
 from yarl import URL
 
 ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
@@ -54,13 +53,13 @@ class HttpRequest:
 
 
 class HttpResponse:
-    """A response whose head has come. content: its body, as it comes.
+    """A response whose head has come. headers: by name in any case; content: its body, as it comes.
 
     When its context ends, the connection is kept if the body was read, and closed at once otherwise.
     """
 
     def __init__(
-        self, status: int, headers: CIMultiDictProxy[str], content: aiohttp.StreamReader, connection: TcpConnection
+        self, status: int, headers: Mapping[str, str], content: aiohttp.StreamReader, connection: TcpConnection
     ) -> None:
         self.status = status
         self.headers = headers
