@@ -1,30 +1,28 @@
 """A connection to the API server: calls with JSON bodies, and streams of lines for watches, as `raw_json`.
 
 kubernetes-asyncio provides address, credentials, TLS, proxy and aiohttp's pool. Bodies bypass its generated models,
-which are ten times slower. A call is sent once: after a 429 it is repeated as the server asks, but nothing else is,
+which are ten times slower. A write is sent once: after a 429 it is repeated as the server asks, but nothing else is,
 because only the caller knows what a second write would do.
 """
 
 import asyncio
 import os
-import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace, TracebackType
-from typing import Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-from aiohttp.abc import AbstractStreamWriter
-from aiohttp.payload import BytesPayload
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 from scheduler.client.call_time_limit import TimeLimit
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered, Withheld, api_error
+from scheduler.client.exchanges import ERRORS, Exchanges, HttpRequest, HttpResponse, Route
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
 from scheduler.version import VERSION
 
@@ -48,64 +46,20 @@ _PUT_OFF_TRIES = 5
 _PUT_OFF_S = 1.0
 _PUT_OFF_MAX_S = 5.0
 _FAIR_BYTES = 2**16
-_READ_BYTES = 2**18
+
+_HEADERS = {
+    "Accept": JSON,
+    "Accept-Encoding": "identity",  # compressing costs both sides more than a local network does
+    "User-Agent": f"dra-scheduler/{VERSION}",
+}
 
 _PUT_OFF = 429
 _UNAUTHORIZED = 401
 _NOT_DONE = 300
 
 
-class _SentOnce(BytesPayload):
-    """A body that aiohttp does not send again by itself when an idle connection turns out to be cut.
-
-    It would for PUT. The first one may have been carried out, and the second's conflict would be reported instead.
-    begin: is called a moment before the first byte, of the head too, which aiohttp keeps back until there is a body.
-    """
-
-    def __init__(self, content: bytes, content_type: str, begin: Callable[[], None]) -> None:
-        super().__init__(content, content_type=content_type)
-        self._begin = begin
-
-    @property
-    def consumed(self) -> bool:
-        return True
-
-    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
-        """Write head and body."""
-        self._begin()
-        await super().write_with_length(writer, content_length)
-
-
-class PromptResponse(aiohttp.ClientResponse):
-    """A response whose connection is closed at once, however it ends: given up, in trouble, by the server, idle.
-
-    TLS would wait until the server has said goodbye as well, and the event loop may end before that.
-    """
-
-    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
-        """Wait for the head of the answer."""
-        if connection.transport and (tls := connection.transport.get_extra_info("ssl_object")):
-            tls.__class__ = _LastWord
-        return await super().start(connection)
-
-    def close(self) -> None:
-        """Drop the connection, and what was not sent yet."""
-        if self.connection and self.connection.transport:
-            self.connection.transport.abort()
-        super().close()
-
-
-class _LastWord(ssl.SSLObject):
-    """Closes the connection without waiting for the server's reply."""
-
-    def unwrap(self) -> None:
-        """Say goodbye, of which the event loop believes that it was answered."""
-        with suppress(ssl.SSLWantReadError):
-            super().unwrap()
-
-
 class Connection:
-    """Calls of one API server as one identity; for one event loop. options: of aiohttp, for every call.
+    """Calls of one API server as one identity; for one event loop.
 
     slots: so many calls may be under way at the same time; others wait for one. may_send: whether a call may be sent
     now.
@@ -114,14 +68,12 @@ class Connection:
     def __init__(
         self,
         credentials: Credentials,
-        sessions: "_Sessions",
-        options: Json,
+        exchanges: Exchanges,
         slots: asyncio.Semaphore,
         may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self._credentials = credentials
-        self._sessions = sessions
-        self._options = options
+        self._exchanges = exchanges
         self._slots = slots
         self._may_send = may_send
         self.server = str(credentials.configuration.host).rstrip("/")
@@ -129,13 +81,13 @@ class Connection:
     def only_while(self, may_send: Callable[[], bool]) -> "Connection":
         """The same connection, whose calls raise Withheld while they may not be sent.
 
-        Asked a moment before the first byte of a call that has a body: whatever it waited for before does not count.
+        Asked a moment before the first byte: whatever a call waited for before does not count.
         """
-        return Connection(self._credentials, self._sessions, self._options, self._slots, may_send)
+        return Connection(self._credentials, self._exchanges, self._slots, may_send)
 
     def apart(self, calls: int) -> "Connection":
         """The same server for so many calls at the same time that wait for no others; withheld as these are."""
-        return Connection(self._credentials, self._sessions, self._options, asyncio.Semaphore(calls), self._may_send)
+        return Connection(self._credentials, self._exchanges, asyncio.Semaphore(calls), self._may_send)
 
     @property
     def refused(self) -> str:
@@ -165,14 +117,14 @@ class Connection:
         sent again as it asks, up to five times, with the same timeout.
         """
         content = None if body is None else dumps(body)
-        call = _ApiCall(method, path, query, content, content_type, _BY_LIMIT)
+        call = HttpRequest(method, path, query, content, content_type, _BY_LIMIT)
         return _object(str(call), await self._until_taken(call, timeout_s))
 
     async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
         """The answer to a GET as it came. Raises, and is sent again, as `request`."""
-        return await self._until_taken(_ApiCall("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
+        return await self._until_taken(HttpRequest("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
 
-    async def _until_taken(self, call: "_ApiCall", timeout_s: float) -> bytes:
+    async def _until_taken(self, call: HttpRequest, timeout_s: float) -> bytes:
         """The answer's body; a call that the server puts off is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
@@ -192,23 +144,20 @@ class Connection:
         and reading raises Unanswered when the connection breaks or nothing at all came for idle_s.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
-        call = _ApiCall("GET", path, query, None, JSON, timeout)
+        call = HttpRequest("GET", path, query, None, JSON, timeout)
         limit = TimeLimit(idle_s)
         with _OurErrors(call, limit), limit:
             answer = await self._answer(call, limit)
         async with answer:
-            try:
-                yield _lines(call, answer.content, limit)
-            finally:
-                answer.close()
+            yield _lines(call, answer.content, limit)
 
-    async def _body(self, call: "_ApiCall", timeout_s: float) -> bytes:
+    async def _body(self, call: HttpRequest, timeout_s: float) -> bytes:
         limit = TimeLimit(timeout_s)
         with _OurErrors(call, limit), limit:
             async with self._slots, await self._answer(call, limit) as answer:
-                return await answer.read()
+                return await answer.content.read()
 
-    async def _answer(self, call: "_ApiCall", limit: TimeLimit) -> aiohttp.ClientResponse:
+    async def _answer(self, call: HttpRequest, limit: TimeLimit) -> HttpResponse:
         """The server's answer once it says yes, its body still to be read.
 
         After 401 that to other credentials, if there are any: what was not let in was not done.
@@ -224,57 +173,30 @@ class Connection:
                 raise
         return await self._send(call, self._credentials.authorization(), limit)
 
-    async def _send(self, call: "_ApiCall", credentials: str, limit: TimeLimit) -> aiohttp.ClientResponse:
+    async def _send(self, call: HttpRequest, credentials: str, limit: TimeLimit) -> HttpResponse:
         def begin() -> None:
             self._check(call)
             limit.sent()
 
         self._check(call)
-        url = f"{self.server}{call.path}?{urlencode(call.query)}" if call.query else self.server + call.path
-        session, content = self._sessions.without_body, None
-        if call.content is not None:
-            session, content = self._sessions.with_body, _SentOnce(call.content, call.content_type, begin)
-        answer = await session.request(
-            call.method,
-            url,
-            data=content,
-            headers={"Authorization": credentials} if credentials else None,
-            timeout=call.timeout,
-            trace_request_ctx=limit,
-            **self._options,
-        )
+        answer = await self._exchanges.send(call, credentials, begin)
         self._credentials.is_refused = answer.status == _UNAUTHORIZED
         if answer.status < _NOT_DONE:
             return answer
         async with answer:
             retry_after = answer.headers.get("Retry-After", "")
-            raise api_error(str(call), answer.status, await answer.read(), retry_after)
+            raise api_error(str(call), answer.status, await answer.content.read(), retry_after)
 
-    def _check(self, call: "_ApiCall") -> None:
+    def _check(self, call: HttpRequest) -> None:
         if not self._may_send():
             raise Withheld(str(call))
-
-
-@dataclass(frozen=True, slots=True)
-class _ApiCall:
-    """One call in its parts. content: of the body, in `content_type`."""
-
-    method: str
-    path: str
-    query: Mapping[str, str] | None
-    content: bytes | None
-    content_type: str
-    timeout: aiohttp.ClientTimeout
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path}"
 
 
 @dataclass(frozen=True, slots=True)
 class _OurErrors:
     """Turns what aiohttp raises in the context into our errors."""
 
-    call: _ApiCall
+    call: HttpRequest
     limit: TimeLimit
 
     def __enter__(self) -> None:
@@ -291,15 +213,13 @@ class _OurErrors:
                 return "no answer in time" if self.limit.is_sent else _NOT_SENT
             case aiohttp.ClientConnectorError():
                 return str(error)
-            case aiohttp.ClientError() | OSError():
-                return f"{type(error).__name__}: {error}"
-        return ""
+        return f"{type(error).__name__}: {error}" if isinstance(error, ERRORS) else ""
 
 
 _NOT_SENT = "not sent: no connection, or no credentials, in time"
 
 
-async def _lines(call: _ApiCall, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
+async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:
     started: list[bytes] = []
     passed = 0
     while True:
@@ -343,61 +263,21 @@ async def connect(
         fields = "certificate-authority, client-certificate or client-key"
         raise NotConfigured(f"{fields} of the kubeconfig are invalid: {error}") from error
     try:
-        async with _session(pool, []) as with_body, _session(pool, [_tracing()]) as without_body:
-            sessions = _Sessions(with_body, without_body)
-            yield Connection(credentials, sessions, _options(credentials, pool), asyncio.Semaphore(calls))
+        connector = pool.pool_manager.connector
+        assert connector is not None
+        exchanges = Exchanges(connector, _route(credentials, pool), _HEADERS)
+        yield Connection(credentials, exchanges, asyncio.Semaphore(calls))
     finally:
         credentials.close()
         await pool.close()
 
 
-class _Sessions(NamedTuple):
-    """The sessions for calls with a body, which says itself that it is being sent, and for those without one.
-
-    Tracing costs a tenth of what a call does.
-    """
-
-    with_body: aiohttp.ClientSession
-    without_body: aiohttp.ClientSession
-
-
-def _session(pool: RESTClientObject, tracing: list[aiohttp.TraceConfig]) -> aiohttp.ClientSession:
-    """A session on the library's pool of connections.
-
-    The library's own asks for the environment's proxy and for netrc in a thread, twice in each call, which takes longer
-    than all the rest of it.
-    """
-    return aiohttp.ClientSession(
-        connector=pool.pool_manager.connector,
-        connector_owner=False,
-        response_class=PromptResponse,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        # Compressing costs both sides more than a local network does.
-        headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": f"dra-scheduler/{VERSION}"},
-        read_bufsize=_READ_BYTES,
-        trace_configs=tracing,
-    )
-
-
-def _tracing() -> aiohttp.TraceConfig:
-    """Notifies a call's limit that it is being sent: a moment before its first byte."""
-
-    async def sent(
-        _: aiohttp.ClientSession, context: SimpleNamespace, __: aiohttp.TraceRequestHeadersSentParams
-    ) -> None:
-        context.trace_request_ctx.sent()
-
-    tracing = aiohttp.TraceConfig()
-    tracing.on_request_headers_sent.append(sent)
-    return tracing
-
-
-def _options(credentials: Credentials, pool: RESTClientObject) -> Json:
-    """The options of every aiohttp call: the proxy, if there is one, and the expected name of the certificate."""
-    server = urlsplit(str(credentials.configuration.host))
+def _route(credentials: Credentials, pool: RESTClientObject) -> Route:
+    """The API server's address, the proxy on the way to it, if there is one, and the name that its certificate has."""
+    url = str(credentials.configuration.host)
+    server = urlsplit(url)
     proxy = pool.proxy or _proxy_of_environment(server.scheme, server.netloc)
-    options: Json = {"allow_redirects": False, "proxy": proxy, "proxy_headers": pool.proxy_headers}
-    return {**options, "server_hostname": pool.server_hostname} if pool.server_hostname else options
+    return Route(url, proxy, pool.proxy_headers, pool.server_hostname)
 
 
 def _proxy_of_environment(scheme: str, netloc: str) -> str | None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any, Never
@@ -131,8 +132,8 @@ class Guard:
         slices = Watcher(site.connection, served.slices, kinds.slice_of, random.random)
         self._claims, self._slices = Reflector(claims, time.monotonic), Reflector(slices, time.monotonic)
         self._reflectors: tuple[Reflector[Any], ...] = (self._claims, self._slices)  # Any: of whatever kind
-        self._claims.store.on_change(lambda old, new: self._on_change(served.claims, old, new))
-        self._slices.store.on_change(lambda old, new: self._on_change(served.slices, old, new))
+        for reflector in self._reflectors:
+            reflector.store.on_change(partial(self._on_change, reflector.resource))
         self._publication: Publication | None = None
 
     async def run(self, stop: asyncio.Event, certificate: bytes, port: int) -> None:

@@ -23,7 +23,7 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 from yarl import URL
 
-from scheduler.client.connection import PromptResponse
+from scheduler.client.exchanges import LastWord
 from tests.controlplane.faults import Answer, Fault, FaultsCut, Meeting, one_chunk
 from tests.controlplane.identities import ADMIN, Identity, write_kubeconfig
 from tests.controlplane.plane import ControlPlane
@@ -100,6 +100,22 @@ class _OpenWatch:
     request: Request
     transport: asyncio.BaseTransport | None
     is_silent: bool = False
+
+
+class PromptResponse(aiohttp.ClientResponse):
+    """A response of the API server whose connection is closed at once, however it ends."""
+
+    async def start(self, connection: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        """Wait for the head of the answer."""
+        if connection.transport and (tls := connection.transport.get_extra_info("ssl_object")):
+            tls.__class__ = LastWord
+        return await super().start(connection)
+
+    def close(self) -> None:
+        """Drop the connection, and what was not sent yet."""
+        if self.connection and self.connection.transport:
+            self.connection.transport.abort()
+        super().close()
 
 
 class Proxy:

@@ -14,7 +14,7 @@ from tests.unit.scheduler.client.answering import answer, connected
 SERVER = "https://api.example:6443"
 
 
-def proxy_to(server: str, folder: Path, **cluster: str) -> object:
+def proxy_to(server: str, folder: Path, **cluster: str) -> str | None:
     """The proxy that calls of the server go through."""
     config = {
         "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
@@ -25,9 +25,9 @@ def proxy_to(server: str, folder: Path, **cluster: str) -> object:
     path = folder / "config"
     path.write_text(json.dumps(config))
 
-    async def found() -> object:
+    async def found() -> str | None:
         async with connect(kubeconfig=path) as connection:
-            return connection._options["proxy"]
+            return connection._exchanges.route.proxy
 
     return asyncio.run(found())
 

@@ -198,7 +198,7 @@ async def give_up_sending(connection: Connection, silent: TlsSilent) -> None:
 
 
 async def ask_and_be_idle(connection: Connection, silent: TlsSilent) -> None:
-    pool: Any = connection._sessions.with_body.connector
+    pool: Any = connection._exchanges._connector
     pool._keepalive_timeout = 0.001
     await ask(connection, silent)
     while pool._conns:  # noqa: ASYNC110 - the pool tells nobody
