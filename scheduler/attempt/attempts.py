@@ -174,6 +174,15 @@ class Attempts:
         """Release what is reserved, in place of `carry_out`."""
         self._end(reserved, None)
 
+    async def slot(self, namespace: str, reserved: Reserved | None) -> Slot:
+        """A slot; what is reserved stays so until there is one, and is released where the wait is cancelled."""
+        try:
+            return await self.slots.wait(namespace)
+        except asyncio.CancelledError:
+            if reserved:
+                self.withdraw(reserved)
+            raise
+
     async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
@@ -224,13 +233,13 @@ class Attempts:
         self,
         pod: Pod,
         claims: Sequence[ClaimObject],
-        slot: Slot,
         failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
     ) -> Freed:
-        """Deallocate one of the claims that keep the pod from every node.
+        """Deallocate one of the claims that keep the pod from every node, as soon as there is a slot.
 
         failed: those whose devices will not be made ready, by uid.
         """
+        slot = await self.slot(pod.namespace, None)
         decision = self._decision(pod, "", [ClaimPlan(one.raw) for one in claims])
         try:
             freed = await deallocate_one(self._binder, decision, slot)

@@ -5,6 +5,10 @@ that fails without an answer (a webhook that is down, or hangs) halves the limit
 it by one. At least one slot stays, to find out when writes succeed again. In the same way, each race lost to another
 scheduler halves the total, down to `CONTENDED_LEAST`: the more bindings two schedulers have in progress without seeing
 each other's choices, the more races each of them loses.
+
+While all writes succeed and no race is lost, attempts are decided ahead, and wait for a slot: half as many as there are
+slots, in a row, once none of the last ones waits any more. Alone between the writes of others, a decision takes longer:
+these leave none of its data in the processor's caches.
 """
 
 import asyncio
@@ -31,11 +35,19 @@ class Slots:
         self._undoing: Counter[str] = Counter()
         self._limits: dict[str, tuple[int, str]] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._ahead = most // 2
+        self._was_ahead = False  # as far as allowed, since nobody was waiting
 
     @property
     def is_full(self) -> bool:
         """Whether no further attempt may begin now."""
-        return self._free == 0 or self._most - self._free >= self._uncontended
+        return self._most - self._free >= self._uncontended
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether no further attempt is to be decided now, not even one that has to wait for its slot."""
+        is_failing = self._uncontended < self._most or bool(self._limits)
+        return self.is_full and (is_failing or self._was_ahead or len(self._waiting) >= self._ahead)
 
     def objection(self, namespace: str) -> str:
         """Why no further attempt may begin in the namespace for now; empty where one may."""
@@ -58,6 +70,7 @@ class Slots:
             return self.take(namespace)
         handed_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(handed_over)
+        self._was_ahead = self._was_ahead or len(self._waiting) >= self._ahead
         try:
             await handed_over
         except asyncio.CancelledError:
@@ -80,8 +93,10 @@ class Slots:
             waiting = self._waiting.popleft()
             if not waiting.done():
                 waiting.set_result(None)
-                return
-        self._free += 1
+                break
+        else:
+            self._free += 1
+        self._was_ahead = self._was_ahead and bool(self._waiting)
 
     def failed(self, namespace: str, reason: str) -> None:
         """A write in the namespace failed because the API server did not answer."""

@@ -21,7 +21,6 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.key_locks import KeyLocks
-from scheduler.attempt.slots import Slot
 from scheduler.cache.kinds import pod_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
@@ -102,8 +101,7 @@ class Binds:
 
     async def _free(self, pod: Pod, claims: Sequence[ClaimObject]) -> None:
         try:
-            slot = await self._attempts.slots.wait(pod.namespace)
-            freed = await self._attempts.free(pod, claims, slot)
+            freed = await self._attempts.free(pod, claims)
         finally:
             self._freeing.discard(pod.uid)
         if freed.problem:
@@ -130,7 +128,7 @@ class Binds:
             reserved = self._reserved_at_once(args)
         finally:
             self.expected.came(args.PodUID)
-        slot = await self._slot(args.PodNamespace, reserved)
+        slot = await self._attempts.slot(args.PodNamespace, reserved)
         try:
             reserved = reserved or await self._reserved(args)
             outcome = await self._attempts.carry_out(reserved, slot) if reserved else Bound(args.Node)
@@ -139,15 +137,6 @@ class Binds:
         if not isinstance(outcome, Bound):
             raise NotBound(outcome.reason)
         _LOG.debug("bound", extra={"pod": f"{args.PodNamespace}/{args.PodName}", "node": outcome.node})
-
-    async def _slot(self, namespace: str, reserved: Reserved | None) -> Slot:
-        """A slot; what is reserved stays so until there is one."""
-        try:
-            return await self._attempts.slots.wait(namespace)
-        except asyncio.CancelledError:
-            if reserved:
-                self._attempts.withdraw(reserved)
-            raise
 
     def _reserved_at_once(self, args: ExtenderBindingArgs) -> Reserved | None:
         """What the pod gets on the node, reserved in memory; None if only the API server can tell. Raises as `_bind`.

@@ -20,7 +20,6 @@ from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
 from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
-from scheduler.attempt.slots import Slot
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
@@ -144,8 +143,8 @@ class Loop:
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
 
     def _may_try(self, now: float) -> bool:
-        """Whether a pod may be decided now: only while a writer is free, so that the first by then goes first."""
-        return now >= self._resumes_at and not self._attempts.slots.is_full and not self._is_outdated()
+        """Whether a pod may be decided now: not far ahead of its writes, so that the first by then goes first."""
+        return now >= self._resumes_at and not self._attempts.slots.has_enough and not self._is_outdated()
 
     @property
     def _resumes_at(self) -> float:
@@ -153,7 +152,7 @@ class Loop:
 
     async def _idle(self, now: float) -> None:
         ready = self._queue.next_ready(now)
-        is_waiting = ready is None or self._attempts.slots.is_full  # for a call of `wake`
+        is_waiting = ready is None or self._attempts.slots.has_enough  # for a call of `wake`
         wait_s = BEAT_S if ready is None or is_waiting else min(max(ready, self._resumes_at) - now, BEAT_S)
         if self._is_outdated():
             wait_s = LOOK_S
@@ -256,7 +255,7 @@ class Loop:
             return
         reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
         self._refusals.forget(pod.uid)
-        self._attempts.start(self._bind(entry, reserved, self._slot(pod), started))
+        self._attempts.start(self._bind(entry, reserved, started))
 
     def _give_back(self) -> None:
         """Release what a dry run has reserved for pods that are gone, or bound by another scheduler."""
@@ -265,13 +264,12 @@ class Loop:
             self._cluster.unreserve(uid)
             self._queue.on_event(GivenBack(pod, placed.claims, placed.node), self._clock())
 
-    def _slot(self, pod: Pod) -> Slot:
-        return self._attempts.slots.take(pod.namespace)
-
-    async def _bind(self, entry: QueuedPod, reserved: Reserved, slot: Slot, started: float) -> None:
+    async def _bind(self, entry: QueuedPod, reserved: Reserved, started: float) -> None:
+        slot = await self._attempts.slot(entry.pod.namespace, reserved)
         outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._report(entry, found))
         self._end(entry, outcome, started)
-        self.wake()
+        if not self._attempts.slots.has_enough:
+            self.wake()
 
     def _report(self, entry: QueuedPod, outcome: AttemptOutcome) -> None:
         """Report why the pod is not bound."""
@@ -319,7 +317,7 @@ class Loop:
     ) -> None:
         """The pod fits nowhere. stuck: claims that keep it from every node, of which one may be deallocated."""
         if stuck and not self._is_dry:
-            freeing = self._attempts.free(entry.pod, stuck, self._slot(entry.pod), failed)
+            freeing = self._attempts.free(entry.pod, stuck, failed)
             self._attempts.start(self._free(entry, refusal, freeing, started))
         else:
             self._refuse(entry, refusal, started)

@@ -129,6 +129,44 @@ def test_slot_of_who_is_cancelled_while_waiting_goes_to_the_next(slots: Slots, i
     in_a_loop(act)
 
 
+async def decided(slots: Slots) -> int:
+    """Decide for as long as one shall; how many attempts there were, each of which waits for its slot."""
+    number = 0
+    while not slots.has_enough:
+        asyncio.get_running_loop().create_task(slots.wait("a"))
+        await asyncio.sleep(0)
+        number += 1
+    return number
+
+
+def test_half_as_many_as_there_are_slots_are_decided_ahead_and_the_next_once_none_of_them_waits(slots: Slots) -> None:
+    async def act() -> list[int]:
+        taken = [slots.take("a") for _ in range(MOST)]
+        numbers = [await decided(slots)]
+        for slot in taken[: MOST // 2]:
+            slot.give_back()
+            numbers.append(await decided(slots))
+        return numbers
+
+    assert asyncio.run(act()) == [MOST // 2, *([0] * (MOST // 2 - 1)), MOST // 2]
+
+
+@pytest.mark.parametrize("trouble", [lambda slots: slots.failed("a", "500 webhook"), Slots.lost])
+def test_nothing_is_decided_ahead_while_writes_fail_or_races_are_lost(trouble: Callable[[Slots], None]) -> None:
+    async def act() -> int:
+        slots = Slots(64)
+        for _ in range(64):
+            slots.take("a")
+        trouble(slots)
+        return await decided(slots)
+
+    assert asyncio.run(act()) == 0
+
+
+def test_nothing_is_decided_ahead_of_a_single_slot() -> None:
+    assert asyncio.run(decided(Slots(1))) == 1
+
+
 def room(slots: Slots) -> int:
     """How many attempts may be under way."""
     taken = []

@@ -144,7 +144,7 @@ class AttemptsRoom:
         for name in ("node-0", "node-1"):
             cluster.set_node(a_node(name, allocatable=amounts(pods="110")))
         cluster.set_class(a_class())
-        cluster.set_slice(a_slice("nic-0", "nic-1", "nic-2", "nic-3", reach=everywhere()))
+        cluster.set_slice(a_slice(*(f"nic-{number}" for number in range(5)), reach=everywhere()))
         self.server = Server(cluster)
         self.now = 100.0
         self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
@@ -256,14 +256,14 @@ def test_event_of_a_bound_pod_that_is_older_than_its_binding_begins_no_attempt(r
     asyncio.run(act())
 
 
-def test_pods_are_decided_only_while_a_writer_is_free_so_that_a_late_one_of_high_priority_goes_first(
+def test_few_pods_are_decided_ahead_of_their_writes_so_that_a_late_one_of_high_priority_is_before_the_others(
     room: AttemptsRoom,
 ) -> None:
     """Both writers wait for an answer, and one of them gets it after a more important pod has come."""
 
     async def act() -> list[str]:
         running = asyncio.create_task(room.loop.run())
-        answers = {name: asyncio.Event() for name in ("first", "second", "third", "urgent")}
+        answers = {name: asyncio.Event() for name in ("first", "second", "ahead", "third", "urgent")}
         order: list[str] = []
         answer = room.server.request
 
@@ -275,7 +275,7 @@ def test_pods_are_decided_only_while_a_writer_is_free_so_that_a_late_one_of_high
             return await answer(method, path, **more)
 
         room.server.request = hold  # type: ignore[method-assign]
-        for name in ("first", "second", "third"):
+        for name in ("first", "second", "ahead", "third"):
             room.queue.add(room.server.add(name), room.now)
         await room.go_on()
         room.queue.add(replace(room.server.add("urgent"), priority=1000), room.now)
@@ -287,7 +287,7 @@ def test_pods_are_decided_only_while_a_writer_is_free_so_that_a_late_one_of_high
         running.cancel()
         return order
 
-    assert asyncio.run(act()) == ["first", "second", "urgent", "third"]
+    assert asyncio.run(act()) == ["first", "second", "ahead", "urgent", "third"]
 
 
 @pytest.mark.parametrize(("scheduler", "others"), [("theirs", ("theirs",)), ("ours", ())])
