@@ -55,8 +55,12 @@ class Browser:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=False)
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.call("Emulation.setEmulatedMedia", media=media, features=features)
+        self._go_to("about:blank")  # what the page before this one still asks for, and complains of, is not this one's
+        self._go_to(page.as_uri() if isinstance(page, Path) else page)
+
+    def _go_to(self, url: str) -> None:
         self.events.clear()
-        self.call("Page.navigate", url=page.as_uri() if isinstance(page, Path) else page)
+        self.call("Page.navigate", url=url)
         while not self.told("Page.loadEventFired"):
             self.events.append(self._read())
 
