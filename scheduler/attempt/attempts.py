@@ -239,7 +239,7 @@ class Attempts:
 
         failed: those whose devices will not be made ready, by uid.
         """
-        slot = await self.slot(pod.namespace, None)
+        slot = await self.slots.wait(pod.namespace)
         decision = self._decision(pod, "", [ClaimPlan(one.raw) for one in claims])
         try:
             freed = await deallocate_one(self._binder, decision, slot)

@@ -7,8 +7,8 @@ scheduler halves the total, down to `CONTENDED_LEAST`: the more bindings two sch
 each other's choices, the more races each of them loses.
 
 While all writes succeed and no race is lost, attempts are decided ahead, and wait for a slot: half as many as there are
-slots, in a row, once none of the last ones waits any more. Alone between the writes of others, a decision takes longer:
-these leave none of its data in the processor's caches.
+slots, in a row, once none of the last ones waits any more. In a row, a decision takes less time than alone between the
+writes of others (docs/benchmarks.md). Those that wait already keep their turn, whatever fails meanwhile.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Slots:
         self._limits: dict[str, tuple[int, str]] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ahead = most // 2
-        self._was_ahead = False  # as far as allowed, since nobody was waiting
+        self._was_ahead = False  # whether so many have waited at once, since nobody did
 
     @property
     def is_full(self) -> bool:
