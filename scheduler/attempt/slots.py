@@ -36,7 +36,7 @@ class Slots:
         self._limits: dict[str, tuple[int, str]] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._ahead = most // 2
-        self._was_ahead = False  # whether so many have waited at once, since nobody did
+        self._was_ahead = False  # whether that many have waited at once since none waited
 
     @property
     def is_full(self) -> bool:

@@ -89,7 +89,7 @@ class Reading:
 
     queues: pods by queue (active, backoff, unschedulable, gated). unschedulable: pods by their profile and the plugin
     that refused them.
-    cache: objects by type (nodes, pods, assumed_pods). bindings: pods that are being bound, or wait for that.
+    cache: objects by type (nodes, pods, assumed_pods). bindings: pods being bound or waiting to be bound.
     prescheduled: pods that came with a node and without devices, which nobody allocates.
     events_dropped, events_failed: events that were not written, since the start. leading: whether this process does, by
     the name of the lease; empty where it needs none.
@@ -374,7 +374,7 @@ def _single(reading: Reading) -> Iterator[Metric]:
     prefix = "dra_scheduler"
     yield GaugeMetricFamily(
         f"{prefix}_bindings_in_flight",
-        "Pods being bound, or waiting for that.",
+        "Pods being bound or waiting to be bound.",
         value=reading.bindings,
     )
     text = "Pods created with a node and without devices."
