@@ -13,7 +13,7 @@ writes of others (docs/benchmarks.md). Those that wait already keep their turn, 
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 UNDOING_MAX = 256
@@ -25,9 +25,10 @@ CONTENDED_LEAST = 8
 
 
 class Slots:
-    """The slots of one process. most: over all."""
+    """The slots of one process. most: over all. on_room: called when a further attempt may be decided."""
 
     def __init__(self, most: int) -> None:
+        self.on_room: Callable[[], None] = lambda: None
         self._most = most
         self._uncontended = most
         self._free = most
@@ -87,6 +88,8 @@ class Slots:
         """A slot of the namespace is free again."""
         _count_down(self._taken, namespace)
         self._hand_over()
+        if not self.has_enough:
+            self.on_room()
 
     def _hand_over(self) -> None:
         while self._waiting:

@@ -114,6 +114,7 @@ class Loop:
         self._is_dry = is_dry
         self._clock = clock
         self._attempts = dependencies.attempts
+        self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
         self._time = DecisionTime()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()

@@ -50,6 +50,9 @@ ELSEWHERE = {
 TURNS = 50
 """Of the event loop: more than an attempt takes."""
 
+CONCURRENCY = 8
+"""Attempts that write at a time."""
+
 
 class LoopDenied(Listener):
     """Refuses every call, as RBAC does; it sees all there is, and hears what becomes of attempts."""
@@ -92,7 +95,12 @@ class LoopRoom:
         metrics = Metrics(lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
         self.attempts = Attempts(
-            cluster, binder, self._given_back, concurrency=8, is_tried=self.queue.is_tried, waits_for_devices=True
+            cluster,
+            binder,
+            self._given_back,
+            concurrency=CONCURRENCY,
+            is_tried=self.queue.is_tried,
+            waits_for_devices=True,
         )
         parts = LoopDependencies(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
         self.is_outdated = False
@@ -113,8 +121,12 @@ class LoopRoom:
             self.queue.add(a_pod(name=name), self.now)
 
     async def go_on(self) -> int:
-        """Let it do what it can at this moment, and say how many attempts there have been at the pods that are left."""
+        """As `turns`, after a word that there may be something to do."""
         self.loop.wake()
+        return await self.turns()
+
+    async def turns(self) -> int:
+        """Let it do what it can at this moment, and say how many attempts there have been at the pods that are left."""
         for _ in range(TURNS):
             await asyncio.sleep(0)
         return sum(cast(int, one["attempts"]) for one in self.queue.dump())
@@ -171,6 +183,23 @@ def test_second_attempt_at_a_pod_is_not_begun_and_reported(room: LoopRoom) -> No
     assert room.denied.violations == [
         Violation("I6", "pod default/pod", "pod uid-pod already has an attempt in progress")
     ]
+
+
+def test_pod_is_tried_as_soon_as_an_attempt_that_goes_on_gives_its_slot_back(room: LoopRoom) -> None:
+    """One that waits for its devices, or takes back what it wrote, ends minutes later."""
+
+    async def act() -> list[int]:
+        running = asyncio.create_task(room.loop.run())
+        taken = [room.attempts.slots.take("other") for _ in range(CONCURRENCY)]
+        taken[0].failed("500 webhook")  # so that nothing is decided ahead of its slot
+        room.add("pod")
+        tried = [await room.go_on()]
+        taken[0].give_back()
+        tried.append(await room.turns())
+        running.cancel()
+        return tried
+
+    assert asyncio.run(act()) == [0, 1]
 
 
 def test_once_the_pod_that_lacked_a_right_has_gone_the_next_is_tried_at_once(room: LoopRoom) -> None:
