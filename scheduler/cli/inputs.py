@@ -251,12 +251,15 @@ class Input:
         [claim] = found.claims
         return shown.has(claim.namespace, self.claims.objects[claim.namespace, claim.name].metadata.labels)
 
-    def warn_of(self, pods: Iterable[Pod]) -> None:
-        """Report what placement does not look at, though these pods ask for it."""
-        print_to_stderr(self.unchecked(pods))
+    def warn_of(self, pods: Iterable[Pod], *, may_be_empty: bool = False) -> None:
+        """Report what placement does not look at, though these pods ask for it. may_be_empty: as in `unchecked`."""
+        print_to_stderr(self.unchecked(pods, may_be_empty=may_be_empty))
 
-    def unchecked(self, pods: Iterable[Pod]) -> Iterator[str]:
-        """Lines on what placement does not look at, though these pods ask for it."""
+    def unchecked(self, pods: Iterable[Pod], *, may_be_empty: bool = False) -> Iterator[str]:
+        """Lines on what placement does not look at, though these pods ask for it.
+
+        may_be_empty: nodes without any pod are meant so, and not an input that leaves their pods out.
+        """
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         yield from unread_groups(placed)
@@ -265,7 +268,7 @@ class Input:
         yield from early_volumes(placed, volume_claims.bound_before)
         yield from unchecked_spread(placed, self.pods, self.inventory.kinds)
         if placed and "Node" in self.inventory.kinds:
-            has_bound_pods = any(pod.node_name for pod in self.inventory.pods)
+            has_bound_pods = may_be_empty or any(pod.node_name for pod in self.inventory.pods)
             yield from unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods)
         unoffered = self.extended.unoffered(waiting, self.inventory.nodes)
         yield from unoffered_resources(unoffered, is_on=self.extended.is_on)

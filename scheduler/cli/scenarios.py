@@ -299,6 +299,13 @@ def _start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
         return _openb_start(plan, what_if, nodes_scale)
     inventory = _inventory(plan, what_if, nodes_scale)
     given = Input.of(inventory, plan.features)
+    start = _start_of(plan, inventory, given)
+    given.warn_of((job.spec for job in start.jobs), may_be_empty=True)
+    return start
+
+
+def _start_of(plan: Plan, inventory: Inventory, given: Input) -> Start:
+    """What the trace makes of the input."""
     if not plan.trace:
         return Start(inventory, given.pods)
     if plan.trace == DUMP:

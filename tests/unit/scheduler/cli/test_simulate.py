@@ -24,6 +24,7 @@ from tests.unit.scheduler.manifests import (
     a_slice,
     a_template,
     an_allocated_claim,
+    volumes_of,
 )
 
 
@@ -415,6 +416,19 @@ def test_what_of_a_trace_is_not_used_is_a_warning(tmp_path: Path, monkeypatch: p
         f"warning: {trace}, line 2: apply: {unused}",
         f"warning: {trace}: and 2 more",
     ]
+
+
+def test_what_pods_ask_for_and_the_input_says_nothing_about_is_a_warning_once(tmp_path: Path) -> None:
+    waiting = a_pod("waits", template="one", volumes=volumes_of("data"))
+    arriving = {"time": 1, "pod": a_pod("arrives", template="one", volumes=volumes_of("more"))}
+    trace = a_trace(tmp_path, arriving)
+    options = ("--trace", trace, "--policy", "first-fit", "--policy", "fgd", "--seeds", "1-2", "--set", "drain:n2")
+    run = simulate(tmp_path, [*a_cluster("n1", "n2"), waiting], *options)
+    unseen = "no PersistentVolume, no PersistentVolumeClaim, no StorageClass"
+    assert run.err.splitlines() == [
+        f"warning: the input contains {unseen}: volumes of 2 pods are not checked against them"
+    ]
+    assert run.code == 0
 
 
 @pytest.mark.parametrize(
