@@ -63,7 +63,10 @@ async def _measured(plane: ControlPlane, contender: Contender, load: Load, tell:
         tell(f"loaded in {monotonic() - loading:.0f} s")
         with ExitStack() as stack:
             version = await newest_version(connection)
-            bindings = asyncio.create_task(first_seen(connection, version, _BOUND, load.size.pods, lambda _: True))
+            begun: dict[str, float] = {}
+            bindings = asyncio.create_task(
+                first_seen(connection, version, _BOUND, load.size.pods, lambda pod: _noted(pod, begun))
+            )
             stack.callback(bindings.cancel)
             started = monotonic()
             # In a thread, since starting may wait, and the first bindings may come meanwhile.
@@ -73,7 +76,13 @@ async def _measured(plane: ControlPlane, contender: Contender, load: Load, tell:
             times = await _while_running(bindings, running)
             run = await _run(connection, contender, load, running, [at - started for at in times])
             await check_placed(connection, load.asks)
-            return run
+            return run._replace(begun_s=max(begun.values()) - started) if len(begun) > 1 else run
+
+
+def _noted(pod: Json, begun: dict[str, float]) -> bool:
+    """True: any pod that is bound is waited for. begun: gets when each scheduler was first seen to have bound one."""
+    begun.setdefault(pod["spec"]["schedulerName"], monotonic())
+    return True
 
 
 async def _while_running(bindings: "asyncio.Task[Sequence[float]]", running: Running) -> Sequence[float]:

@@ -17,6 +17,7 @@ from benchmarks.endtoend.figures import (
     Run,
     decisions_in,
     rate,
+    rate_together,
     reported_rate,
     rows,
     table,
@@ -58,6 +59,12 @@ def a_row(found: Sequence[Row], name: str) -> Row:
 
 def test_rate_is_of_the_bindings_alone_whatever_it_took_to_start() -> None:
     assert rate(a_run(OURS, [10.0, 10.5, 12.0])) == 1.5
+
+
+def test_rate_of_several_schedulers_together_leaves_out_what_was_bound_while_one_was_starting() -> None:
+    alone = a_run(OURS, [10.0, 10.5, 12.0, 13.0, 14.0])
+    assert rate_together(alone) is None
+    assert rate_together(alone._replace(begun_s=12.0)) == 1.5
 
 
 def test_a_rate_that_leaves_its_events_for_later_shows() -> None:
