@@ -89,14 +89,24 @@ def devices_looked_at(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence
 
     Raises InvalidClaim, InvalidPool.
     """
-    builder = _CandidateBuilder(snapshot, attempt, ())
     looked_at = 0
-    for claim in claims:
-        for request in claim.requests:
-            for alternative in request.alternatives:
-                meant = builder.meant(claim, alternative)
-                looked_at |= meant.selected | meant.poison
+    for meant in _every_meant(snapshot, attempt, claims):
+        looked_at |= meant.selected | meant.poison
     return looked_at
+
+
+def devices_selected(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Mask:
+    """The devices that a request asks for, whatever is in use; not those that cannot be decided. Raises as above."""
+    selected = 0
+    for meant in _every_meant(snapshot, attempt, claims):
+        selected |= meant.selected
+    return selected
+
+
+def _every_meant(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> "list[_Meant]":
+    builder = _CandidateBuilder(snapshot, attempt, ())
+    alternatives = [(claim, one) for claim in claims for request in claim.requests for one in request.alternatives]
+    return [builder.meant(claim, alternative) for claim, alternative in alternatives]
 
 
 def _covers(constraint: Constraint, candidates: Candidates) -> bool:

@@ -64,7 +64,7 @@ def not_placed(
     explanation = f"{kept_by_a_volume(cluster, cycle)} {devices}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
-        min((one.requests for one, _ in asked), key=lambda requests: len(requests.amounts)),
+        min((one.requests for one, _ in asked), key=lambda requests: len(requests.amounts), default=cycle.requests),
         classes_of(claim for required, _ in asked for claim in required.pending),
         frozenset(() if pod.node_name else cluster.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
         fit_error(cluster.fleet.all.bit_count(), reported, explanation=explanation),

@@ -24,7 +24,7 @@ from allocator.policies.whole_nodes import (
     held_by_claims,
     units_left,
 )
-from allocator.requests.candidates import devices_looked_at
+from allocator.requests.candidates import devices_selected
 from allocator.search.rules import bits
 from cel.lru import LruCache
 from scheduler.decision.typical_pods import PodShapes
@@ -134,7 +134,7 @@ class Rooms:
         """What devices for the first alternative of the request take of each of these. Raises AllocationError."""
         attempt = self._attempt(number)
         first = replace(request, alternatives=request.alternatives[:1])
-        devices = devices_looked_at(self._fleet.current, attempt, [replace(claim, requests=(first,))])
+        devices = devices_selected(self._fleet.current, attempt, [replace(claim, requests=(first,))])
         return takes_of(attempt, first.alternatives[0], devices)
 
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
@@ -153,7 +153,7 @@ class Rooms:
             raise InvalidClaim(f"claim {claim}, request {request.name}: neither exactly nor firstAvailable is set")
         first = replace(request, alternatives=request.alternatives[:1])
         alternative = first.alternatives[0]
-        devices = devices_looked_at(self._fleet.current, attempt, [replace(claim, requests=(first,))])
+        devices = devices_selected(self._fleet.current, attempt, [replace(claim, requests=(first,))])
         count = devices.bit_count() if alternative.mode == "All" else alternative.count
         taken = taken_of_local(attempt, alternative, devices)
         return UnitRequest(count, tuple(-(-full * UNIT // FULL) for full in taken))

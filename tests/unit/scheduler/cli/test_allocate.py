@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
+from allocator.policies import NAMES
 from scheduler.cli.progress import Progress
 from scheduler.input.yaml_1_1 import MAX_DEPTH, documents
 from tests.unit.scheduler.cli.command import Run, dra, saved
@@ -19,6 +20,7 @@ from tests.unit.scheduler.manifests import (
     a_pod,
     a_request,
     a_slice,
+    a_template,
     a_workload,
     an_allocated_claim,
     an_object,
@@ -530,3 +532,33 @@ def test_warning_of_a_gate_that_is_off_names_the_option_that_turns_it_on() -> No
     devices = [{"name": "a", "taints": [{"key": "k", "effect": "NoSchedule"}]}]
     run = dra("allocate", "-", "--kubernetes", "1.34", stdin=text_of(a_node(), a_class(), a_slice(devices=devices)))
     assert "DRADeviceTaints is off (--feature-gates DRADeviceTaints=true turns it on): taints of devices" in run.err
+
+
+# A request that ends the attempt on a node
+
+
+@pytest.mark.parametrize("policy", NAMES)
+@pytest.mark.parametrize("capacity", [{"memory": "10Gi"}, {"cores": "16"}])
+def test_selector_that_fails_on_a_device_that_is_too_small_keeps_no_other_pod_from_it(
+    policy: str, capacity: Json
+) -> None:
+    shared = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"cores": {"value": "8"}}}
+    fails = [{"cel": {"expression": f'device.attributes["{DRIVER}"].model == "x"'}}]
+    objects = [
+        *(a_node(), a_slice(devices=[shared]), a_class()),
+        a_template("broken", a_request(selectors=fails, capacity={"requests": capacity})),
+        a_template("whole", a_request(capacity={"requests": {"cores": "2"}})),
+        *(a_pod("a", template="broken"), a_pod("b", template="whole")),
+    ]
+    run = allocate(objects, "--policy", policy)
+    assert run.code == 1
+    [[refused, *reason], [name, _, node, *_]] = placed(run)
+    assert (refused, name, node) == ("default/a", "default/b", "node-1")
+    assert "no such key: model" in " ".join(reason)
+
+
+def test_pods_without_claims_are_ignored_with_a_warning() -> None:
+    run = allocate([*a_cluster(), a_pod("a"), a_pod("b", template="one")])
+    assert (run.code, len(placed(run))) == (0, 1)
+    warning = "warning: pending pods without claims are ignored, and take no room on nodes (1 pod)"
+    assert warning in run.err.splitlines()

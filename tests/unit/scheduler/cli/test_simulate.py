@@ -18,6 +18,7 @@ from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     Json,
     a_claim,
+    a_class,
     a_cluster,
     a_node,
     a_pod,
@@ -581,3 +582,15 @@ def test_a_fleet_of_the_openb_trace_takes_changes_but_no_objects(tmp_path: Path)
     ):
         run = dra(*arguments, option, value)
         assert (run.code, run.err) == (2, f"dra: {problem}\n")
+
+
+def test_pod_with_extended_resources_waits_where_no_node_is_left(tmp_path: Path) -> None:
+    limits = {"example.com/gpu": "1"}
+    pod = a_pod("p", containers=[{"name": "c", "image": "i", "resources": {"limits": limits, "requests": limits}}])
+    node, slice_, *_ = a_cluster()
+    objects = [node, slice_, a_class(extendedResourceName="example.com/gpu"), pod]
+    run = simulate(tmp_path, objects, "--set", "remove:node/*", "--explain", "default/p")
+    assert [explained(one) for one in result(run).scenarios] == [
+        ["0 p node-1"],
+        ["0 p no nodes available to schedule pods"],
+    ]
