@@ -10,8 +10,8 @@ _LIKENESS = 0.75
 
 
 def similar(name: str, known: Iterable[str]) -> list[str]:
-    """The known names that are like it, at most `MOST`, the likest first. Cost: O(names)."""
-    by_folded = {one.casefold(): one for one in sorted(known)}
+    """Other known names that are like it, at most `MOST`, the likest first. Cost: O(names)."""
+    by_folded = {one.casefold(): one for one in sorted(known) if one != name}
     return [by_folded[one] for one in get_close_matches(name.casefold(), by_folded, MOST, _LIKENESS)]
 
 

@@ -37,6 +37,7 @@ from scheduler.output.input_report import (
     unknown_priorities,
     unoffered_resources,
     unread_groups,
+    without_claims,
 )
 from scheduler.output.switched_off import switched_off
 from scheduler.output.unknown_attributes import unknown_attributes
@@ -251,24 +252,27 @@ class Input:
         [claim] = found.claims
         return shown.has(claim.namespace, self.claims.objects[claim.namespace, claim.name].metadata.labels)
 
-    def warn_of(self, pods: Iterable[Pod], *, may_be_empty: bool = False) -> None:
-        """Report what placement does not look at, though these pods ask for it. may_be_empty: as in `unchecked`."""
-        print_to_stderr(self.unchecked(pods, may_be_empty=may_be_empty))
+    def warn_of(self, pods: Iterable[Pod], *, is_simulated: bool = False) -> None:
+        """Report what placement does not look at, though these pods ask for it. is_simulated: as in `unchecked`."""
+        print_to_stderr(self.unchecked(pods, is_simulated=is_simulated))
 
-    def unchecked(self, pods: Iterable[Pod], *, may_be_empty: bool = False) -> Iterator[str]:
+    def unchecked(self, pods: Iterable[Pod], *, is_simulated: bool = False) -> Iterator[str]:
         """Lines on what placement does not look at, though these pods ask for it.
 
-        may_be_empty: nodes without any pod are meant so, and not an input that leaves their pods out.
+        is_simulated: pods without claims are placed as well, and nodes without any pod are meant so: the input does not
+        leave their pods out.
         """
         waiting = [pod for pod in pods if not pod.node_name and not pod.is_over]
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
+        if placed and not is_simulated:
+            yield from without_claims(len(waiting) - len(placed))
         yield from unread_groups(placed)
         volume_claims = volume_claims_to_be(self.inventory, placed)
         yield from unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys)
         yield from early_volumes(placed, volume_claims.bound_before)
         yield from unchecked_spread(placed, self.pods, self.inventory.kinds)
         if placed and "Node" in self.inventory.kinds:
-            has_bound_pods = may_be_empty or any(pod.node_name for pod in self.inventory.pods)
+            has_bound_pods = is_simulated or any(pod.node_name for pod in self.inventory.pods)
             yield from unchecked_room(self.inventory.nodes, NEEDED_ALLOCATABLE, has_bound_pods=has_bound_pods)
         unoffered = self.extended.unoffered(waiting, self.inventory.nodes)
         yield from unoffered_resources(unoffered, is_on=self.extended.is_on)

@@ -300,7 +300,7 @@ def _start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     inventory = _inventory(plan, what_if, nodes_scale)
     given = Input.of(inventory, plan.features)
     start = _start_of(plan, inventory, given)
-    given.warn_of((job.spec for job in start.jobs), may_be_empty=True)
+    given.warn_of((job.spec for job in start.jobs), is_simulated=True)
     return start
 
 

@@ -221,9 +221,10 @@ def case_of(raw: Json) -> SchedulingCase:
     found["pods"] = [*pods, own]
     found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
     objects = (
-        RawObject(Place(f"{name}[{number}]"), {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
+        RawObject(place, {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
         for name, objects in found.items()
         for number, one in enumerate(objects)
+        for place in [Place("pod" if one is own else f"{name}[{number}]")]
         if not _is_nowhere(name, one)
     )
     inventory = take_inventory(objects, validate=False)

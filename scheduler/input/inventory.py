@@ -115,10 +115,14 @@ class InputClaim:
         """All its consumers."""
         return (*self.decoded.reserved_for, *self.consumers)
 
-    def without(self, uid: str) -> "InputClaim":
-        """The claim when that consumer is gone."""
-        named = tuple(one for one in self.decoded.reserved_for if one.uid != uid)
-        consumers = tuple(one for one in self.consumers if one.uid != uid)
+    def without(self, user: Consumer) -> "InputClaim":
+        """The claim when that consumer is gone: by its uid, or by all else where it has none."""
+
+        def stays(one: Consumer) -> bool:
+            return one.uid != user.uid if user.uid else one != user
+
+        named = tuple(filter(stays, self.decoded.reserved_for))
+        consumers = tuple(filter(stays, self.consumers))
         return replace(self, decoded=replace(self.decoded, reserved_for=named), consumers=consumers)
 
 

@@ -234,7 +234,7 @@ class Placement:
             self.claims.forget(found)
             self.cluster.remove_claim(found.claim.uid)
             return True
-        kept = found.without(user.uid)
+        kept = found.without(Consumer("", "pods", user.name, user.uid))
         allocation = found.claim.allocation if kept.reserved_for else None
         self._keep(kept, replace(found.claim, allocation=allocation), None)
         return allocation is None

@@ -165,5 +165,8 @@ def _explain_devices(placement: Placement, look: Look, name: str) -> NodeExplana
     if not pending:
         return None
     fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}
-    policy = policy_on(cluster, look.pod, number, pending) or fleet.policy
+    try:
+        policy = policy_on(cluster, look.pod, number, pending) or fleet.policy
+    except AllocationError:  # an attempt there ends before the policy is asked
+        policy = fleet.policy
     return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=policy)

@@ -31,6 +31,8 @@ KIND = "Explanation"
 
 Json = dict[str, object]
 
+_MOST_WHOLE = 2**63 - 1
+
 _KINDS: Mapping[Category, str] = {
     "selector": "Selector",
     "in use": "InUse",
@@ -107,7 +109,12 @@ def _node(explanation: Explanation) -> Json:
 
 
 def _score(answer: Answer) -> list[float] | None:
-    return list(answer.score) if isinstance(answer, Allocated) else None
+    return [_number(one) for one in answer.score] if isinstance(answer, Allocated) else None
+
+
+def _number(score: float) -> float:
+    """The same, as JSON can have it: sums of counters may be whole numbers of more than 64 bits."""
+    return score if abs(score) <= _MOST_WHOLE else float(score)
 
 
 def _refused_by(answer: Answer) -> str | None:

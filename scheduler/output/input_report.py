@@ -81,6 +81,12 @@ def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
         yield f"warning: pod groups are ignored ({_pods(number)})"
 
 
+def without_claims(number: int) -> Iterator[str]:
+    """One line that counts the pending pods that are not placed, though they may take room first; none for none."""
+    if number:
+        yield f"warning: pending pods without claims are ignored, and take no room on nodes ({_pods(number)})"
+
+
 def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterable[ClaimKey]) -> Iterator[str]:
     """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold.
 

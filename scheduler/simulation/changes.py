@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
 from allocator.api import TaintRule
+from allocator.api.allocation import Consumer
 from allocator.did_you_mean import did_you_mean
 from allocator.model import Node, Slice, Taint
 from scheduler.core_v1.pod import Pod
@@ -291,17 +292,25 @@ def belongs_to_node(pod: Pod) -> bool:
 
 def claims_without(inventory: Inventory, pods: Iterable[Pod]) -> dict[tuple[str, str], InputClaim]:
     """The claims when these pods are gone: those made for them are gone, others are free if nobody else uses them."""
-    uids = {pod.uid for pod in pods if pod.uid}
+    gone = list(pods)
+    uids = {pod.uid for pod in gone if pod.uid}
+    names = {(pod.namespace, pod.name) for pod in gone}
+
+    def is_gone(user: Consumer, namespace: str) -> bool:
+        if user.uid:
+            return user.uid in uids
+        return user.resource == "pods" and (namespace, user.name) in names
+
     found: dict[tuple[str, str], InputClaim] = {}
     for key, one in inventory.claims.items():
         if any(owner.is_controller and owner.uid in uids for owner in one.metadata.owners):
             continue
-        used = [user.uid for user in one.reserved_for if user.uid in uids]
+        used = [user for user in one.reserved_for if is_gone(user, one.claim.namespace)]
         found[key] = _without(one, used) if used else one
     return found
 
 
-def _without(found: InputClaim, uids: Iterable[str]) -> InputClaim:
-    for uid in uids:
-        found = found.without(uid)
+def _without(found: InputClaim, users: Iterable[Consumer]) -> InputClaim:
+    for user in users:
+        found = found.without(user)
     return found if found.reserved_for else replace(found, claim=replace(found.claim, allocation=None))

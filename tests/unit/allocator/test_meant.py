@@ -7,6 +7,7 @@ from allocator.did_you_mean import did_you_mean
     ("name", "known", "expected"),
     [
         ("gpus", ["gpu", "nic"], "; did you mean gpu?"),
+        ("gpu", ["gpu", "nic"], ""),
         ("GPU", ["gpu"], "; did you mean gpu?"),
         ("gpu-larg", ["gpu-small", "gpu-large", "gpu-larger"], "; did you mean gpu-large or gpu-larger?"),
         ("fpga", ["gpu", "nic"], ""),

@@ -46,6 +46,15 @@ def test_pods_of_a_node_that_is_drained_go_elsewhere() -> None:
     assert rows(run) == [["pod default/p", "moves", "node-1, 1 device", "node-2, 1 device"]]
 
 
+@pytest.mark.parametrize("change", ["drain", "fail", "remove"])
+def test_pod_is_known_by_its_name_where_its_claim_is_reserved_for_it_without_a_uid(change: str) -> None:
+    claim, pod = a_running_pod()
+    del claim["status"]["reservedFor"][0]["uid"], pod["metadata"]["uid"]
+    run = whatif([*two_nodes(), claim, pod], "--overlay", f"{change}:{'node/' * (change == 'remove')}node-1")
+    assert rows(run) == [["pod default/p", "moves", "node-1, 1 device", "node-2, 1 device"]]
+    assert run.code == 0
+
+
 def test_a_pod_that_finds_no_other_place_is_a_failure() -> None:
     objects = [*two_nodes(), *a_running_pod(), *a_running_pod("q", node="node-2")]
     run = whatif(objects, "--overlay", "drain:node-1")
