@@ -12,7 +12,7 @@ from subprocess import PIPE, STDOUT
 import pytest
 
 from scheduler.simulation.result import result_of
-from tests.unit.scheduler.cli.command import Run, saved
+from tests.unit.scheduler.cli.command import Run, saved, without_progress
 from tests.unit.scheduler.cli.test_simulate import a_trace, an_arrival, measured_apart
 from tests.unit.scheduler.cli.test_simulation_runs import DEADLY
 from tests.unit.scheduler.manifests import a_cluster, a_pod, a_slice, text_of
@@ -78,7 +78,7 @@ def simulate(*options: str | Path, stdin: str = "", **environment: str) -> Run:
         timeout=WITHIN_S,
         env={**os.environ, **environment},
     )
-    return Run(found.returncode, found.stdout, found.stderr)
+    return Run(found.returncode, found.stdout, without_progress(found.stderr))
 
 
 def a_workload(folder: Path) -> tuple[Path, Path]:
@@ -162,7 +162,7 @@ def test_workers_with_another_version_are_named(tmp_path: Path, cluster: Cluster
     found = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
     assert (found.returncode, found.stdout) == (2, "")
     theirs, ours = r"dra-scheduler \S+ \(sources (\w+)\)", r"dra-scheduler 0\.0\.9 \(sources \1\)"
-    assert re.fullmatch(rf"dra: worker tcp://\S+ has {theirs}, but this is {ours}\n", found.stderr)
+    assert re.fullmatch(rf"dra: worker tcp://\S+ has {theirs}, but this is {ours}\n", without_progress(found.stderr))
 
 
 def test_a_policy_that_workers_do_not_have_is_named(tmp_path: Path, cluster: Cluster) -> None:
