@@ -96,7 +96,10 @@ def devices_looked_at(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence
 
 
 def devices_selected(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Mask:
-    """The devices that a request asks for, whatever is in use; not those that cannot be decided. Raises as above."""
+    """The devices that a request asks for, whatever is in use, without those that cannot be decided.
+
+    Raises InvalidClaim, InvalidPool.
+    """
     selected = 0
     for meant in _every_meant(snapshot, attempt, claims):
         selected |= meant.selected

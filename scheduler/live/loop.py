@@ -270,7 +270,7 @@ class Loop:
         outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._report(entry, found))
         self._end(entry, outcome, started)
         if not self._attempts.slots.has_enough:
-            self.wake()
+            self.wake()  # the pod may be tried again sooner than anything that the loop waits for
 
     def _report(self, entry: QueuedPod, outcome: AttemptOutcome) -> None:
         """Report why the pod is not bound."""
