@@ -71,7 +71,7 @@ def command(
     keep_going: bool,
     **names: str,
 ) -> None:
-    """Print the node and the devices of every pod that needs some, and of every claim, as kube-scheduler would.
+    """Print the nodes and devices that pending pods and claims would get from kube-scheduler.
 
     PATH is a file, a folder (read recursively; a must-gather works), or - for standard input: YAML or JSON, manifests
     or dumps, in any order. Without PATH, the cluster of the kubeconfig is read. The input should contain the
