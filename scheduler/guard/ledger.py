@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from allocator.cluster.usage import occupying
+from allocator.explain.text import holders_text
 from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
@@ -203,20 +204,13 @@ def _version(holding: Holding | None) -> int:
 
 def _of_overlap(overlap: Overlap, namespace: str) -> Denial:
     claims = sorted((held.counted for held in overlap.others.values() if held.counted), key=str)
-    names, holders = tuple(map(str, claims)), _named(claims, namespace)
+    names = tuple(map(str, claims))
+    holders = holders_text([(name, 1) for name in names], reader=namespace, noun="claim ") if names else ""
     if not overlap.lack:
         return Denial(DEVICE, f"device {overlap.device} is held by {holders}", names)
     cause = CAPACITY if overlap.lack.startswith("capacity ") else COUNTERS
     rest = f", the rest is held by {holders}" if claims else ""
     return Denial(cause, f"device {overlap.device} needs more of {overlap.lack} than is left{rest}", names)
-
-
-def _named(claims: Sequence[Claim], namespace: str) -> str:
-    """The claims, of which those of other namespaces are counted."""
-    own = [f"claim {claim}" for claim in claims if claim.namespace == namespace]
-    number = len(claims) - len(own)
-    others = [f"{number} {'claim' if number == 1 else 'claims'} of other namespaces"] if number else []
-    return ", ".join([*own, *others])
 
 
 def _of_unknown(device: DeviceID, generation: int) -> Denial:

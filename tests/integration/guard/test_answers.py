@@ -40,7 +40,7 @@ def test_claims_of_other_namespaces_are_not_named(api: RestClient) -> None:
     ensure_namespace(api, OTHER_NAMESPACE)
     give(api, a_claim(api, "secret", OTHER_NAMESPACE), a_result("a"))
     told = refusal(api, a_claim(api, "one"), a_result("a"))
-    assert told.endswith("device gpu.example.com/pool/a is held by 1 claim of other namespaces")
+    assert told.endswith("device gpu.example.com/pool/a is held by a claim of another namespace")
 
 
 def test_device_is_free_again_when_it_is_released_and_when_its_claim_is_gone(api: RestClient) -> None:
