@@ -57,8 +57,10 @@ GONE_MAX = 1 << 14
 """Claims that are remembered as gone: far more than go within the time that an update takes."""
 
 OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN = "outdated", "device", "capacity", "counters", "unknown"
-CAUSES = (OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
-"""Why the ledger refuses: the claim has moved on; what others hold; devices that are not published."""
+ADMIN_ACCESS = "admin access"
+CAUSES = (OUTDATED, ADMIN_ACCESS, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
+"""Why the ledger refuses: the claim has moved on; it does not request the admin access that it has; it has more than
+there is, or what others hold; devices are not published."""
 
 
 class Ledger:
@@ -113,7 +115,7 @@ class Ledger:
 
     def _judged(self, update: Update) -> Denial | None:
         """Why the update must not be stored. From then on, it counts, or what counted before does."""
-        if denial := self._outdated(update):
+        if denial := self._outdated(update) or self._inconsistent(update.claim):
             return denial
         overlaps = self._overlaps(update)
         if overlaps:
@@ -154,6 +156,18 @@ class Ledger:
             return None
         versions = f"the update is based on version {update.version}, the claim has {version}"
         return Denial(OUTDATED, f"claim {update.claim} was changed: {versions}")
+
+    def _inconsistent(self, claim: Claim) -> Denial | None:
+        """What no allocation may have, whoever else holds devices.
+
+        The API server compares results neither with what is requested nor with each other.
+        """
+        if unrequested := _admin_access_unrequested(claim):
+            return unrequested
+        if repeated := self._cluster.rival_claims.repeated(claim):
+            share = "not as two shares of a device that can be shared"
+            return Denial(DEVICE, f"device {repeated} is allocated to the claim twice, and {share}")
+        return _negative_share(claim)
 
     def _note(self, uid: str, *, is_gone: bool) -> None:
         """Remember that the claim is gone: of an update that is asked about after that no watch would tell the end."""
@@ -200,6 +214,25 @@ def _together(updates: Iterable[Update]) -> tuple[Claim, Allocation | None]:
 def _version(holding: Holding | None) -> int:
     """The version at which the watch has shown the claim; 0 where it has not."""
     return holding.version if holding is not None else 0
+
+
+def _admin_access_unrequested(claim: Claim) -> Denial | None:
+    """Such a device would count for nothing."""
+    requested = {one.name for request in claim.requests for one in request.alternatives if one.admin_access}
+    for result in claim.allocation.results if claim.allocation else ():
+        if result.admin_access and result.request not in requested:
+            problem = f"adminAccess is set, but request {result.request} does not have it"
+            return Denial(ADMIN_ACCESS, f"device {result.id} of claim {claim}: {problem}")
+    return None
+
+
+def _negative_share(claim: Claim) -> Denial | None:
+    """Such a share would give others what there is not."""
+    for result in occupying(claim):
+        for name, amount in result.consumed_capacity.items():
+            if amount.nanos < 0:
+                return Denial(CAPACITY, f"device {result.id}: consumedCapacity {name} is negative: {amount}")
+    return None
 
 
 def _of_overlap(overlap: Overlap, namespace: str) -> Denial:
