@@ -212,6 +212,7 @@ class Scheduler:
         else:
             if isinstance(event, PodChanged) and event.old is not None:
                 self._queue.remove(event.old.uid)
+                self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
         self._loop.wake()
 
