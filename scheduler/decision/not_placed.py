@@ -63,7 +63,7 @@ def not_placed(
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     are_all = reported.keys() <= {NO_DEVICES}
     unready, volume = next(iter(failed.values()), "") if left else "", kept_by_a_volume(cluster, cycle)
-    explanation = f"{volume} {lacking.text(are_all=are_all) or unready}".strip()
+    explanation = f"{volume} {lacking.text(pod.namespace, are_all=are_all) or unready}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one, _ in asked), key=lambda requests: len(requests.amounts), default=cycle.requests),
@@ -179,9 +179,11 @@ class LackingDevices:
     by_node: Mapping[str, Outcome] = field(default_factory=dict)
     nearest: str = ""
 
-    def text(self, *, are_all: bool) -> str:
+    def text(self, reader: str, *, are_all: bool) -> str:
         """What the nearest node lacks. are_all: no node is refused for another reason."""
-        return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest) if self.by_node else ""
+        if not self.by_node:
+            return ""
+        return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest, reader=reader)
 
 
 def lacking_devices(

@@ -91,7 +91,7 @@ class _EventReporter(Reporter):
         """The claims that hold too much together say so as well."""
         super().violated(violation)
         for claim in violation.claims:
-            message = f"{violation.subject}: {violation.message}"
+            message = f"{violation.subject}: {violation.text_for(claim.namespace)}"
             self._events.device_double_allocated(self._claims, ClaimKey(*claim), message)
 
 
