@@ -9,6 +9,7 @@ from datetime import datetime
 
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import Claim, ClaimKey
+from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.key_locks import KeyLocks
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
@@ -46,6 +47,7 @@ class Binder:
     binding_timeout_s: how long devices may take to become ready, and volumes to be bound.
     claim_locks: of the attempts of this process, at the claims that they reserve; each passes on what it has stored.
     repairs: limits the calls that take writes back, so that a namespace where they fail delays no other.
+    progress: what the attempts are at.
     """
 
     api: Api
@@ -60,6 +62,10 @@ class Binder:
     binding_timeout_s: float = BINDING_TIMEOUT_S
     claim_locks: KeyLocks[ClaimKey, Claim] = field(default_factory=KeyLocks)
     repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
+    progress: CurrentSteps = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.progress = CurrentSteps(self.time.monotonic)
 
 
 def pause_s(failures: int, time: Time, first_s: float = 0.05, most_s: float = 5.0) -> float:

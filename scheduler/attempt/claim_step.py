@@ -23,6 +23,11 @@ class ClaimStep(Step):
         """Whether the pod, which another process has bound to the node, needs what this step has written."""
 
     @property
+    def subject(self) -> str:
+        """The claim, once it is written to."""
+        return f"claim {self.written.key}" if self.written else ""
+
+    @property
     def to_undo(self) -> WrittenClaim | None:
         """What this attempt has to undo."""
         return next((one for one in self.attempt.claims if one is self.written), None)

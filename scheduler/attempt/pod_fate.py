@@ -38,7 +38,7 @@ class UndoStopped(Exception):
 async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
     """The pod while it has no node, else what became of it; asks until the API server has answered."""
     try:
-        return await until_answered(binder, lambda: _read(binder, attempt))
+        return await until_answered(binder, lambda: _read(binder, attempt), for_pod=attempt.decision.pod.uid)
     except CallFailed as error:
         return _unknown(attempt, error)
 
@@ -59,7 +59,7 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
         return None
 
     try:
-        fate = await until_answered(binder, move)
+        fate = await until_answered(binder, move, for_pod=attempt.decision.pod.uid)
     except CallFailed as error:
         return _unknown(attempt, error)
     attempt.pod.sent = ""

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.current_steps import UNDO
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Stopped
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
 from scheduler.attempt.step import Step
@@ -46,6 +47,12 @@ async def run(
         raise
     finally:
         attempt.slot.give_back()
+        binder.progress.end(attempt.decision.pod.uid)
+
+
+def _note(binder: Binder, attempt: Attempt, step: str, subject: str) -> None:
+    pod = attempt.decision.pod
+    binder.progress.at(pod.uid, str(pod), attempt.decision.node, step, subject)
 
 
 async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: list[Step]) -> Bound | Pending:
@@ -55,6 +62,7 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: li
         try:
             for step in group:
                 begun.append(step)
+                _note(binder, attempt, type(step).__name__, step.subject)
                 if (ended := await step.do()) is not None:
                     return ended
         except BaseException:
@@ -71,6 +79,7 @@ async def _take_back(
 ) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
     attempt.ended = outcome
+    _note(binder, attempt, UNDO, getattr(outcome, "reason", ""))
     with attempt.slot.undoing():
         fate = await _fate(binder, attempt, begun)
         if isinstance(fate, Bound):

@@ -27,6 +27,11 @@ class Step(ABC):
         """
 
     @property
+    def subject(self) -> str:
+        """What it is about, such as `claim ns/a`, if there are several such steps in one attempt."""
+        return ""
+
+    @property
     def is_idle(self) -> bool:
         """Whether the outcome of each write is known: none can be stored later than now."""
         return True

@@ -10,6 +10,7 @@ import pytest
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.call_limit import CallLimit
+from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import AttemptOutcome, Retry, Unschedulable
 from scheduler.attempt.pod_fate import fence
 from scheduler.attempt.slots import Slots
@@ -47,7 +48,7 @@ def test_pod_whose_attempt_is_given_up_says_why_first(ended: AttemptOutcome | No
     pod = SimpleNamespace(namespace="ns", name="pod", uid="uid")
     decision = SimpleNamespace(pod=pod, node="node-0", extended=None)
     time = SimpleNamespace(now=lambda: datetime(2026, 1, 1, tzinfo=UTC))
-    binder = SimpleNamespace(api=server, time=time, repairs=CallLimit(1, 1))
+    binder = SimpleNamespace(api=server, time=time, repairs=CallLimit(1, 1), progress=CurrentSteps(float))
     attempt = Attempt(
         cast(Any, decision),
         cast(Any, SimpleNamespace(node="node-0")),

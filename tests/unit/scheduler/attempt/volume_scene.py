@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.watched_volumes import WatchedVolumes
@@ -44,7 +45,9 @@ class VolumeScene:
         self.faults: list[Callable[[str, Json], CallFailed]] = []
         decision = Decision(PodKey.of(self.pod), NODE, (), 1, volumes=plan)
         time = SimpleNamespace(sleep=lambda _: asyncio.sleep(0), random=lambda: 0.5, monotonic=lambda: 0.0)
-        self.binder = cast(Binder, SimpleNamespace(api=self, volumes=self.volumes, time=time, binding_timeout_s=600.0))
+        binder = SimpleNamespace(api=self, volumes=self.volumes, time=time, binding_timeout_s=600.0)
+        binder.progress = CurrentSteps(float)
+        self.binder = cast(Binder, binder)
         self.attempt = Attempt(decision, cast(Any, None), Slots(4, float).take("default"), WrittenPod("1", {}))
 
     # -- the API server
