@@ -121,7 +121,7 @@ def _hindrance(refusal: DeviceRefusal) -> str:
     """Why matching devices are unavailable: their holders, an exhausted capacity, or a taint."""
     if refusal.category == "in use" and refusal.holders:
         number = refusal.number
-        return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders)}"
+        return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders, reader='')}"
     return refusal_text(replace(refusal, holders=()))
 
 

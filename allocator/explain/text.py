@@ -1,6 +1,9 @@
 """Refusals to text: one line for a node, one line for all nodes together.
 
 The line for all nodes counts those that refuse whatever devices they have, and describes the nearest of the others.
+
+`reader` is everywhere the namespace whose people read the text: it names claims of that namespace, and says how many
+others there are. An operator's reader is empty, and reads all names.
 """
 
 from collections import Counter
@@ -21,17 +24,17 @@ from allocator.outcome import (
 )
 
 
-def node_text(answer: str | Outcome) -> str:
+def node_text(answer: str | Outcome, *, reader: str = "") -> str:
     """Why one node was refused."""
     match answer:
         case str():
             return answer
         case Refused(cause=InvalidPoolSeen() as seen):
             pools = "; ".join(f"pool {pool.driver}/{pool.pool} is invalid: {what}" for pool, what in seen.pools)
-            return f"{_cause_text(seen.cause)}; {pools}"
+            return f"{_cause_text(seen.cause, reader)}; {pools}"
         case Refused(cause=cause):
             assert not isinstance(cause, InvalidPoolSeen)
-            return _cause_text(cause)
+            return _cause_text(cause, reader)
         case Exhausted():
             return f"not known: no answer after {answer.steps} steps"
         case _:
@@ -70,13 +73,15 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
     return [f"{number}: {', '.join(pools[:MOST_POOLS])}{rest}"]
 
 
-def nearest_miss(nodes: Mapping[str, str | Outcome], *, are_all: bool = True, nearest: str = "") -> str:
+def nearest_miss(
+    nodes: Mapping[str, str | Outcome], *, are_all: bool = True, nearest: str = "", reader: str = ""
+) -> str:
     """What the nearest node lacks. nodes: of those that say the same, one is enough.
 
     are_all: no other nodes, which may have the devices, are refused for other reasons. nearest: `nearest_of` these
     nodes, where it is known.
     """
-    return _nearest_text(nearest or nearest_of(nodes), nodes, are_all=are_all)
+    return _nearest_text(nearest or nearest_of(nodes), nodes, reader, are_all=are_all)
 
 
 def nearest_of(nodes: Mapping[str, str | Outcome]) -> str:
@@ -90,17 +95,18 @@ def has_matching_devices(answer: Outcome) -> bool:
     return not isinstance(cause, NotEnough) or _matching(cause) > 0
 
 
-def _nearest_text(nearest: str, nodes: Mapping[str, str | Outcome], *, are_all: bool) -> str:
+def _nearest_text(nearest: str, nodes: Mapping[str, str | Outcome], reader: str, *, are_all: bool) -> str:
     answer = nodes[nearest]
     cause = inner_cause(answer)
     causes = [other for other in map(inner_cause, nodes.values()) if other is not None]
     if not isinstance(cause, NotEnough) or not all(_is_about_the_same(cause, other) for other in causes):
-        return f"nearest is node {nearest}: {node_text(answer)}"
+        return f"nearest is node {nearest}: {node_text(answer, reader=reader)}"
     wanted = f"no {'' if are_all else 'other '}node has {devices_text(cause.wanted)} for request {cause.request}"
     if not _matching(cause):
-        return f"{wanted}, no device passes its selectors (node {nearest} has {_funnel(cause.total, cause.refusals)})"
+        funnel = _funnel(cause.total, cause.refusals, reader)
+        return f"{wanted}, no device passes its selectors (node {nearest} has {funnel})"
     most = f"the most is {cause.left}, on {nearest}" if cause.left else f"{nearest} comes nearest"
-    return f"{wanted}, {most} (of {_funnel(cause.total, cause.refusals)})"
+    return f"{wanted}, {most} (of {_funnel(cause.total, cause.refusals, reader)})"
 
 
 def _is_about_the_same(cause: NotEnough, other: Cause) -> bool:
@@ -135,15 +141,16 @@ def _matching(cause: NotEnough) -> int:
     return cause.left + sum(refusal.number for refusal in cause.refusals if refusal.category != "selector")
 
 
-def _cause_text(cause: Cause | None) -> str:
+def _cause_text(cause: Cause | None, reader: str) -> str:
     match cause:
         case NotEnough():
             return (
                 f"request {cause.request} needs {devices_text(cause.wanted)}, {left_text(cause.left)} "
-                f"({_funnel(cause.total, cause.refusals)})"
+                f"({_funnel(cause.total, cause.refusals, reader)})"
             )
         case AllBlocked():
-            return f"request {cause.request} needs all of {devices_text(cause.total)}: {_listed(cause.refusals)}"
+            listed = _listed(cause.refusals, reader)
+            return f"request {cause.request} needs all of {devices_text(cause.total)}: {listed}"
         case ConstraintUnmet():
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
@@ -154,25 +161,25 @@ def _cause_text(cause: Cause | None) -> str:
             return "no devices"
 
 
-def _funnel(total: int, refusals: tuple[DeviceRefusal, ...]) -> str:
-    return f"{devices_text(total)}{': ' if refusals else ''}{_listed(refusals)}"
+def _funnel(total: int, refusals: tuple[DeviceRefusal, ...], reader: str) -> str:
+    return f"{devices_text(total)}{': ' if refusals else ''}{_listed(refusals, reader)}"
 
 
 MOST_HOLDERS = 3
 """Claims that a line names; of the others it has the number."""
 
 
-def _listed(refusals: tuple[DeviceRefusal, ...]) -> str:
+def _listed(refusals: tuple[DeviceRefusal, ...], reader: str) -> str:
     """What refused how many; what a request does not mean anyway comes last."""
     ordered = sorted(refusals, key=lambda refusal: refusal.category == "selector")
-    return ", ".join(refusal_text(refusal) for refusal in ordered)
+    return ", ".join(refusal_text(refusal, reader=reader) for refusal in ordered)
 
 
-def refusal_text(refusal: DeviceRefusal) -> str:
+def refusal_text(refusal: DeviceRefusal, *, reader: str = "") -> str:
     """One stage of the funnel: how many, why, and who has them."""
     details = [_short_text(short, refusal.number) for short in refusal.short]
     if refusal.holders:
-        details.append(f"held by {holders_text(refusal.holders)}")
+        details.append(f"held by {holders_text(refusal.holders, reader=reader)}")
     reported = f" ({'; '.join(details)})" if details else ""
     number = refusal.number
     return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{reported}"
@@ -202,11 +209,19 @@ def _short_text(short: CapacityShort, devices: int) -> str:
     return f"too little of capacity {short.capacity}{where}"
 
 
-def holders_text(holders: tuple[tuple[str, int], ...]) -> str:
-    """The largest holders by name, and how many more there are."""
-    named = [f"{claim} \u00d7{number}" if number > 1 else claim for claim, number in holders[:MOST_HOLDERS]]
-    rest = len(holders) - len(named)
-    return ", ".join(named) + (f" and {rest} more claim{'' if rest == 1 else 's'}" if rest else "")
+def holders_text(holders: Sequence[tuple[str, int]], *, reader: str, noun: str = "") -> str:
+    """The largest holders by name, and how many more there are. noun: before each name.
+
+    Whatever names who holds something does it here, so that no text tells a tenant the names of another one's claims.
+    """
+    own = [one for one in holders if not reader or one[0].startswith(f"{reader}/")]
+    named = [f"{noun}{claim}" + (f" \u00d7{number}" if number > 1 else "") for claim, number in own[:MOST_HOLDERS]]
+    rest, others = len(own) - len(named), len(holders) - len(own)
+    counted = [f"{rest} more claim{'' if rest == 1 else 's'}"] if rest else []
+    if others:
+        counted.append("a claim of another namespace" if others == 1 else f"{others} claims of other namespaces")
+    *first, last = [*named, *counted]
+    return f"{', '.join(first)} and {last}" if counted and first else ", ".join([*first, last])
 
 
 def _counted(times: int, reason: str) -> str:

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from allocator.explain.text import nearest_miss, nearest_of
+from allocator.explain.text import has_matching_devices, nearest_miss, nearest_of
+from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim
 from allocator.outcome import Outcome
 from allocator.search.rules import Mask, bits
@@ -39,7 +40,8 @@ def refused_by_all_nodes(
     """A pod that is kept from every node at once by this. pending: its claims without devices."""
     reason, text = problem
     message = fit_error(cluster.fleet.all.bit_count(), Counter(), before=text)
-    return NotPlaced(Refusal(frozenset({reason}), requests, classes_of(pending), message=message), everywhere=text)
+    refusal = Refusal(frozenset({reason}), requests, classes_of(pending), message=message, gist=text)
+    return NotPlaced(refusal, everywhere=text)
 
 
 def not_placed(
@@ -60,18 +62,26 @@ def not_placed(
         reasons.add(reason)
     lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
     are_all = reported.keys() <= {NO_DEVICES}
-    devices = lacking.text(are_all=are_all) or (next(iter(failed.values()), "") if left else "")
-    explanation = f"{kept_by_a_volume(cluster, cycle)} {devices}".strip()
+    unready, volume = next(iter(failed.values()), "") if left else "", kept_by_a_volume(cluster, cycle)
+    explanation = f"{volume} {lacking.text(pod.namespace, are_all=are_all) or unready}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one, _ in asked), key=lambda requests: len(requests.amounts), default=cycle.requests),
         classes_of(claim for required, _ in asked for claim in required.pending),
         frozenset(() if pod.node_name else cluster.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
         fit_error(cluster.fleet.all.bit_count(), reported, explanation=explanation),
+        _gist([*sorted(reported), volume, unready], kept, lacking),
     )
     stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
     filtered = [found for one in kept for _, found in one.filtered]
     return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered)
+
+
+def _gist(reasons: Sequence[str], kept: Iterable["Kept"], lacking: "LackingDevices") -> str:
+    """Of the refusal: the reasons, what is asked, and whether there are such devices at all, free or not."""
+    asked = hash(tuple([fingerprint_of(one.required.pending) for one in kept]))
+    has_any = any(has_matching_devices(outcome) for outcome in lacking.by_node.values())
+    return "; ".join([*reasons, f"asked {asked:x}", "devices match" if has_any else "no device matches"])
 
 
 def kept_by_a_volume(cluster: Cluster, cycle: Cycle) -> str:
@@ -169,9 +179,11 @@ class LackingDevices:
     by_node: Mapping[str, Outcome] = field(default_factory=dict)
     nearest: str = ""
 
-    def text(self, *, are_all: bool) -> str:
+    def text(self, reader: str, *, are_all: bool) -> str:
         """What the nearest node lacks. are_all: no node is refused for another reason."""
-        return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest) if self.by_node else ""
+        if not self.by_node:
+            return ""
+        return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest, reader=reader)
 
 
 def lacking_devices(

@@ -195,7 +195,8 @@ class Binds:
             return ()
         outcome = self._cluster.fleet.allocate(number, needs.pending)
         if not isinstance(outcome, Allocated):
-            raise NotBound(f"node {node} can no longer provide the devices of pod {pod}: {node_text(outcome)}")
+            reason = node_text(outcome, reader=pod.namespace)
+            raise NotBound(f"node {node} can no longer provide the devices of pod {pod}: {reason}")
         return outcome.allocations
 
     async def _look_at_claims(self, pod: Pod) -> None:

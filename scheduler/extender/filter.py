@@ -67,7 +67,7 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sam
         return Filtered(asked.named(sampling.passing(best_first, len(names))))
     failed = {name: f"node {name} is not known yet to the extender" for name in asked.unknown()}
     unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
-    for (text, is_known), nodes in _refused(cluster, needs.pending, reached & ~able).items():
+    for (text, is_known), nodes in _refused(cluster, pod, needs.pending, reached & ~able).items():
         (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))
     stuck = () if able or failed else tuple(_stuck(cluster, needs.claims, asked.mask))
     return Filtered(asked.named(able), failed, unresolvable, stuck)
@@ -83,11 +83,11 @@ def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -
         raise Undecided(f"pod {pod}: {error}") from error
 
 
-def _refused(cluster: Cluster, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
+def _refused(cluster: Cluster, pod: Pod, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
     """The nodes by why they refuse, and by whether that is certain: not where the budget of steps was spent."""
     found: dict[tuple[str, bool], Mask] = {}
     for outcome, refused in cluster.fleet.unable_by_node(pending, nodes) if nodes else ():
-        key = node_text(outcome), not isinstance(outcome, Exhausted)
+        key = node_text(outcome, reader=pod.namespace), not isinstance(outcome, Exhausted)
         found[key] = found.get(key, 0) | refused
     return found
 

@@ -6,6 +6,7 @@ name: the guard sees most allocations twice, in the API server's question and in
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -34,6 +35,11 @@ def holder_of(raw: Raw) -> WatchedClaim:
     like = _decoded(_without_name(raw))
     claim = Claim(metadata["namespace"], metadata["name"], metadata["uid"], allocation=like.claim.allocation)
     return WatchedClaim(claim, like.data)
+
+
+def with_requests(claim: Claim, raw: Raw) -> Claim:
+    """The claim with its requests, on which it depends whether it may have admin access. Raises Undecodable."""
+    return replace(claim, requests=claim_of(raw).claim.requests)
 
 
 def _without_name(raw: Raw) -> Raw:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from allocator.cluster.usage import occupying
+from allocator.explain.text import holders_text
 from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
@@ -56,8 +57,10 @@ GONE_MAX = 1 << 14
 """Claims that are remembered as gone: far more than go within the time that an update takes."""
 
 OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN = "outdated", "device", "capacity", "counters", "unknown"
-CAUSES = (OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
-"""Why the ledger refuses: the claim has moved on; what others hold; devices that are not published."""
+ADMIN_ACCESS = "admin access"
+CAUSES = (OUTDATED, ADMIN_ACCESS, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
+"""Why the ledger refuses: the claim has moved on; it does not request the admin access that it has; it has more than
+there is, or what others hold; devices are not published."""
 
 
 class Ledger:
@@ -112,7 +115,7 @@ class Ledger:
 
     def _judged(self, update: Update) -> Denial | None:
         """Why the update must not be stored. From then on, it counts, or what counted before does."""
-        if denial := self._outdated(update):
+        if denial := self._outdated(update) or self._inconsistent(update.claim):
             return denial
         overlaps = self._overlaps(update)
         if overlaps:
@@ -153,6 +156,18 @@ class Ledger:
             return None
         versions = f"the update is based on version {update.version}, the claim has {version}"
         return Denial(OUTDATED, f"claim {update.claim} was changed: {versions}")
+
+    def _inconsistent(self, claim: Claim) -> Denial | None:
+        """What no allocation may have, whoever else holds devices.
+
+        The API server compares results neither with what is requested nor with each other.
+        """
+        if unrequested := _admin_access_unrequested(claim):
+            return unrequested
+        if repeated := self._cluster.rival_claims.repeated(claim):
+            share = "not as two shares of a device that can be shared"
+            return Denial(DEVICE, f"device {repeated} is allocated to the claim twice, and {share}")
+        return _negative_share(claim)
 
     def _note(self, uid: str, *, is_gone: bool) -> None:
         """Remember that the claim is gone: of an update that is asked about after that no watch would tell the end."""
@@ -201,22 +216,34 @@ def _version(holding: Holding | None) -> int:
     return holding.version if holding is not None else 0
 
 
+def _admin_access_unrequested(claim: Claim) -> Denial | None:
+    """Such a device would count for nothing."""
+    requested = {one.name for request in claim.requests for one in request.alternatives if one.admin_access}
+    for result in claim.allocation.results if claim.allocation else ():
+        if result.admin_access and result.request not in requested:
+            problem = f"adminAccess is set, but request {result.request} does not have it"
+            return Denial(ADMIN_ACCESS, f"device {result.id} of claim {claim}: {problem}")
+    return None
+
+
+def _negative_share(claim: Claim) -> Denial | None:
+    """Such a share would give others what there is not."""
+    for result in occupying(claim):
+        for name, amount in result.consumed_capacity.items():
+            if amount.nanos < 0:
+                return Denial(CAPACITY, f"device {result.id}: consumedCapacity {name} is negative: {amount}")
+    return None
+
+
 def _of_overlap(overlap: Overlap, namespace: str) -> Denial:
     claims = sorted((held.counted for held in overlap.others.values() if held.counted), key=str)
-    names, holders = tuple(map(str, claims)), _named(claims, namespace)
+    names = tuple(map(str, claims))
+    holders = holders_text([(name, 1) for name in names], reader=namespace, noun="claim ") if names else ""
     if not overlap.lack:
         return Denial(DEVICE, f"device {overlap.device} is held by {holders}", names)
     cause = CAPACITY if overlap.lack.startswith("capacity ") else COUNTERS
     rest = f", the rest is held by {holders}" if claims else ""
     return Denial(cause, f"device {overlap.device} needs more of {overlap.lack} than is left{rest}", names)
-
-
-def _named(claims: Sequence[Claim], namespace: str) -> str:
-    """The claims, of which those of other namespaces are counted."""
-    own = [f"claim {claim}" for claim in claims if claim.namespace == namespace]
-    number = len(claims) - len(own)
-    others = [f"{number} {'claim' if number == 1 else 'claims'} of other namespaces"] if number else []
-    return ", ".join([*own, *others])
 
 
 def _of_unknown(device: DeviceID, generation: int) -> Denial:

@@ -6,6 +6,7 @@ Source: k8s.io/api/admission/v1 of Kubernetes 1.36.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -16,11 +17,10 @@ from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from allocator.api.findings import FieldError, shown
-from allocator.cluster.usage import occupying
-from allocator.model import Claim, DeviceResult
+from allocator.model import Claim, DeviceID, DeviceResult
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
-from scheduler.guard.holders import holder_of
+from scheduler.guard.holders import holder_of, with_requests
 from scheduler.guard.ledger import Update
 from scheduler.input.keyword_fields import Fields, typed
 from scheduler.runtime.server import Malformed
@@ -88,9 +88,11 @@ def read(body: bytes) -> Review:
     version = _version(asked.old)
     try:
         new = holder_of(_with_metadata(asked.new)).claim
+        if any(result.admin_access for result in _results(new)):
+            new = with_requests(new, asked.new)
     except Undecodable as error:
         return Review(asked.uid, None, f"the claim cannot be checked: {error}", asked.is_dry)
-    added = set(_held(new)) - set(_held(_old(asked.old)))
+    added = _counted(new) - _counted(_old(asked.old))
     return Review(asked.uid, Update(new, version) if added else None, "", asked.is_dry)
 
 
@@ -198,8 +200,10 @@ def _old(raw: Object) -> Claim | None:
         return None
 
 
-def _held(claim: Claim | None) -> list[tuple[object, str]]:
-    def identity(result: DeviceResult) -> tuple[object, str]:
-        return result.id, result.share_id
+def _counted(claim: Claim | None) -> Counter[tuple[DeviceID, str, bool]]:
+    """What the claim has, and how often."""
+    return Counter((result.id, result.share_id, result.admin_access) for result in _results(claim))
 
-    return [identity(result) for result in occupying(claim)] if claim else []
+
+def _results(claim: Claim | None) -> tuple[DeviceResult, ...]:
+    return claim.allocation.results if claim and claim.allocation else ()

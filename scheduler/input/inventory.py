@@ -278,9 +278,10 @@ class _InventoryReader:
             self._see(found, kind, tuple(workloads), partial(self._keep_workloads, found, kind, workloads))
         elif not errors:
             self.inventory.skipped[f"{step_text(kind)} ({step_text(group) or 'core'})"] += 1
-            if asks_for_claims(kind, found.raw):
-                self.inventory.unseen += 1
-                self._warn(found, kind, "requests claims, but its pods cannot be determined and are not placed")
+        if not errors and asks_for_claims(kind, found.raw, workloads):
+            self.inventory.unseen += 1
+            whose = "some of its pods" if workloads else "its pods"
+            self._warn(found, kind, f"requests claims, but {whose} cannot be determined and are not placed")
 
     def _no_object(self, found: RawObject) -> None:
         if found.is_named or _is_meant(found.raw):

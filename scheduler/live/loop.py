@@ -246,7 +246,7 @@ class Loop:
             self._would_be[pod.uid] = (pod, placed)
             return
         reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
-        self._refusals.forget(pod.uid)
+        self._refusals.withdraw(pod.uid)
         self._attempts.start(self._bind(entry, reserved, started))
 
     def _give_back(self) -> None:
@@ -333,7 +333,7 @@ class Loop:
         self.wake()
 
     def _refuse(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
-        self._report_reason(entry.pod, "Unschedulable", refusal.message)
+        self._report_reason(entry.pod, "Unschedulable", refusal.message, refusal.gist)
         self._refused(entry, refusal, started)
 
     def _refused(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
@@ -358,14 +358,17 @@ class Loop:
         self._queue.failed(entry.pod.uid, now, after_s)
         self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.ERROR, now - started)
 
-    def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str) -> None:
+    def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str, gist: str = "") -> None:
+        """gist: of the message, "" if it has no details that change all the time."""
         self._decisions.answered(time.time(), str(pod), reason, message)
         if self._is_dry:
             _LOG.info("not placed", extra={"pod": str(pod), "reason": reason, "message_of_pod": message})
             return
-        self._events.failed_scheduling(PodKey.of(pod), message)
+        if self._queue.get(pod.uid) is None:
+            return  # it has gone, or is bound: there is nobody to tell
+        self._events.failed_scheduling(PodKey.of(pod), message, gist)
         if not pod.node_name:  # of one that has a node its kubelet says that it is scheduled
-            self._refusals.refuse(pod, reason, message)
+            self._refusals.refuse(pod, reason, message, gist)
 
 
 def _status_of(freed: Freed) -> PointStatus:

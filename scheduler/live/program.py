@@ -91,7 +91,7 @@ class _EventReporter(Reporter):
         """The claims that hold too much together say so as well."""
         super().violated(violation)
         for claim in violation.claims:
-            message = f"{violation.subject}: {violation.message}"
+            message = f"{violation.subject}: {violation.text_for(claim.namespace)}"
             self._events.device_double_allocated(self._claims, ClaimKey(*claim), message)
 
 
@@ -212,6 +212,7 @@ class Scheduler:
         else:
             if isinstance(event, PodChanged) and event.old is not None:
                 self._queue.remove(event.old.uid)
+                self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
         self._loop.wake()
 

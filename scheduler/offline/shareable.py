@@ -24,9 +24,19 @@ DROPPED = frozenset(
         *("livenessProbe", "readinessProbe", "startupProbe", "volumeMounts", "volumeDevices"),
         *("imagePullSecrets", "hostAliases", "dnsConfig", "dnsPolicy", "hostname", "subdomain"),
         *("terminationMessagePath", "terminationMessagePolicy", "serviceAccount", "serviceAccountName"),
-        *("addresses", "nodeInfo", "podCIDR", "podCIDRs", "providerID", "daemonEndpoints", "volumesAttached"),
+        *("addresses", "podCIDR", "podCIDRs", "providerID", "daemonEndpoints", "volumesAttached"),
         *("podIP", "podIPs", "hostIPs", "externalIPs", "clusterIP", "clusterIPs", "loadBalancer", "externalName"),
-        *("containerID", "imageID", "lastState", "state", "ephemeralContainers", "configSource"),
+        *(
+            "volumeAttributes",
+            "options",
+            "nodeInfo",
+            "containerID",
+            "imageID",
+            "lastState",
+            "state",
+            "ephemeralContainers",
+            "configSource",
+        ),
     }
 )
 """Fields that no decision reads, wherever they stand."""

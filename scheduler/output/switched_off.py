@@ -34,6 +34,7 @@ def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
 def _why_off(gate: str, features: Features) -> str:
     """That the gate is off, and the option that turns it on."""
     release = features.release
+    gate = release.governing(gate)
     if gate in release.gates:
         return f"{gate} is off (--feature-gates {gate}=true turns it on)"
     later = next((name for name, one in RELEASES.items() if name > release.name and gate in one.gates), "")

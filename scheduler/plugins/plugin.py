@@ -148,7 +148,8 @@ class Refusal:
     """What an attempt ended with. reasons: of all nodes together. classes: that the pod's claims name.
 
     requests: what the pod takes of any node, at least. resources: of which it may take more on some, or which only some
-    have to give: what devices take of their node, and extended resources.
+    have to give: what devices take of their node, and extended resources. gist: the message without what changes with
+    every allocation: without numbers of nodes, and without the nearest node and who holds its devices.
     """
 
     reasons: frozenset[Reason]
@@ -156,6 +157,7 @@ class Refusal:
     classes: frozenset[str] = frozenset()
     resources: frozenset[str] = frozenset()
     message: str = ""
+    gist: str = ""
 
 
 @dataclass(frozen=True, slots=True)

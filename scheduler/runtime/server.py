@@ -10,7 +10,7 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -51,7 +51,8 @@ class ServedVerbs:
     where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
     called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
     most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
-    for so long a connection is kept that brings no call. hosts: as `misdirection` takes them.
+    for so long a connection is kept that brings no call. hosts: as `misdirection` takes them. secret: the segments of
+    which one has to follow the verb in a path; None if paths end with the verb.
     """
 
     prefix: str
@@ -65,6 +66,7 @@ class ServedVerbs:
     read_s: float = READ_S
     idle_s: float = IDLE_S
     hosts: Collection[str] = ()
+    secret: Container[str] | None = None
 
 
 @asynccontextmanager
@@ -121,10 +123,8 @@ class _VerbServer:
 
     def admit(self, head: Head, transport: asyncio.Transport) -> "_VerbCall":
         """The call of a verb. Raises RefusedCall."""
-        prefix, _, name = head.path.rpartition("/")
-        verb = self.served.verbs.get(name)
-        if verb is None or prefix != self.served.prefix:
-            raise RefusedCall(404, "there is nothing at this path")
+        name = self._verb_at(head.path)
+        verb = self.served.verbs[name]
         if head.method != "POST":
             raise RefusedCall(405, "verbs are called by POST")
         call = _VerbCall(self, name, verb, time.monotonic(), head.length)
@@ -136,6 +136,18 @@ class _VerbServer:
         self.room -= head.length
         self.under_way[name] += 1
         return call
+
+    def _verb_at(self, path: str) -> str:
+        """The name of the verb. Raises RefusedCall; of a stranger's call nothing more is read."""
+        secret, rest = self.served.secret, path
+        if secret is not None:
+            rest, _, segment = path.rpartition("/")
+            if segment not in secret:
+                rest = ""
+        prefix, _, name = rest.rpartition("/")
+        if prefix != self.served.prefix or name not in self.served.verbs:
+            raise RefusedCall(404, "there is nothing at this path", is_last=secret is not None)
+        return name
 
     def _check(self, head: Head, transport: asyncio.Transport, name: str) -> None:
         """Raises RefusedCall where the caller may not call, or not now."""

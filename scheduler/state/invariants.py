@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, TypeVar
 
 from allocator.cluster.node_affinity import InvalidNodeSelector, selects
 from allocator.cluster.usage import occupying
+from allocator.explain.text import holders_text
 from allocator.model import Claim, DeviceID, Node, NodeSelector, PoolID
 from scheduler.core_v1.pod import Pod
 from scheduler.state.claim_index import FINALIZER, ClaimIndex, ClaimObject, Holding
@@ -37,13 +38,20 @@ class Holder(NamedTuple):
 class Violation:
     """Something that must not be. subject: the device, claim, pool or pod.
 
-    claims: those that hold what they cannot hold together, where it is that.
+    claims: those that hold what they cannot hold together, where it is that. message: in full, for operators.
     """
 
     invariant: Invariant
     subject: str
     message: str
     claims: tuple[Holder, ...] = ()
+
+    def text_for(self, namespace: str) -> str:
+        """The message for people of the namespace, who read no names of other ones."""
+        if self.invariant != "I1":
+            return self.message
+        named = holders_text([(str(claim), 1) for claim in self.claims], reader=namespace, noun="claim ")
+        return f"bound pods of {named} have it at the same time"
 
 
 class Invariants:

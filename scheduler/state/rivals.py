@@ -69,7 +69,7 @@ class Rivals:
         taken = [(result.id, result.share_id) for result in occupying(claim)]
         for device, share in taken:
             others = self._index.other_holders(device, uid)
-            holding = others if not share else _with_the_whole(others, device)
+            holding = _with_the_whole(others, device) if share and self._has_shares(device) else others
             if holding:
                 yield Overlap(device, "", holding)
             if lack := self.short_of(device):
@@ -88,6 +88,19 @@ class Rivals:
                     held = (self._index.other_holders(one, uid) for one in devices)
                     others = {other: holding for each in held for other, holding in each.items()}
                     yield Overlap(drawing[0], f"counter set {name}", others)
+
+    def repeated(self, claim: Claim) -> DeviceID | None:
+        """A device that the claim has more than once, and not in different shares of one that has some."""
+        shares: dict[DeviceID, list[str]] = {}
+        for result in occupying(claim):
+            shares.setdefault(result.id, []).append(result.share_id)
+        several = ((device, own) for device, own in shares.items() if len(own) > 1)
+        return next((one for one, own in several if not (_are_different_shares(own) and self._has_shares(one))), None)
+
+    def _has_shares(self, device: DeviceID) -> bool:
+        """Whether it can be given in shares; True of a device that is not published, since that is not known."""
+        published = self._device(device)
+        return published is None or published.allow_multiple_allocations
 
     def unknown(self, claim: Claim) -> Sequence[DeviceID]:
         """The devices of the claim of which it is unknown what they take: not published, or not all of their pool."""
@@ -151,6 +164,11 @@ class Rivals:
         slices = self._fleet.slices.by_pool.get(pool_id, ())
         newest = max((slice_.generation for slice_ in slices), default=0)
         return [slice_ for slice_ in slices if slice_.generation == newest]
+
+
+def _are_different_shares(shares: Sequence[str]) -> bool:
+    """Whether these are different shares, and none is the whole."""
+    return all(shares) and len(set(shares)) == len(shares)
 
 
 def _draws_on(device: Device, counter_set: str) -> bool:

@@ -43,7 +43,11 @@ READY = {
 
 _WORKLOADS = tuple(Kind("apps/v1", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"))
 _RBAC = ("ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role")
-_RIGHTS = tuple(Kind("rbac.authorization.k8s.io/v1", kind) for kind in _RBAC)
+_POLICIES = ("ValidatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy")
+_RIGHTS = (
+    *(Kind("admissionregistration.k8s.io/v1", kind) for kind in _POLICIES),
+    *(Kind("rbac.authorization.k8s.io/v1", kind) for kind in _RBAC),
+)
 _TAINT_RULE = Kind("resource.k8s.io/v1beta2", "DeviceTaintRule")  # not in every profile
 _STORAGE = (VOLUME_CLAIM, VOLUME, STORAGE_CLASS, CSI_DRIVER, CSI_CAPACITY, CSI_NODE, ATTACHMENT)
 _CLEARED = (*_WORKLOADS, Kind("batch/v1", "Job"), POD, CLAIM, TEMPLATE, SLICE, CLASS, NODE, *_STORAGE, SERVICE)

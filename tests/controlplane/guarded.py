@@ -12,15 +12,15 @@ LEASE = Kind("coordination.k8s.io/v1", "Lease")
 
 
 def install(api: RestClient, port: int) -> None:
-    """The rights of the guard, a lease that it need not wait for, and its webhook, at a port of this machine."""
-    restore(api, [*manifests(MANIFESTS / "rbac.yaml"), _released_lease(), _webhook_at(port)])
+    """The rights of the guard and their limits, a lease that it need not wait for, and its webhook, at a port here."""
+    rights = manifests(MANIFESTS / "rbac.yaml", MANIFESTS / "policy.yaml")
+    restore(api, [*rights, _released_lease(), _webhook_at(port)])
 
 
 def _webhook_at(port: int) -> Json:
     (found,) = manifests(MANIFESTS / "webhook.yaml")
     (webhook,) = found["webhooks"]
-    path = webhook["clientConfig"]["service"]["path"]
-    return {**found, "webhooks": [{**webhook, "clientConfig": {"url": f"https://localhost:{port}{path}"}}]}
+    return {**found, "webhooks": [{**webhook, "clientConfig": {"url": f"https://localhost:{port}"}}]}
 
 
 def _released_lease() -> Json:

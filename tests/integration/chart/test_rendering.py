@@ -65,6 +65,8 @@ def alike(raw: Mapping[str, Any]) -> dict[str, Any]:
     obj: dict[str, Any] = json.loads(HASH.sub("", json.dumps(raw)))
     labels = obj["metadata"].pop("labels", {})
     obj["metadata"]["labels"] = {key: value for key, value in labels.items() if not is_for_people(key)}
+    if obj["kind"].startswith("ValidatingAdmissionPolicy"):
+        obj["metadata"].pop("namespace", None)  # kustomize adds one, and the API server drops it
     if obj["kind"] == "ConfigMap":
         obj["data"] = {name: fields(text) for name, text in obj["data"].items()}
     if obj["kind"] == "Deployment":

@@ -40,7 +40,7 @@ def test_claims_of_other_namespaces_are_not_named(api: RestClient) -> None:
     ensure_namespace(api, OTHER_NAMESPACE)
     give(api, a_claim(api, "secret", OTHER_NAMESPACE), a_result("a"))
     told = refusal(api, a_claim(api, "one"), a_result("a"))
-    assert told.endswith("device gpu.example.com/pool/a is held by 1 claim of other namespaces")
+    assert told.endswith("device gpu.example.com/pool/a is held by a claim of another namespace")
 
 
 def test_device_is_free_again_when_it_is_released_and_when_its_claim_is_gone(api: RestClient) -> None:
@@ -138,6 +138,41 @@ def test_admin_access_takes_nothing(api: RestClient) -> None:
     api.replace({"apiVersion": "v1", "kind": "Namespace", **namespace})
     give(api, a_claim(api, "one"), a_result("a"))
     give(api, a_claim(api, "watching", is_admin=True), a_result("a", adminAccess=True))
+
+
+def test_admin_access_that_the_request_does_not_have_is_refused(api: RestClient) -> None:
+    publish(api, {"name": "a"})
+    namespace = api.get(Kind("v1", "Namespace"), NAMESPACE)
+    namespace["metadata"].setdefault("labels", {})["resource.kubernetes.io/admin-access"] = "true"
+    api.replace({"apiVersion": "v1", "kind": "Namespace", **namespace})
+    told = refusal(api, a_claim(api, "one"), a_result("a", adminAccess=True))
+    assert told.endswith(
+        "device gpu.example.com/pool/a of claim guarded/one: adminAccess is set, but request r does not have it"
+    )
+
+
+def test_device_is_in_an_allocation_once(api: RestClient) -> None:
+    publish(api, {"name": "a"})
+    told = refusal(api, a_claim(api, "one"), a_result("a"), a_result("a"))
+    assert "device gpu.example.com/pool/a is allocated to the claim twice" in told
+
+
+@pytest.mark.needs("DRAConsumableCapacity")
+def test_shares_are_judged_by_what_the_device_has_to_share(api: RestClient) -> None:
+    capacity = {"memory": {"value": "10Gi"}}
+    publish(api, {"name": "whole"}, {"name": "shared", "allowMultipleAllocations": True, "capacity": capacity})
+
+    def share(device: str, number: int, amount: str = "1Gi") -> dict[str, object]:
+        consumed = {"consumedCapacity": {"memory": amount}} if device == "shared" else {}
+        return a_result(device, shareID=f"00000000-0000-0000-0000-00000000000{number}", **consumed)
+
+    one, two = a_claim(api, "one"), a_claim(api, "two")
+    for twice in ((share("whole", 1), share("whole", 2)), (share("shared", 1), share("shared", 1))):
+        assert "is allocated to the claim twice" in refusal(api, one, *twice)
+    assert refusal(api, one, share("shared", 1), share("shared", 2)) == ""
+    assert "consumedCapacity memory is negative: -1Gi" in refusal(api, one, share("shared", 1, "-1Gi"))
+    give(api, one, share("whole", 1))
+    assert refusal(api, two, share("whole", 2)).endswith("/pool/whole is held by claim guarded/one")
 
 
 def test_unpublished_device_is_waited_for_and_then_refused(api: RestClient) -> None:

@@ -6,6 +6,7 @@ version and before its time is over, or never; the watch shows everything late.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 
 from allocator.cluster.usage import occupying
 from allocator.model import (
@@ -20,7 +21,17 @@ from allocator.model import (
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
 from scheduler.guard.ledger import Ledger, Update
-from tests.builders import DRIVER, POOL, a_claim, a_device, a_slice, kubernetes
+from tests.builders import (
+    DRIVER,
+    POOL,
+    a_claim,
+    a_device,
+    a_request,
+    a_slice,
+    an_alternative,
+    first_available,
+    kubernetes,
+)
 from tests.properties.state.claim_world import an_object
 from tests.properties.state.late_watch import LateWatch
 
@@ -37,9 +48,22 @@ Held = Mapping[str, Iterable[DeviceResult]]
 """Results of claims, by uid."""
 
 
-def a_result(device: str, share: str = "", amount: int = 0, *, is_admin: bool = False) -> DeviceResult:
+WATCHING = "watching"
+REQUESTS = (
+    a_request("r"),
+    first_available("f", an_alternative("one")),
+    a_request(WATCHING, admin_access=True),
+)
+ALTERNATIVES = ("r", "f/one", WATCHING)
+
+
+def a_result(
+    device: str, share: str = "", amount: int = 0, *, is_admin: bool = False, request: str = "r"
+) -> DeviceResult:
     consumed = {"memory": Quantity.parse(str(amount))} if share and amount else {}
-    return DeviceResult("r", DRIVER, POOL, device, admin_access=is_admin, share_id=share, consumed_capacity=consumed)
+    return DeviceResult(
+        request, DRIVER, POOL, device, admin_access=is_admin, share_id=share, consumed_capacity=consumed
+    )
 
 
 def consumes(amount: int) -> tuple[CounterConsumption, ...]:
@@ -59,16 +83,31 @@ def published() -> list[object]:
 def fits(results: Iterable[DeviceResult], others: Held) -> bool:
     """Whether a claim may have this, too, beside what the others have."""
     own = [result for result in results if not result.admin_access]
+    if any(result.admin_access and result.request != WATCHING for result in results):
+        return False
+    if any(amount_of(result) < 0 for result in own):
+        return False
+    if not all(go_together(one, other) for one, other in combinations(own, 2)):
+        return False
     theirs = [result for held in others.values() for result in held if not result.admin_access]
     used = {result.device for result in theirs}
     for result in own:
-        same = [other for other in theirs if other.id == result.id]
-        if result.device == "nobody-publishes" or any(not (other.share_id and result.share_id) for other in same):
+        if result.device == "nobody-publishes" or not all(are_beside(other, result) for other in theirs):
             return False
         if sum(amount_of(one) for one in (*own, *theirs) if one.id == result.id) > CAPACITY:
             return False
     new = {result.device for result in own if result.device in TAKES} - used
     return not new or sum(TAKES.get(device, 0) for device in used | new) <= COUNTER
+
+
+def are_beside(one: DeviceResult, other: DeviceResult) -> bool:
+    """Whether two claims can have these."""
+    return one.device != other.device or (one.device in SHARED and bool(one.share_id) and bool(other.share_id))
+
+
+def go_together(one: DeviceResult, other: DeviceResult) -> bool:
+    """Whether one claim can have both."""
+    return are_beside(one, other) and (one.device != other.device or one.share_id != other.share_id)
 
 
 def amount_of(result: DeviceResult) -> int:
@@ -104,7 +143,7 @@ class World(LateWatch):
 
     def create(self, name: str) -> None:
         if self.is_free(name):
-            self.store(replace(a_claim(name=name), uid=self.new_uid()))
+            self.store(replace(a_claim(*REQUESTS, name=name), uid=self.new_uid()))
 
     def release(self, uid: str) -> None:
         self.store(replace(self.truth[uid], allocation=None))

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.model import DeviceResult
-from tests.properties.guard.guarded_world import DEVICES, NAMES, SHARED, World, a_result
+from tests.properties.guard.guarded_world import ALTERNATIVES, DEVICES, NAMES, SHARED, WATCHING, World, a_result
 
 STEPS = (
     *("ask",) * 10,
@@ -19,17 +19,23 @@ Step = tuple[str, int, tuple[DeviceResult, ...]]
 
 @st.composite
 def results(draw: st.DrawFn) -> tuple[DeviceResult, ...]:
-    """Of one to three different devices, in shares where they have some, one in ten for an administrator."""
-    names = draw(st.lists(st.sampled_from(DEVICES), min_size=1, max_size=3, unique=True))
-    return tuple(draw(result(name)) for name in names)
+    """Of one to three devices, as allocators write them, or a fifth of them as nobody should."""
+    is_careful = draw(st.integers(0, 4)) > 0
+    names = draw(st.lists(st.sampled_from(DEVICES), min_size=1, max_size=3, unique=is_careful))
+    return tuple(draw(result(name, is_careful=is_careful)) for name in names)
 
 
 @st.composite
-def result(draw: st.DrawFn, name: str) -> DeviceResult:
+def result(draw: st.DrawFn, name: str, *, is_careful: bool) -> DeviceResult:
+    """is_careful: as allocators write it, but for whole devices that could be shared."""
     is_admin = draw(st.integers(0, 9)) == 0
-    is_share = name in SHARED and draw(st.integers(0, 5)) > 0
-    share = f"share-{draw(st.integers(0, 2**30))}" if is_share else ""
-    return a_result(name, share, draw(st.integers(0, 3)), is_admin=is_admin)
+    is_share = (name in SHARED or not is_careful) and draw(st.integers(0, 5)) > 0
+    share = f"share-{draw(st.integers(0, 2**30 if is_careful else 1))}" if is_share else ""
+    request = draw(st.sampled_from(ALTERNATIVES))
+    if is_careful:
+        request = WATCHING if is_admin else request
+    amount = draw(st.integers(0 if is_careful else -2, 3))
+    return a_result(name, share, amount, is_admin=is_admin, request=request)
 
 
 def take(world: World, step: Step) -> None:

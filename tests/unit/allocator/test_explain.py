@@ -74,6 +74,17 @@ def test_holders_are_reported_and_beyond_three_their_number() -> None:
     assert "and 1 more claim)" in node_text(short_of(1, 4, 0, four))
 
 
+def test_holders_of_other_namespaces_are_counted_for_readers_of_one() -> None:
+    names = (("ml/a", 2), ("x/secret", 1), *((f"ml/{name}", 1) for name in "bcd"), ("ml-2/secret", 1))
+    held = DeviceRefusal("are in use", 7, ids(7), "in use", names)
+    assert "(held by ml/a \N{MULTIPLICATION SIGN}2, ml/b, ml/c, 1 more claim and 2 claims of other namespaces)" in (
+        node_text(short_of(1, 7, 0, held), reader="ml")
+    )
+    alone = DeviceRefusal("are in use", 1, ids(1), "in use", (("x/secret", 1),))
+    assert "1 is in use (held by a claim of another namespace)" in node_text(short_of(1, 1, 0, alone), reader="ml")
+    assert "1 is in use (held by x/secret)" in node_text(short_of(1, 1, 0, alone))
+
+
 def test_capacities_that_are_short_are_reported() -> None:
     short = (CapacityShort("bandwidth", 2, takes_all=True), CapacityShort("memory", 1, takes_all=False))
     stage = DeviceRefusal("have too little capacity left", 2, ids(2), "capacity", (("ml/a", 2),), short)

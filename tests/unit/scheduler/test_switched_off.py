@@ -75,3 +75,8 @@ def test_a_gate_that_the_release_does_not_have_is_reported_as_such() -> None:
 
 def test_an_input_without_it_is_silent_whatever_is_off() -> None:
     assert list(switched_off(inventory_of(*a_cluster()), ALL_OFF)) == []
+
+
+def test_the_gate_that_governs_rules_in_1_34_is_named() -> None:
+    off = "DRADeviceTaints is off (--feature-gates DRADeviceTaints=true turns it on)"
+    assert reported(a_rule(), Features.of("1.34")) == [f"{off}: DeviceTaintRules are ignored (1 rule)"]

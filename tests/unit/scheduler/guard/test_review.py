@@ -37,6 +37,35 @@ def test_what_adds_no_device_is_not_judged(new: tuple[str, ...], old: tuple[str,
     assert review.read(a_body(a_claim(*new), a_claim(*old))).update is None
 
 
+def test_device_that_is_there_once_more_is_judged() -> None:
+    """The API server lets nobody change an allocation; if it did, this would add one."""
+    assert review.read(a_body(a_claim("a", "a"), a_claim("a"))).update is not None
+
+
+V1 = [{"name": "r", "exactly": {"deviceClassName": "c", "adminAccess": True}}, {"name": "s", "exactly": {}}]
+V1BETA1 = [{"name": "r", "deviceClassName": "c", "adminAccess": True}, {"name": "s", "deviceClassName": "c"}]
+
+
+@pytest.mark.parametrize(("version", "requests"), [("v1", V1), ("v1beta2", V1), ("v1beta1", V1BETA1)])
+def test_requests_are_read_where_a_result_has_admin_access(version: str, requests: list[Json]) -> None:
+    claim = {**a_claim("a"), "apiVersion": f"resource.k8s.io/{version}", "spec": {"devices": {"requests": requests}}}
+    plain = review.read(a_body(claim, a_claim())).update
+    assert plain is not None
+    assert plain.claim.requests == ()
+    claim["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    found = review.read(a_body(claim, a_claim())).update
+    assert found is not None
+    admin = {one.name: one.admin_access for request in found.claim.requests for one in request.alternatives}
+    assert admin == {"r": True, "s": None}
+
+
+def test_admin_access_of_a_claim_whose_requests_cannot_be_read_is_refused() -> None:
+    claim = {**a_claim("a"), "spec": {"devices": {"requests": 5}}}
+    assert review.read(a_body(claim, a_claim())).error == ""
+    claim["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+    assert "spec.devices.requests" in review.read(a_body(claim, a_claim())).error
+
+
 def test_dry_run_is_told() -> None:
     assert review.read(a_body(a_claim("a"), a_claim(), dryRun=True)).is_dry
 
