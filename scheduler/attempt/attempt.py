@@ -96,5 +96,5 @@ ALONE = 64
 def new_attempt(binder: Binder, decision: Decision, slot: Slot | None = None) -> Attempt:
     """The attempt, before anything was written. slot: None for one that shares them with no other."""
     intent = Intent(binder.scheduler, binder.epoch, binder.process, decision.pod.uid, decision.node, decision.attempt)
-    slot = slot or Slots(ALONE).take(decision.pod.namespace)
+    slot = slot or Slots(ALONE, binder.time.monotonic).take(decision.pod.namespace)
     return Attempt(decision, intent, slot, WrittenPod(decision.pod.resource_version, decision.pod_status or {}))

@@ -105,7 +105,7 @@ class Attempts:
         is_tried: Callable[[str], bool],
         waits_for_devices: bool,
     ) -> None:
-        self.slots = Slots(concurrency)
+        self.slots = Slots(concurrency, binder.time.monotonic)
         self._cluster = cluster
         self._identity = cluster.order.identity
         self._binder = binder
