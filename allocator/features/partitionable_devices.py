@@ -32,11 +32,15 @@ class PartitionableDevices(Feature):
         """Only views with a device that consumes counters."""
         return "consumes_counters" in view.traits
 
-    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
-        """All that consume counters, if the gate is off."""
+    def switched_off(self, attempt: NodeAttempt) -> Iterable[Stage]:
+        """All that consume counters."""
         if not attempt.features.has(PARTITIONABLE_DEVICES):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.consumes_counters)
             yield Stage(f"consume counters, and {PARTITIONABLE_DEVICES} is off", mask)
+
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """All that consume counters, if the gate is off."""
+        return self.switched_off(attempt)
 
     def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices whose counters are used up already."""

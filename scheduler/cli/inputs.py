@@ -39,8 +39,6 @@ from scheduler.output.input_report import (
     unread_groups,
     without_claims,
 )
-from scheduler.output.switched_off import switched_off
-from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
@@ -182,11 +180,7 @@ class Input:
         priorities = Priorities(inventory.priority_classes)
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         unknown = Counter(pod.priority_class for pod in pods if not priorities.knows(pod))
-        warnings = [
-            *switched_off(inventory, features),
-            *unknown_attributes(inventory),
-            *unknown_priorities(unknown),
-        ]
+        warnings = list(unknown_priorities(unknown))
         print_to_stderr(line for line in warnings if line not in reported)
         extended = ExtendedResources(inventory.classes, features)
         return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended, tuple(warnings))
@@ -285,7 +279,7 @@ def inventory_of(
 
     keep_going: use the rest of an input with errors; None where the command has no such option.
     """
-    return _changed(_usable(_inventory(objects, overlays, features), keep_going=keep_going), overlays)
+    return _changed(_usable(_inventory(objects, overlays, features), features, keep_going=keep_going), overlays)
 
 
 def inventories_of(
@@ -293,10 +287,10 @@ def inventories_of(
 ) -> tuple[Inventory, Inventory]:
     """The inventory of the objects as it is, and with the overlays; as `inventory_of`."""
     objects = list(objects)
-    before = _usable(_inventory(objects, (), features), keep_going=keep_going)
+    before = _usable(_inventory(objects, (), features), features, keep_going=keep_going)
     files = [one for one in overlays if not is_change(one)]
     with_files = _inventory(objects, files, features) if files else before
-    after = _usable(with_files, keep_going=keep_going, reported=before) if files else before
+    after = _usable(with_files, features, keep_going=keep_going, reported=before) if files else before
     return before, _changed(after, overlays)
 
 
@@ -311,10 +305,12 @@ def _inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], 
         return take_inventory(objects, read(files), features)
 
 
-def _usable(inventory: Inventory, *, keep_going: bool | None, reported: Inventory | None = None) -> Inventory:
+def _usable(
+    inventory: Inventory, features: Features, *, keep_going: bool | None, reported: Inventory | None = None
+) -> Inventory:
     """The inventory, after its errors and warnings are printed, but for those that are reported already."""
-    known = set(report(reported)) if reported else frozenset[str]()
-    print_to_stderr(line for line in report(inventory) if line not in known)
+    known = set(report(reported, features)) if reported else frozenset[str]()
+    print_to_stderr(line for line in report(inventory, features) if line not in known)
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
         advice = "" if keep_going is None else "; --keep-going uses the rest of it"

@@ -6,12 +6,15 @@ The report stays short for any input: of many findings in one document, only the
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+from allocator.gates import Features
 from allocator.model import Node, PoolID, Slice
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import SERVICE
 from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
+from scheduler.output.switched_off import switched_off
+from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.state.storage_objects import ClaimKey
 from scheduler.state.volumes import CLAIMS, claims_of
 
@@ -23,8 +26,8 @@ MAX_POOLS = 5
 """Pools that one line names; of the others it gives the number."""
 
 
-def report(inventory: Inventory) -> Iterator[str]:
-    """The problems of the input, and what of it does not count."""
+def report(inventory: Inventory, features: Features) -> Iterator[str]:
+    """The problems of the input, and what of it does not count, whichever command reads it. Cost: O(devices)."""
     yield from _in_short("warning", inventory.warnings)
     yield from _in_short("error", inventory.errors)
     if inventory.skipped:
@@ -42,6 +45,8 @@ def report(inventory: Inventory) -> Iterator[str]:
     if missing and inventory.kinds:
         yield f"warning: the input contains no {', no '.join(missing)}"
     yield from _incomplete_pools(inventory.slices)
+    yield from switched_off(inventory, features)
+    yield from unknown_attributes(inventory)
 
 
 def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
