@@ -27,6 +27,7 @@ DROPPED = frozenset(
         *("addresses", "nodeInfo", "podCIDR", "podCIDRs", "providerID", "daemonEndpoints", "volumesAttached"),
         *("podIP", "podIPs", "hostIPs", "externalIPs", "clusterIP", "clusterIPs", "loadBalancer", "externalName"),
         *("containerID", "imageID", "lastState", "state", "ephemeralContainers", "configSource"),
+        *("accessCredentials", "userData", "userDataBase64", "networkDataBase64"),
     }
 )
 """Fields that no decision reads, wherever they stand."""
@@ -43,6 +44,7 @@ ANNOTATIONS = frozenset(
 
 _SOURCES_WITHOUT_DEVICES = frozenset(
     {"secret", "configMap", "projected", "downwardAPI", "emptyDir", "hostPath", "nfs", "gitRepo", "flexVolume"}
+    | {"cloudInitNoCloud", "cloudInitConfigDrive", "sysprep"}
 )
 """Volumes of a pod that nothing depends on, and which name secrets, hosts and paths."""
 
