@@ -7,7 +7,7 @@ from functools import cached_property
 import cel
 from allocator.fleet.fleet import Fleet
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
-from allocator.status.matching import ExpressionAnswers, Membership
+from allocator.status.matching import Membership, OrderedAnswers, OrderedResult
 from allocator.status.pool_status import DeviceState, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
@@ -41,14 +41,6 @@ class CheckedSelector:
     before: tuple[str, ...]
     devices: Sequence[Device]
     whole: str
-
-
-@dataclass(frozen=True, slots=True)
-class SelectorResult:
-    """What a selector says of its devices. accepted: those on which it is true. failing: on which it fails."""
-
-    accepted: tuple[Device, ...]
-    failing: tuple[Device, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,28 +163,15 @@ class Manifests:
 
     def passing(self, expressions: tuple[str, ...]) -> tuple[Device, ...]:
         """The usable devices that pass all of the expressions, none where one does not compile."""
-        if not expressions:
-            return self.usable
-        return self._asked_in_order(expressions).accepted
+        return self._answers.passing(expressions)
 
-    def answers(self, selector: CheckedSelector) -> SelectorResult:
+    def answers(self, selector: CheckedSelector) -> OrderedResult:
         """What the selector says. Cost: O(its devices), once for equal selectors after equal ones."""
-        return self._asked_in_order((*selector.before, selector.expression))
-
-    def _asked_in_order(self, expressions: tuple[str, ...]) -> SelectorResult:
-        """The answers of the last expression on the devices that pass all others."""
-        if expressions not in self._answers:
-            *before, last = expressions
-            devices = self.passing(tuple(before)) if self._compiles(last) else ()
-            matching = ExpressionAnswers(last, self.environment) if devices else None
-            found = [(device, matching.of(device)) for device in devices] if matching else []
-            accepted = tuple(device for device, answer in found if answer)
-            self._answers[expressions] = SelectorResult(accepted, tuple(one for one, answer in found if answer is None))
-        return self._answers[expressions]
+        return self._answers.of((*selector.before, selector.expression))
 
     @cached_property
-    def _answers(self) -> dict[tuple[str, ...], SelectorResult]:
-        return {}
+    def _answers(self) -> OrderedAnswers:
+        return OrderedAnswers(self.usable, self.environment)
 
     @cached_property
     def memberships(self) -> Sequence[Membership]:
