@@ -16,6 +16,7 @@ from allocator.api.allocation import Consumer, build_consumers
 from allocator.api.by_text import ByText
 from allocator.api.device_class import ClassFields, build_class, check_class
 from allocator.api.device_taint_rule import RuleFields, TaintRule, build_rule, check_rule
+from allocator.api.field_places import advice_on_place
 from allocator.api.field_types import typed
 from allocator.api.findings import FieldError, Findings, UnknownField
 from allocator.api.metadata import Metadata, MetadataFields, build_metadata, check_metadata
@@ -116,8 +117,11 @@ def _decoded(
 
 def _advised(findings: Findings, raw: Mapping[str, object]) -> tuple[UnknownField, ...]:
     """The unknown fields, each with where it belongs, as far as that is known."""
-    version = str(raw["apiVersion"])
-    return tuple(UnknownField(one.path, older_versions.advice_on(one.path, version)) for one in findings.unknown)
+    version, type_ = str(raw["apiVersion"]), _DECODERS[raw["kind"]].reader.type
+    paths = [one.path for one in findings.unknown]
+    return tuple(
+        UnknownField(path, older_versions.advice_on(path, version) or advice_on_place(path, type_)) for path in paths
+    )
 
 
 def _consumers(claim: ClaimFields) -> tuple[Consumer, ...]:

@@ -34,7 +34,7 @@ class Reader(Generic[Fields]):
     """Checks raw objects against a type. Its validator is built when it is needed first."""
 
     def __init__(self, type_: type[Fields]) -> None:
-        self._type = type_
+        self.type = type_
 
     def read(self, raw: object) -> Fields:
         """The object with typed fields. Raises pydantic_core.ValidationError. Cost: O(size)."""
@@ -43,7 +43,7 @@ class Reader(Generic[Fields]):
 
     @cached_property
     def _validator(self) -> SchemaValidator:
-        return SchemaValidator(schema_of(self._type))
+        return SchemaValidator(schema_of(self.type))
 
 
 def schema_of(annotation: Any) -> CoreSchema:

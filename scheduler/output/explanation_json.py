@@ -68,6 +68,7 @@ def object_of(explanation: Explanation) -> Json:
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
         "keptBy": explanation.kept or None,
+        "givenUpAt": {"node": hidden.node, "reason": hidden.reason} if (hidden := explanation.hidden) else None,
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
     }

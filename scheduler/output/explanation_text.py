@@ -47,6 +47,8 @@ def detail_lines(explanation: Explanation) -> Iterator[str]:
     """The lines after the first one; each is indented by what it belongs to."""
     if explanation.kept:
         yield f"  {explanation.kept}"
+    if hidden := explanation.hidden:
+        yield f"  kube-scheduler gives it up at node {hidden.node}: {hidden.reason}"
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
     if explanation.answers:
         yield from ("", *_node_lines(explanation))
