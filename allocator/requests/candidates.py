@@ -79,6 +79,7 @@ def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]
     may_end = any(c.poison for c in every) or (bool(constraints) and any(map(_may_raise, every)))
     # Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
     is_exhaustive = may_end and attempt.features.is_strict
+    is_exhaustive |= any(not rule.is_monotone for rule in builder.watching)
     if constraints and not is_exhaustive:
         is_exhaustive = any(map(_depends_on_order, every))
     return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
