@@ -274,7 +274,16 @@ class Guard:
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
         most_calls, called = self._configuration.most_calls, self._metrics.called
         verbs = {VERB: self._reviewer.answer}
-        return ServedVerbs(PREFIX, verbs, review.error_result, clients, most_calls, called, limits)
+        return ServedVerbs(
+            PREFIX,
+            verbs,
+            review.error_result,
+            clients,
+            most_calls,
+            called,
+            limits,
+            largest_body=review.LARGEST_REVIEW,
+        )
 
     # -- probes and metrics
 
