@@ -28,6 +28,12 @@ from scheduler.runtime.server import Malformed
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
 
+LARGEST_REVIEW = 20 << 20
+"""Bytes of the question about the largest claim: what etcd stores (1.5 MiB), as it is and as it would be.
+
+In the API server's JSON, each of `<`, `>`, `&` and the control characters takes six bytes: 18.9 MB, and what is around.
+"""
+
 RETRY_AFTER_S = 1
 """When a writer may ask again that found no guard to answer it."""
 
@@ -110,8 +116,8 @@ def refused(uid: str, status: HTTPStatus, reason: str, message: str) -> bytes:
 
 
 def error_result(error: str) -> bytes:
-    """The answer to an invalid review, for readers of the API server's log."""
-    return orjson.dumps({"error": error})
+    """The answer to what is no review: a metav1.Status, whose message the API server shows to the writer."""
+    return orjson.dumps({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": error})
 
 
 def _answer(response: Object) -> bytes:

@@ -49,6 +49,7 @@ class ServedVerbs:
 
     error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any
     where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
+    largest_body: bytes of one call.
     called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
     most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
     for so long a connection is kept that brings no call. hosts: as `misdirection` takes them. secret: the segments of
@@ -62,6 +63,7 @@ class ServedVerbs:
     most_calls: int
     called: Callable[[str, int, float], None]
     limits: Limits = field(default_factory=Limits)
+    largest_body: int = LARGEST_BODY
     most_bytes: int = MOST_BYTES
     read_s: float = READ_S
     idle_s: float = IDLE_S
@@ -159,8 +161,8 @@ class _VerbServer:
         self._check_client(transport)
         if self.under_way[name] >= self.served.most_calls:
             raise RefusedCall(503, f"{self.served.most_calls} calls of this verb are already in progress")
-        if head.length > LARGEST_BODY:
-            raise RefusedCall(413, f"the body is larger than {LARGEST_BODY} bytes")
+        if head.length > self.served.largest_body:
+            raise RefusedCall(413, f"the body is larger than {self.served.largest_body} bytes")
         if head.length > self.room:
             raise RefusedCall(503, f"the calls in progress already use the limit of {self.served.most_bytes} bytes")
 
