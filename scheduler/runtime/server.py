@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from scheduler.attempt.attempts import INTERNAL
+from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.call_connection import Answer, CallConnection
 from scheduler.runtime.http_head import Head, RefusedCall
 from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, accepting
@@ -33,6 +34,15 @@ READ_S = 10.0
 IDLE_S = 120.0
 """For so long a connection may bring no call, or no whole head of one; kube-scheduler closes one after 90 s."""
 
+MOST_VALUES = 1 << 20
+"""Of the JSON of a call, names included. Each takes up to 180 bytes once it is read, and two in the body.
+
+No two versions of an object that an API server stores have as many, and no nodes of a cluster.
+"""
+
+LONGEST_MESSAGE = 1 << 12
+"""Characters that a caller is told."""
+
 _LOG = logging.getLogger(__name__)
 
 Verb = Callable[[bytes], bytes | Awaitable[bytes]]
@@ -41,6 +51,17 @@ Verb = Callable[[bytes], bytes | Awaitable[bytes]]
 
 class Malformed(ValueError):
     """A request that cannot be read; the message names what is wrong with it."""
+
+
+def require_few_values(body: bytes) -> None:
+    """Raises Malformed where the JSON has more values than MOST_VALUES. Cost: O(size)."""
+    if has_more_values(body, MOST_VALUES):
+        raise Malformed(f"the body has more than {MOST_VALUES:,} values and names")
+
+
+def in_short(message: str) -> str:
+    """At most LONGEST_MESSAGE characters of it: parts of a call may be in it."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)
