@@ -59,7 +59,7 @@ class Reader(Generic[Fields]):
 
     @cached_property
     def _brief_validator(self) -> SchemaValidator:
-        return SchemaValidator(_brief(schema_of(self._type)))
+        return SchemaValidator(_brief(schema_of(self.type)))
 
 
 def _brief(schema: Any) -> Any:
