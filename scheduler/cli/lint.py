@@ -19,7 +19,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.check_page import CLASS_MAP, class_map
 from scheduler.output.data_page import MapColumns, PageTable
-from scheduler.output.switched_off import switched_off
+from scheduler.output.input_report import said_everywhere
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -49,7 +49,7 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     inventory = read_inventory(source.objects(), overlays, source.features)
     if not inventory.errors and not inventory.kinds & _CHECKED:
         stop(f"the input contains no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
-    print_to_stderr(switched_off(inventory, source.features))
+    print_to_stderr(said_everywhere(inventory, source.features))
     if "ResourceSlice" not in inventory.kinds:
         print_to_stderr(
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
