@@ -22,6 +22,7 @@ from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import Look, Placement, Result, is_pending
 from scheduler.offline.priorities import Priorities
@@ -30,6 +31,7 @@ from scheduler.offline.virtual_pods import expand
 from scheduler.offline.volume_claims import volume_claims_to_be
 from scheduler.output.input_report import (
     early_volumes,
+    evicted_pods,
     report,
     unchecked_room,
     unchecked_spread,
@@ -279,7 +281,8 @@ def inventory_of(
 
     keep_going: use the rest of an input with errors; None where the command has no such option.
     """
-    return _changed(_usable(_inventory(objects, overlays, features), features, keep_going=keep_going), overlays)
+    found = _usable(_inventory(objects, overlays, features), features, keep_going=keep_going)
+    return _changed(found, overlays, features)
 
 
 def inventories_of(
@@ -291,12 +294,12 @@ def inventories_of(
     files = [one for one in overlays if not is_change(one)]
     with_files = _inventory(objects, files, features) if files else before
     after = _usable(with_files, features, keep_going=keep_going, reported=before) if files else before
-    return before, _changed(after, overlays)
+    return before, _changed(after, overlays, features)
 
 
 def read_inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
     """The inventory of the objects, for commands that report its errors themselves."""
-    return _changed(_inventory(objects, overlays, features), overlays)
+    return _changed(_inventory(objects, overlays, features), overlays, features)
 
 
 def _inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
@@ -320,13 +323,18 @@ def _usable(
     return inventory
 
 
-def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
+def _changed(inventory: Inventory, overlays: Sequence[str], features: Features) -> Inventory:
     """The inventory after the changes among the overlays; the command ends where one cannot be made."""
     changes = [one for one in overlays if is_change(one)]
+    if not changes:
+        return inventory
     try:
-        return changed(inventory, changes) if changes else inventory
+        found = changed(inventory, changes)
     except InvalidChange as error:
         stop(f"--overlay {error}")
+    reported = set(evicted_pods(evictions(inventory, features)))
+    print_to_stderr(line for line in evicted_pods(evictions(found, features)) if line not in reported)
+    return found
 
 
 def meant(key: Key, known: Collection[Key]) -> str:

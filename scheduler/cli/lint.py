@@ -20,7 +20,7 @@ from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand
 from scheduler.output.check_page import CLASS_MAP, class_map
 from scheduler.output.data_page import MapColumns, PageTable
-from scheduler.output.switched_off import switched_off
+from scheduler.output.input_report import said_everywhere
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -53,7 +53,7 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     found = (*inventory.errors, *inventory.workloads, *(one for one in inventory.warnings if one.subject))
     if not found and not inventory.kinds & _CHECKED:
         stop(f"the input contains no workload, no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
-    print_to_stderr(switched_off(inventory, source.features))
+    print_to_stderr(said_everywhere(inventory, source.features))
     if "ResourceSlice" not in inventory.kinds:
         print_to_stderr(
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
