@@ -298,7 +298,7 @@ class _CandidateBuilder:
             selection = self.snapshot.selectors.select(expression, view, attempt.is_cancelled)
             poison |= funnel.left & selection.errors
             if refused := funnel.left & ~selection.matches & ~selection.errors:
-                funnel.refuse(_failing(position, source, expression), refused, "selector")
+                funnel.refuse(selector_reason(position, source, expression), refused, "selector")
             funnel.left &= ~selection.errors
         poison |= funnel.left & view.unreadable
         funnel.left &= ~view.unreadable
@@ -340,8 +340,8 @@ def _devices(candidates: Candidates) -> int:
     return candidates.alternative.count
 
 
-def _failing(position: int, source: str, expression: str) -> str:
-    """One text object for all views that keep it."""
+def selector_reason(position: int, source: str, expression: str) -> str:
+    """The reason of the devices that a selector refuses; one text object for all views that keep it."""
     return intern(f"fail selector #{position} of {source} ({_shortened(expression)})")
 
 
