@@ -40,6 +40,9 @@ OF_NEWEST_ALLOCATOR: Final = frozenset(
 )
 """The gates of which one makes it choose the newest."""
 
+_SPLIT_FROM: Final[Mapping[str, str]] = MappingProxyType({DEVICE_TAINT_RULES: DEVICE_TAINTS})
+"""Gates that governed a part of what another one did alone before: in releases that do not have them, it still does."""
+
 _NEEDS: Final[Mapping[str, str]] = MappingProxyType(
     {BINDING_CONDITIONS: CLAIM_DEVICE_STATUS, DEVICE_TAINT_RULES: DEVICE_TAINTS}
 )
@@ -61,7 +64,9 @@ class Release:
     hold refuses the device and not the claim. full_devices_leave_all: `All` leaves out devices whose capacity is used.
     empty_shares_charge: a share is charged to its device's counters again where the shares before it name no capacity.
     combined_slices: a slice with counter sets offers its devices too; later it is a slice of counters only.
-    keeps_combined_slices: such slices may be there, of before.
+    keeps_combined_slices: such slices may be there, of before. unused_mappings_refuse: a pod is refused if none of its
+    containers uses a claim that stands for resources of the node; later the claim counts for the pod.
+    sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
     """
 
     name: str
@@ -76,6 +81,12 @@ class Release:
     empty_shares_charge: bool
     combined_slices: bool
     keeps_combined_slices: bool
+    unused_mappings_refuse: bool
+    sums_node_resources: bool
+
+    def governing(self, gate: str) -> str:
+        """The gate on which what `gate` is for depends in this release."""
+        return gate if gate in self.gates else _SPLIT_FROM.get(gate, gate)
 
 
 def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
@@ -93,6 +104,8 @@ def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
         empty_shares_charge=True,
         combined_slices=name == "1.34",
         keeps_combined_slices=name in ("1.34", "1.35"),
+        unused_mappings_refuse=True,
+        sums_node_resources=True,
     )
 
 
@@ -124,6 +137,8 @@ V1_37: Final = Release(
     empty_shares_charge=False,
     combined_slices=False,
     keeps_combined_slices=False,
+    unused_mappings_refuse=False,
+    sums_node_resources=False,
 )
 RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
     {
@@ -179,8 +194,8 @@ class Features:
         )
 
     def has(self, gate: str) -> bool:
-        """True if the gate is on."""
-        return gate in self.gates
+        """True if the gate is on, or the one that governs the same in a release that does not have it."""
+        return gate in self.gates or self.release.governing(gate) in self.gates
 
     @property
     def environment(self) -> cel.Environment:

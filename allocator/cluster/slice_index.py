@@ -66,7 +66,7 @@ class SliceIndex:
             self._by_selection[slice_.number] = slice_
         for key, value in labels or ():
             self._by_label.setdefault(key, {}).setdefault(value, {})[slice_.number] = slice_
-        self._unreached.change(slice_.pool_id)
+        self._note_counters(slice_)
         self.by_pool[slice_.pool_id] = (*self.by_pool.get(slice_.pool_id, ()), slice_)
         return slice_
 
@@ -81,7 +81,7 @@ class SliceIndex:
             del self._by_selection[slice_.number]
         for key, value in labels or ():
             self._take_out(slice_, key, value)
-        self._unreached.change(slice_.pool_id)
+        self._note_counters(slice_)
         rest = tuple([one for one in self.by_pool[slice_.pool_id] if one is not slice_])
         if rest:
             self.by_pool[slice_.pool_id] = rest
@@ -96,6 +96,11 @@ class SliceIndex:
     def unreached(self, features: Features) -> Mapping[PoolID, Pool]:
         """The pools that matter to nodes that reach nothing of them; the same object while nothing changes."""
         return self._unreached.among(self.by_pool, features) if self._release.counter_slices_reach_all else _NONE
+
+    def _note_counters(self, changed: Slice) -> None:
+        """A slice came or went; only where somebody asks, which forgets it."""
+        if self._release.counter_slices_reach_all:
+            self._unreached.change(changed.pool_id)
 
     def _of_node(self, node: Node | None) -> Iterable[Slice]:
         """The slices that may reach the node, each once; the others do not."""

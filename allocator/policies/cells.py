@@ -2,6 +2,7 @@
 
 A cell is a counter of a counter set, a capacity of a device that can be shared, or a device that only one claim can
 have. A unit is what cannot be looked at in parts: a device, or the counter sets that devices draw from together.
+Amounts below zero count as nothing.
 Source: KEP-4815 (counter sets), KEP-5075 (shares).
 """
 
@@ -108,7 +109,7 @@ def _work_out(view: NodeView) -> HardwareCells:
             if root != first:
                 joined[root] = first
                 of_first.update(amounts.pop(root, {}))
-            of_first.update({(*one, name): amount for name, amount in sets.get(one, {}).items()})
+            of_first.update({(*one, name): max(0, amount) for name, amount in sets.get(one, {}).items()})
         of_first.update({(pool, device.name, name): amount for name, amount in _alone(device).items()})
     units = [UnitCells(root[0].driver, tuple(cells.values())) for root, cells in amounts.items()]
     places = {cell: (unit, place) for unit, cells in enumerate(amounts.values()) for place, cell in enumerate(cells)}
@@ -126,7 +127,7 @@ def _root(
 def _alone(device: Device) -> Mapping[str, int]:
     """The cells of the device itself, and what there is of them."""
     if device.allow_multiple_allocations:
-        return {name: amount.nanos for name, amount in device.capacity.items()} or {ITSELF: UNLIMITED}
+        return {name: max(0, amount.nanos) for name, amount in device.capacity.items()} or {ITSELF: UNLIMITED}
     return {ITSELF: 1}
 
 
@@ -138,7 +139,7 @@ def _in_use(attempt: NodeAttempt, device: Device, position: int | None) -> Itera
     pool, taken = PoolID(device.driver, device.pool), _alone(device)
     if not attempt.in_use >> position & 1 and attempt.shareable >> position & 1:
         taken = shared_of(attempt, position, ()) or {ITSELF: 1}
-    yield from (((pool, device.name, name), amount) for name, amount in taken.items())
+    yield from (((pool, device.name, name), max(0, amount)) for name, amount in taken.items())
 
 
 def _taken(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Cell, int]]:
@@ -147,11 +148,11 @@ def _taken(attempt: NodeAttempt, alternative: Alternative, position: int) -> Ite
     pool, taken = PoolID(device.driver, device.pool), _alone(device)
     if attempt.shareable >> position & 1:
         taken = share_of(attempt, alternative, position) or {ITSELF: 1}
-    yield from (((pool, device.name, name), amount) for name, amount in taken.items())
+    yield from (((pool, device.name, name), max(0, amount)) for name, amount in taken.items())
 
 
 def _counters(device: Device) -> Iterator[tuple[Cell, int]]:
     pool = PoolID(device.driver, device.pool)
     for consumption in device.consumes_counters:
         for name, amount in consumption.counters.items():
-            yield (pool, consumption.counter_set, name), amount.nanos
+            yield (pool, consumption.counter_set, name), max(0, amount.nanos)

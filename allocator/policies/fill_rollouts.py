@@ -13,6 +13,7 @@ from itertools import accumulate
 from typing import Final
 
 from allocator.policies.unit_states import NONE, UNKNOWN, Takes, UnitKind, UnitStates, thousandths
+from allocator.requests.candidates import MAX_RESULTS
 
 SEQUENCES: Final = 32
 LENGTHS: Final = (10, 20, 40, 80, 160)
@@ -287,7 +288,9 @@ def tightest(
 def _divided(
     states: UnitStates, units: Sequence[int], takes: Sequence[Takes], count: int
 ) -> list[tuple[int, int]] | None:
-    """The same, where units have to give several devices each."""
+    """The same, where units have to give several devices each; none where these are more than a claim can hold."""
+    if count > MAX_RESULTS:
+        return None
     now, found, used = list(units), list[tuple[int, int]](), set[int]()
     for _ in range(count):
         fitting = [

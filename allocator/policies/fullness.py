@@ -215,13 +215,21 @@ def local_devices(view: NodeView) -> Iterator[int]:
                 yield position
 
 
+def fraction(amount: int, whole: int, scale: int) -> int:
+    """What the amount is of the whole, if all of it is the scale; rounded down.
+
+    Drivers may write more than there is, and less than nothing: `80Gi` of `80` is all of it, and -1 nothing.
+    """
+    return max(0, min(scale, amount * scale // whole))
+
+
 def _drawn(consumption: CounterConsumption, counters: Mapping[str, int]) -> int:
     return _average({name: amount.nanos for name, amount in consumption.counters.items()}, counters)
 
 
 def _average(taken: Mapping[str, int], whole: Mapping[str, int]) -> int:
     """How full that makes what is whole, on average over all that there is something of."""
-    shares = [taken.get(name, 0) * FULL // amount for name, amount in whole.items() if amount > 0]
+    shares = [fraction(taken.get(name, 0), amount, FULL) for name, amount in whole.items() if amount > 0]
     return sum(shares) // len(shares) if shares else 0
 
 

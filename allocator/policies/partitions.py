@@ -15,6 +15,7 @@ from allocator.features.contract import NodeAttempt
 from allocator.features.partitionable_devices import consumed
 from allocator.memo import Topic
 from allocator.model import Device, PoolID
+from allocator.policies.fullness import fraction
 from allocator.search.rules import Mask, Pick, bits
 
 CounterSetID = tuple[PoolID, str]
@@ -166,5 +167,5 @@ def _times(takes: Amounts, number: int, left: Amounts) -> int:
 
 def _weight(takes: Amounts, whole: Amounts) -> int:
     """One partition outweighs all smaller ones together. The size is the average over the counters."""
-    shares = [taken * _FINE // amount for taken, amount in zip(takes, whole, strict=True) if amount > 0]
+    shares = [fraction(taken, amount, _FINE) for taken, amount in zip(takes, whole, strict=True) if amount > 0]
     return 1 << _COUNT_BITS * (LEVELS * sum(shares) // (_FINE * max(1, len(shares))))

@@ -10,12 +10,16 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from allocator.policies.cells import Cells, UnitCells
+from allocator.policies.fullness import fraction
 
 UNIT: Final = 1000
 """What is left of a unit of which nothing is in use."""
 
 PRICE: Final = 1 << 10
 """Of a thousandth of a unit, where its driver has none of its own."""
+
+MOST_TIMES: Final = 1 << 53
+"""Devices that there is room for, at most: a driver may publish 10**18 times what one takes."""
 
 NONE: Final = -1
 """The state that a request leads to for which there is no room."""
@@ -132,12 +136,12 @@ class UnitStates:
         return found
 
     def times(self, state: int, request: int) -> int:
-        """How many devices for the request of the workload there is room for."""
+        """How many devices for the request of the workload there is room for; of tiny or empty ones at least UNIT."""
         takes = self.kind_of[state].takes[request]
         if len(takes.cells) == 1:
             return _times(self._cells[state], takes.cells[0])
         number = 0
-        while (state := self.best(state, takes)) != NONE:
+        while number < UNIT and (state := self.best(state, takes)) != NONE:
             number += 1
         return number
 
@@ -153,7 +157,7 @@ class UnitStates:
 
 def thousandths(unit: UnitCells, cells: Cells) -> int:
     """How much of the unit that is: of each cell of which there is any, on average, each rounded down."""
-    shares = [UNIT * n // whole for n, whole in zip(cells, unit.whole, strict=True) if whole]
+    shares = [fraction(n, whole, UNIT) for n, whole in zip(cells, unit.whole, strict=True) if whole]
     return sum(shares) // len(shares) if shares else 0
 
 
@@ -173,4 +177,5 @@ def _less(cells: Cells, take: Cells) -> Cells | None:
 
 
 def _times(cells: Cells, take: Cells) -> int:
-    return min([left // amount for left, amount in zip(cells, take, strict=True) if amount], default=UNIT)
+    times = [min(MOST_TIMES, left // amount) for left, amount in zip(cells, take, strict=True) if amount]
+    return min(times, default=UNIT)

@@ -188,7 +188,7 @@ class FromUnits:
 
 def units_left(attempt: NodeAttempt) -> tuple[int, ...]:
     """What is left of each unit that not every node reaches. Cost: O(devices of the pools with anything in use)."""
-    return tuple((FULL - full) * UNIT // FULL for full in fullness_of(attempt).of_local())
+    return tuple(max(0, FULL - full) * UNIT // FULL for full in fullness_of(attempt).of_local())
 
 
 def held_by_claims(attempt: NodeAttempt) -> frozenset[int]:

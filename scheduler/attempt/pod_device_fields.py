@@ -22,14 +22,11 @@ def device_status(pod: Pod, placed: Placed) -> Status:
     fields: dict[str, object] = dict.fromkeys(pod.device_fields, None)
     if placed.extended:
         fields[EXTENDED_STATUS] = placed.extended.status
-    if used := [one for one in placed.by_claims if one.containers]:
+    # The API server knows no claim here that the pod does not name, such as that for extended resources.
+    generated = placed.extended and placed.extended.claim.name
+    if named := [one for one in placed.by_claims if one.claim != generated]:
         fields[TAKEN_STATUSES] = [
-            {
-                "resourceClaimName": one.claim,
-                "containers": list(one.containers),
-                "resources": {name: amount.text for name, amount in one.resources.items()},
-            }
-            for one in used
+            {"resourceClaimName": one.claim, "containers": list(one.containers), **one.fields} for one in named
         ]
     return fields
 

@@ -70,6 +70,7 @@ async def _take_back(
     binder: Binder, attempt: Attempt, begun: Sequence[Step], outcome: AttemptOutcome, report: Report
 ) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
+    attempt.ended = outcome
     with attempt.slot.undoing():
         fate = await _fate(binder, attempt, begun)
         if isinstance(fate, Bound):

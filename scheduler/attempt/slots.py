@@ -2,19 +2,22 @@
 
 An attempt holds a slot while it writes, and releases it before it waits for devices or undoes its steps. Each write
 that fails without an answer (a webhook that is down, or hangs) halves the limit of its namespace; each success raises
-it by one. At least one slot stays, to find out when writes succeed again. In the same way, each race lost to another
+it by one, and a namespace where none has failed for minutes has no limit. At least one slot stays, to find out when
+writes succeed again. In the same way, each race lost to another
 scheduler halves the total, down to `CONTENDED_LEAST`: the more bindings two schedulers have in progress without seeing
 each other's choices, the more races each of them loses.
 
-While all writes succeed and no race is lost, attempts are decided ahead, and wait for a slot: half as many as there are
-slots, in a row, once none of the last ones waits any more. In a row, a decision takes less time than alone between the
-writes of others (docs/benchmarks.md). Those that wait already keep their turn, whatever fails meanwhile.
+While no race is lost, attempts are decided ahead, and wait for a slot: half as many as there are slots, in a row, once
+none of the last ones waits any more. In a row, a decision takes less time than alone between the writes of others
+(docs/benchmarks.md). Those that wait already keep their turn, whatever fails meanwhile; they count for the limit of
+their namespace.
 """
 
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 UNDOING_MAX = 256
 """Attempts of one namespace that may be taking back what they wrote; with more, it begins no further ones."""
@@ -23,19 +26,35 @@ UNDOING_MAX = 256
 CONTENDED_LEAST = 8
 """Attempts that may be under way however many races are lost: enough to keep an API server busy."""
 
+FAILING_S = 300.0
+"""A namespace where no write has failed for so long has no limit: a later attempt finds out whether writes succeed."""
+
+
+class _Limit(NamedTuple):
+    """Of a namespace where writes fail. most: attempts. reason: of the last failure, which was at this time."""
+
+    most: int
+    reason: str
+    failed_at: float
+
 
 class Slots:
-    """The slots of one process. most: over all. on_room: called when a further attempt may be decided."""
+    """The slots of one process. most: over all. on_room: called when a further attempt may be decided.
 
-    def __init__(self, most: int) -> None:
+    clock: seconds that only go forward.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
         self.on_room: Callable[[], None] = lambda: None
+        self._clock = clock
         self._most = most
         self._uncontended = most
         self._free = most
         self._taken: Counter[str] = Counter()
         self._undoing: Counter[str] = Counter()
-        self._limits: dict[str, tuple[int, str]] = {}
+        self._limits: dict[str, _Limit] = {}  # in the order of their last failures
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting_in: Counter[str] = Counter()
         self._ahead = most // 2
         self._was_ahead = False  # whether that many have waited at once since none waited
 
@@ -47,14 +66,16 @@ class Slots:
     @property
     def has_enough(self) -> bool:
         """Whether no further attempt is to be decided now, not even one that has to wait for its slot."""
-        is_failing = self._uncontended < self._most or bool(self._limits)
-        return self.is_full and (is_failing or self._was_ahead or len(self._waiting) >= self._ahead)
+        is_contended = self._uncontended < self._most
+        return self.is_full and (is_contended or self._was_ahead or len(self._waiting) >= self._ahead)
 
     def objection(self, namespace: str) -> str:
         """Why no further attempt may begin in the namespace for now; empty where one may."""
-        limit, reason = self._limits.get(namespace, (self._most, ""))
-        if self._taken[namespace] >= limit and reason:
-            return f"writes in namespace {namespace} fail, and its pods are tried {limit} at a time: {reason}"
+        limit = self._limit_of(namespace)
+        if limit and self._taken[namespace] + self._waiting_in[namespace] >= limit.most:
+            return (
+                f"writes in namespace {namespace} fail, and its pods are tried {limit.most} at a time: {limit.reason}"
+            )
         if self._undoing[namespace] >= UNDOING_MAX:
             return f"{UNDOING_MAX} attempts in namespace {namespace} have not undone their writes yet"
         return ""
@@ -71,6 +92,7 @@ class Slots:
             return self.take(namespace)
         handed_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(handed_over)
+        self._waiting_in[namespace] += 1
         self._was_ahead = self._was_ahead or len(self._waiting) >= self._ahead
         try:
             await handed_over
@@ -78,6 +100,8 @@ class Slots:
             if handed_over.done() and not handed_over.cancelled():
                 self._hand_over()
             raise
+        finally:
+            _count_down(self._waiting_in, namespace)
         return self._given(namespace)
 
     def _given(self, namespace: str) -> "Slot":
@@ -103,8 +127,12 @@ class Slots:
 
     def failed(self, namespace: str, reason: str) -> None:
         """A write in the namespace failed because the API server did not answer."""
-        limit, _ = self._limits.get(namespace, (self._most, ""))
-        self._limits[namespace] = max(limit // 2, 1), reason
+        limit = self._limit_of(namespace)
+        self._limits.pop(namespace, None)
+        most = limit.most if limit else self._most
+        self._limits[namespace] = _Limit(max(most // 2, 1), reason, self._clock())
+        while self._is_over(next(iter(self._limits.values()))):
+            del self._limits[next(iter(self._limits))]
 
     def lost(self) -> None:
         """An attempt lost its devices to another scheduler."""
@@ -113,13 +141,23 @@ class Slots:
     def succeeded(self, namespace: str) -> None:
         """All writes of an attempt in the namespace succeeded."""
         self._uncontended = min(self._uncontended + 1, self._most)
-        limit, reason = self._limits.pop(namespace, (self._most, ""))
-        if limit + 1 < self._most:
-            self._limits[namespace] = limit + 1, reason
+        limit = self._limit_of(namespace)
+        if limit and limit.most + 1 < self._most:
+            self._limits[namespace] = limit._replace(most=limit.most + 1)
+        else:
+            self._limits.pop(namespace, None)
 
     def is_failing(self, namespace: str) -> bool:
         """Whether writes fail so often that the namespace has one slot left."""
-        return self._limits.get(namespace, (self._most, ""))[0] == 1
+        limit = self._limit_of(namespace)
+        return limit is not None and limit.most == 1
+
+    def _limit_of(self, namespace: str) -> _Limit | None:
+        limit = self._limits.get(namespace)
+        return None if limit is None or self._is_over(limit) else limit
+
+    def _is_over(self, limit: _Limit) -> bool:
+        return self._clock() - limit.failed_at >= FAILING_S
 
     @contextmanager
     def undoing(self, namespace: str) -> Iterator[None]:

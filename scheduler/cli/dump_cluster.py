@@ -42,7 +42,7 @@ Examples:
 
 @click.command(name="dump", epilog=_EPILOG)
 @source_options
-@click.option("--redact", "is_redacted", is_flag=True, help="Replace names, labels, uids and serial numbers.")
+@click.option("--redact", "is_redacted", is_flag=True, help="Replace names, addresses, labels and uids.")
 @click.option("-o", "--output", type=click.Path(allow_dash=True), default=STDIN, metavar="FILE", help="File to write.")
 def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
     """Write one JSON file with all that is read of a cluster.
@@ -50,9 +50,9 @@ def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
     PATH is as in `dra allocate`. Secrets, ConfigMaps and other kinds that no decision depends on are left out, and so
     are the environment, commands and volumes of containers, addresses, managed fields and annotations.
 
-    With --redact, names of objects, namespaces, nodes, pools and devices, labels, images, uids and serial numbers are
-    replaced: the same text by the same text everywhere, also in CEL selectors. What devices are stays: drivers,
-    attributes, capacities and counters. The other subcommands give the same answers on the file, with other names.
+    With --redact, every name and address is replaced, and so are labels, images, uids and attributes that tell devices
+    apart: the same text by the same text everywhere, also in CEL selectors. What devices are stays: drivers, models,
+    amounts, and names of attributes. The other subcommands give the same answers on the file, with other names.
     """
     if not source.shown.is_everything:
         raise click.UsageError("A dump holds all namespaces, since all of them hold devices: -n and -l cannot be used.")

@@ -56,7 +56,7 @@ def command() -> None:
 @click.option(
     "--publish-certificate",
     metavar="NAME",
-    help="ValidatingWebhookConfiguration to write the guard's own certificate to.",
+    help="ValidatingWebhookConfiguration to write the guard's path and certificate to.",
 )
 @click.option("--publish-endpoint", metavar="NAME", help="EndpointSlice to write the leader's address to.")
 @click.option("--pod-ip", metavar="IP", help="IP address of this process in the EndpointSlice.")

@@ -2,14 +2,15 @@
 
 A pod template is an object whose `spec` lists containers. The numbers beside it and above it, such as `replicas`, say
 how many pods it stands for. So MPIJob, JobSet, LeaderWorkerSet, RayCluster, Kueue's Workload and others are read
-without knowing them; what differs from the rule is named here.
+without knowing them; what differs from the rule is named here, and `custom_pods` has kinds without templates.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from allocator.api.findings import FieldError, step_text
+from scheduler.core_v1.custom_pods import asks_unnamed, custom_pod, why_stopped
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
 from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFields, raw_pod, why_over
@@ -43,12 +44,28 @@ class _EmbeddedStatus(ObjectFields):
 
 
 class _PodTemplate(NamedTuple):
-    """A pod template. pods: that it stands for."""
+    """A pod template. pods: that it stands for. spec: where the spec of the pod is."""
 
     path: _Path
     pod_set: str
     pods: int
     raw: Mapping[str, object]
+    spec: _Path
+
+    def errors(self, found: Iterable[FieldError]) -> Iterator[FieldError]:
+        """The errors of the pod as errors of the object."""
+        for one in found:
+            is_of_spec = one.path == "spec" or one.path.startswith("spec.")
+            at = f"{_text(self.spec)}{one.path[4:]}" if is_of_spec else f"{_text(self.path)}.{one.path}"
+            yield FieldError(at, one.value, one.message)
+
+
+class _TemplateSearch(NamedTuple):
+    """For the templates of an object of this kind, with the errors that are found on the way."""
+
+    api_version: object
+    kind: str
+    errors: list[FieldError]
 
 
 def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload], tuple[FieldError, ...]]:
@@ -56,7 +73,8 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
     if kind == _HISTORY or kind in _BLUEPRINTS or kind.endswith("Template"):
         return [], ()
     spec, errors = raw.get("spec"), list[FieldError]()
-    templates = list(_templates(spec, ("spec",), "", 1, errors)) if isinstance(spec, dict) else []
+    search = _TemplateSearch(raw.get("apiVersion"), kind, errors)
+    templates = list(_templates(search, spec, ("spec",), "", 1)) if isinstance(spec, dict) else []
     if not templates:
         return [], ()
     fields, found = typed(_EmbeddedMetadata, raw)
@@ -70,7 +88,7 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
     for template, pod_set in zip(templates, names, strict=True):
         raw_one = raw_pod(template.raw, metadata.name, namespace)
         pod, found = decode_pod(raw_one)
-        errors += [FieldError(f"{_text(template.path)}.{one.path}", one.value, one.message) for one in found]
+        errors += template.errors(found)
         if pod is not None:
             workloads.append(
                 Workload(
@@ -90,20 +108,31 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
     return ([], tuple(errors)) if errors else (workloads, ())
 
 
-def asks_for_claims(kind: str, raw: Mapping[str, object]) -> bool:
-    """Whether the object says somewhere that pods need claims: for kinds of which nothing is read."""
+def asks_for_claims(kind: str, raw: Mapping[str, object], workloads: Iterable[Workload] = ()) -> bool:
+    """Whether the object says somewhere that pods need claims, beside those of the pods that it stands for."""
     if kind == _HISTORY:
         return False
-    rest: list[object] = [raw]
+    placed = [entry for workload in workloads for entry in workload.template.claims]
+    named = {name for entry in placed for name in (entry.claim_name, entry.template_name)}
+    rest: list[object] = [value for name, value in raw.items() if name not in ("metadata", "status")]
     while rest:
         value = rest.pop()
         if isinstance(value, dict):
-            if _has_objects(value.get("resourceClaims")) or _has_objects(_claims_of_container(value)):
+            if _names_other_claims(value, named) or asks_unnamed(value) or (not placed and _uses_claims(value)):
                 return True
             rest.extend(value.values())
         elif isinstance(value, list):
             rest.extend(value)
     return False
+
+
+def _names_other_claims(value: Mapping[str, object], known: Container[str]) -> bool:
+    names = (value.get("resourceClaimName"), value.get("resourceClaimTemplateName"))
+    return any(isinstance(name, str) and name and name not in known for name in names)
+
+
+def _uses_claims(value: Mapping[str, object]) -> bool:
+    return _has_objects(value.get("resourceClaims")) or _has_objects(_claims_of_container(value))
 
 
 def _has_objects(entries: object) -> bool:
@@ -116,24 +145,29 @@ def _claims_of_container(value: Mapping[str, object]) -> object:
     return resources.get("claims") if isinstance(resources, dict) else None
 
 
-def _templates(value: object, path: _Path, pod_set: str, pods: int, errors: list[FieldError]) -> Iterator[_PodTemplate]:
+def _templates(search: _TemplateSearch, value: object, path: _Path, pod_set: str, pods: int) -> Iterator[_PodTemplate]:
     """The templates at the path and below. pods: how often the value is there."""
     if len(path) > _DEEPEST:
         return
     if isinstance(value, list):
         for position, item in enumerate(value):
-            yield from _templates(item, (*path, position), _item_name(item, position), pods, errors)
+            yield from _templates(search, item, (*path, position), _item_name(item, position), pods)
+    elif isinstance(value, dict) and (custom := custom_pod(search.api_version, search.kind, value, path)) is not None:
+        times = pods
+        for at, number in custom.numbers:
+            times *= _number(number, (*path, *at), search.errors)
+        yield _PodTemplate(path, pod_set, _at_most(times, path, search.errors), custom.template, (*path, *custom.spec))
     elif isinstance(value, dict) and (template := _template(value, path)) is not None:
-        yield _PodTemplate(path, pod_set, pods, template)
+        yield _PodTemplate(path, pod_set, pods, template, path if template is not value else (*path, "spec"))
     elif isinstance(value, dict):
         below = [
             one
             for key, item in value.items()
             if isinstance(item, dict | list) and isinstance(key, str)
-            for one in _templates(item, (*path, key), _pod_set_of(key) or pod_set, pods * _in_group(key, value), errors)
+            for one in _templates(search, item, (*path, key), _pod_set_of(key) or pod_set, pods * _in_group(key, value))
         ]
         if below:
-            times = _times(value, path, errors)
+            times = _times(value, path, search.errors)
             yield from (one._replace(pods=one.pods * times) for one in below)
 
 
@@ -166,11 +200,15 @@ def _times(fields: Mapping[str, object], path: _Path, errors: list[FieldError]) 
         numbers.append("minReplicas")
     times = 1
     for name in numbers:
-        times *= _number(fields, name, path, errors)
+        times *= _number(fields[name], (*path, name), errors)
     if fields.get("parallelism") is not None:
-        parallelism = _number(fields, "parallelism", path, errors)
-        has_end = fields.get("completions") is not None
-        times *= min(parallelism, _number(fields, "completions", path, errors)) if has_end else parallelism
+        parallelism = _number(fields["parallelism"], (*path, "parallelism"), errors)
+        end = fields.get("completions")
+        times *= parallelism if end is None else min(parallelism, _number(end, (*path, "completions"), errors))
+    return _at_most(times, path, errors)
+
+
+def _at_most(times: int, path: _Path, errors: list[FieldError]) -> int:
     if times > MAX_PODS:
         errors.append(
             FieldError(_text(path), times, f"must not ask for more than {MAX_PODS} pods: no cluster has more")
@@ -179,10 +217,9 @@ def _times(fields: Mapping[str, object], path: _Path, errors: list[FieldError]) 
     return times
 
 
-def _number(fields: Mapping[str, object], name: str, path: _Path, errors: list[FieldError]) -> int:
-    value = fields[name]
+def _number(value: object, path: _Path, errors: list[FieldError]) -> int:
     if not _is_number(value):
-        errors.append(FieldError(_text((*path, name)), value, "must be an integer that is not negative"))
+        errors.append(FieldError(_text(path), value, "must be an integer that is not negative"))
         return 0
     assert isinstance(value, int)
     return value
@@ -219,7 +256,7 @@ def _note(raw: Mapping[str, object], metadata: ObjectMetaFields) -> str:
         return "is being deleted"
     reported = raw.get("status")
     status, _ = typed(_EmbeddedStatus, reported) if isinstance(reported, dict) else (None, ())
-    if over := why_over((status and status.conditions) or ()):
+    if over := why_over((status and status.conditions) or ()) or why_stopped(raw):
         return over
     spec = raw["spec"]
     assert isinstance(spec, dict)

@@ -5,8 +5,9 @@ the node cannot do the resize, the requested resources do not count.
 Source: k8s.io/api core/v1 PodStatus; KEP-1287; k8s.io/component-helpers resource/helpers.go.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from allocator.model import Container
 from cel.values.quantity import Quantity
@@ -42,20 +43,38 @@ class Condition:
 class TakenByClaim:
     """What the devices of a claim take of the node: an entry of status.nodeAllocatableResourceClaimStatuses.
 
-    claim: its name. containers: those of the pod that use it.
+    claim: its name. containers: those of the pod that use it. resources: all of it. fields: how the entry says so.
     """
 
     claim: str
     containers: tuple[str, ...]
     resources: Amounts
+    fields: Mapping[str, object] = field(default_factory=dict, compare=False)
+
+
+class MappedFields(ObjectFields):
+    """What devices are in a resource of the node: an entry of `mapping`."""
+
+    name: str = ""
+    quantity: Amount | None = None
+
+
+class OverheadOfClaimFields(ObjectFields):
+    """What devices need of a resource of the node besides: an entry of `overhead`."""
+
+    name: str = ""
+    perPod: Amount | None = None  # noqa: N815 - the API's name
+    perContainer: Amount | None = None  # noqa: N815 - the API's name
 
 
 class TakenByClaimFields(ObjectFields):
-    """An entry of status.nodeAllocatableResourceClaimStatuses."""
+    """An entry of status.nodeAllocatableResourceClaimStatuses. resources: the sum, up to Kubernetes 1.36."""
 
     resourceClaimName: str = ""  # noqa: N815 - the API's name
     containers: list[str] | None = None
     resources: dict[str, Amount] | None = None
+    mapping: list[MappedFields] | None = None
+    overhead: list[OverheadOfClaimFields] | None = None
 
 
 class ClaimStatusFields(ObjectFields):
@@ -116,9 +135,24 @@ def device_fields_of(status: PodStatusFields) -> tuple[str, ...]:
 def taken_by_claims(status: PodStatusFields) -> tuple[TakenByClaim, ...]:
     """What claims take of the node (KEP-5517); the scheduler that bound the pod has written it."""
     return tuple(
-        TakenByClaim(one.resourceClaimName, tuple(one.containers or ()), one.resources or {})
+        TakenByClaim(one.resourceClaimName, tuple(one.containers or ()), _taken(one))
         for one in status.nodeAllocatableResourceClaimStatuses or ()
     )
+
+
+def _taken(fields: TakenByClaimFields) -> Amounts:
+    """All that the entry says, in the form of either release."""
+    amounts: list[tuple[str, Amount | None, int]] = [
+        (name, amount, 1) for name, amount in (fields.resources or {}).items()
+    ]
+    amounts += [(one.name, one.quantity, 1) for one in fields.mapping or ()]
+    for overhead in fields.overhead or ():
+        amounts.append((overhead.name, overhead.perPod, 1))
+        amounts.append((overhead.name, overhead.perContainer, len(fields.containers or ())))
+    nanos = Counter[str]()
+    for name, amount, times in amounts:
+        nanos[name] += amount.nanos * times if amount else 0
+    return {name: Quantity.parse(f"{amount}n") for name, amount in nanos.items()}
 
 
 def in_use(containers: tuple[Container, ...], status: PodStatusFields) -> tuple[Container, ...]:

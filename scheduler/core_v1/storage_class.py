@@ -12,8 +12,8 @@ from scheduler.core_v1.object_fields import AnnotatedFields, ObjectFields, metad
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 _IMMEDIATE = "Immediate"
-_NO_PROVISIONER = "kubernetes.io/no-provisioner"
-_IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class StorageClass:
     @property
     def provisions(self) -> bool:
         """Volumes are made for claims that find none."""
-        return self.provisioner not in ("", _NO_PROVISIONER)
+        return self.provisioner not in ("", NO_PROVISIONER)
 
 
 class _LabelRequirementFields(ObjectFields):
@@ -73,7 +73,7 @@ def decode_storage_class(
         provisioner=fields.provisioner,
         binding_mode=mode,
         topologies=topologies or None,
-        is_default=any((fields.metadata.annotations or {}).get(name) == "true" for name in _IS_DEFAULT),
+        is_default=any((fields.metadata.annotations or {}).get(name) == "true" for name in IS_DEFAULT),
         created=fields.metadata.creationTimestamp or "",
     ), ()
 

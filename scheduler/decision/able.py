@@ -106,7 +106,8 @@ def with_devices(
     """The pod with its devices, as they count for the node. allocations: of those of its claims that had none."""
     had = [claim for claim in claims if claim.allocation is not None]
     given = [replace(claim, allocation=one) for claim, one in zip(required.pending, allocations, strict=True)]
-    return WithDevices.of(pod, [*had, *given], cluster.fleet.slices.by_pool)
+    fleet = cluster.fleet
+    return WithDevices.of(pod, [*had, *given], fleet.slices.by_pool, fleet.features.release)
 
 
 def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[Claim]) -> tuple[Allocation, ...]:

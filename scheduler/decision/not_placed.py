@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from allocator.explain.text import nearest_miss, nearest_of
+from allocator.explain.text import has_matching_devices, nearest_miss, nearest_of
+from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim
 from allocator.outcome import Outcome
 from allocator.search.rules import Mask, bits
@@ -39,7 +40,8 @@ def refused_by_all_nodes(
     """A pod that is kept from every node at once by this. pending: its claims without devices."""
     reason, text = problem
     message = fit_error(cluster.fleet.all.bit_count(), Counter(), before=text)
-    return NotPlaced(Refusal(frozenset({reason}), requests, classes_of(pending), message=message), everywhere=text)
+    refusal = Refusal(frozenset({reason}), requests, classes_of(pending), message=message, gist=text)
+    return NotPlaced(refusal, everywhere=text)
 
 
 def not_placed(
@@ -58,20 +60,28 @@ def not_placed(
     for reason, rejected in (found for one in kept for found in one.found()):
         reported[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
-    lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
+    lacking = lacking_devices(cluster, pod, [(one.required, one.lacking) for one in kept])
     are_all = reported.keys() <= {NO_DEVICES}
-    devices = lacking.text(pod.namespace, are_all=are_all) or (next(iter(failed.values()), "") if left else "")
-    explanation = f"{kept_by_a_volume(cluster, cycle)} {devices}".strip()
+    unready, volume = next(iter(failed.values()), "") if left else "", kept_by_a_volume(cluster, cycle)
+    explanation = f"{volume} {lacking.text(pod.namespace, are_all=are_all) or unready}".strip()
     refusal = Refusal(
         frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
         min((one.requests for one, _ in asked), key=lambda requests: len(requests.amounts), default=cycle.requests),
         classes_of(claim for required, _ in asked for claim in required.pending),
         frozenset(() if pod.node_name else cluster.extended_resources.asked_by(pod)) | _taken_by_devices(kept),
         fit_error(cluster.fleet.all.bit_count(), reported, explanation=explanation),
+        _gist([*sorted(reported), volume, unready], kept, lacking),
     )
     stuck = [one for one in claims if one.allocation and left & ~reached_by_all(cluster, [one], failed)]
     filtered = [found for one in kept for _, found in one.filtered]
     return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered)
+
+
+def _gist(reasons: Sequence[str], kept: Iterable["Kept"], lacking: "LackingDevices") -> str:
+    """Of the refusal: the reasons, what is asked, and whether there are such devices at all, free or not."""
+    asked = hash(tuple([fingerprint_of(one.required.pending) for one in kept]))
+    has_any = any(has_matching_devices(outcome) for outcome in lacking.by_node.values())
+    return "; ".join([*reasons, f"asked {asked:x}", "devices match" if has_any else "no device matches"])
 
 
 def kept_by_a_volume(cluster: Cluster, cycle: Cycle) -> str:
@@ -176,21 +186,24 @@ class LackingDevices:
         return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest, reader=reader)
 
 
-def lacking_devices(
-    cluster: Cluster, pod: Pod | None, groups: Iterable[tuple[Sequence[Claim], Mask]]
-) -> LackingDevices:
+def lacking_devices(cluster: Cluster, pod: Pod | None, groups: Iterable[tuple[Requirements, Mask]]) -> LackingDevices:
     """Why these nodes cannot provide the devices of these claims; for the nearest node, also who holds them.
 
-    groups: nodes that are not able, and the claims without devices. Cost: O(different reasons).
+    groups: nodes that are not able, and what the pod asks of them. Cost: O(different reasons).
     """
     fleet = cluster.fleet_of(pod)
-    found = [(claims, *one) for claims, nodes in groups if nodes for one in fleet.unable(claims, nodes)]
+    found = [
+        (required, required.named(outcome), own)
+        for required, nodes in groups
+        if nodes
+        for outcome, own in fleet.unable(required.pending, nodes)
+    ]
     if not found:
         return LackingDevices()
     numbers = [next(bits(nodes)) for _, _, nodes in found]
     by_node = {cluster.name_of(number): outcome for number, (_, outcome, _) in zip(numbers, found, strict=True)}
     nearest = nearest_of(by_node)
-    claims = next(one[0] for one, number in zip(found, numbers, strict=True) if cluster.name_of(number) == nearest)
-    by_node[nearest] = fleet.refusal(claims, cluster.number_of(nearest) or 0)
+    required = next(one[0] for one, number in zip(found, numbers, strict=True) if cluster.name_of(number) == nearest)
+    by_node[nearest] = required.named(fleet.refusal(required.pending, cluster.number_of(nearest) or 0))
     outcomes = [(by_node[cluster.name_of(number)], nodes) for number, (_, _, nodes) in zip(numbers, found, strict=True)]
     return LackingDevices(outcomes, by_node, nearest)

@@ -32,7 +32,7 @@ class GuardTls(Tls):
     """TLS certificate. Empty: the guard creates one for `serverName` when it starts."""
 
     client_ca_file: str = ""
-    """CA of the API server's client certificate. Empty: anybody who reaches the address may call."""
+    """CA of the API server's client certificate. Empty: anybody may call who knows the path."""
 
     server_name: Name = ""
     """Name by which the API server calls the guard: SERVICE.NAMESPACE.svc. Empty: dra-guard and the namespace of the
@@ -43,7 +43,8 @@ class Publish(Section):
     """What the leader keeps up to date, so that the API server finds it."""
 
     webhook_configuration: Name = ""
-    """ValidatingWebhookConfiguration to whose `caBundle` the guard writes its own certificate. Empty: none."""
+    """ValidatingWebhookConfiguration in which the leader writes its secret path, and the certificate that it created.
+    Empty: none, and the path is `/v1/resourceclaims-status`."""
 
     endpoint_slice: Name = ""
     """EndpointSlice of the Service, in the namespace of the lease, whose only endpoint is the leader. Empty: none."""
@@ -94,8 +95,5 @@ class GuardConfiguration(Common):
         publish = self.publish
         yield from self.tls.disagreements()
         yield from without_other("publish", ("endpointSlice", publish.endpoint_slice), ("podIp", publish.pod_ip))
-        if self.tls.cert_file and publish.webhook_configuration:
-            problem = "must be empty, since tls.certFile is set: only a certificate of the guard's own is published"
-            yield FieldError("publish.webhookConfiguration", publish.webhook_configuration, problem)
         yield from self.leader_election.disagreements()
         yield from super().disagreements()

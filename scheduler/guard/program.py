@@ -35,7 +35,7 @@ from scheduler.guard.configuration import GuardConfiguration
 from scheduler.guard.holders import holder_of
 from scheduler.guard.ledger import Ledger, counting
 from scheduler.guard.metrics import GuardMetrics, GuardReading
-from scheduler.guard.publication import Publication
+from scheduler.guard.publication import Publication, SecretPath
 from scheduler.guard.reviewer import Reviewer
 from scheduler.runtime import health, running, server, watches
 from scheduler.runtime.cluster_updates import ClusterUpdates
@@ -50,12 +50,14 @@ from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.invariants import Violation
 
 VERB = "resourceclaims-status"
-"""The rest of the path that the API server calls, after `/v1/`."""
+"""What follows `/v1/` in the path that the API server calls; after it comes the secret, if it is published."""
 
 KIND = "ResourceClaim"
 """Of what the ledger knows; the others are slices."""
 
 PREFIX = "/v1"
+
+OPEN = "anybody who reaches the address may call: set publish.webhookConfiguration or tls.clientCaFile"
 
 SLACK_S = 15.0
 """For so long after its request timeout the API server, and etcd behind it, may still store something.
@@ -85,6 +87,8 @@ def run(configuration: GuardConfiguration) -> int:
             probes = health.serving(configuration.health_address, guard.probes(trouble), secured, hosts)
             url = await open_.enter_async_context(probes)
             _LOG.info("serving /healthz, /livez, /readyz, /metrics and /debug/queue at %s", url)
+            if not (configuration.publish.webhook_configuration or configuration.tls.client_ca_file):
+                _LOG.warning(OPEN)
             serving = server.serving(configuration.address, context, guard.served())
             url = await open_.enter_async_context(serving)
             _LOG.info("serving %s/%s", url, VERB)
@@ -134,6 +138,7 @@ class Guard:
         self._reflectors: tuple[Reflector[Any], ...] = (self._claims, self._slices)  # Any: of whatever kind
         for reflector in self._reflectors:
             reflector.store.on_change(partial(self._on_change, reflector.resource))
+        self._path = SecretPath(f"{PREFIX}/{VERB}")
         self._publication: Publication | None = None
 
     async def run(self, stop: asyncio.Event, certificate: bytes, port: int) -> None:
@@ -189,6 +194,7 @@ class Guard:
         return Publication(
             self._connection.only_while(self._election.is_leading),
             webhook_configuration=publish.webhook_configuration,
+            path=self._path,
             certificate=certificate,
             endpoint_slice=publish.endpoint_slice,
             namespace=self._election.lease.partition("/")[0],
@@ -274,6 +280,7 @@ class Guard:
         limits = Limits(self._configuration.most_connections, refused=self._metrics.refused)
         most_calls, called = self._configuration.most_calls, self._metrics.called
         verbs = {VERB: self._reviewer.answer}
+        secret = self._path if self._configuration.publish.webhook_configuration else None
         return ServedVerbs(
             PREFIX,
             verbs,
@@ -283,6 +290,7 @@ class Guard:
             called,
             limits,
             largest_body=review.LARGEST_REVIEW,
+            secret=secret,
         )
 
     # -- probes and metrics

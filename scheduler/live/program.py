@@ -51,7 +51,7 @@ REPORT_S = 1.5
 STUCK_S = 60.0
 """A loop that has not been at work for so long is stuck."""
 
-_REFUSING = frozenset(reason.plugin for reason in REASONS)
+_REFUSING = frozenset(reason.plugin for reason in REASONS if reason.plugin)
 
 _LOG = logging.getLogger(__name__)
 
@@ -212,6 +212,7 @@ class Scheduler:
         else:
             if isinstance(event, PodChanged) and event.old is not None:
                 self._queue.remove(event.old.uid)
+                self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
         self._loop.wake()
 

@@ -1,294 +1,273 @@
-"""Raw objects with other names: each text that users chose is replaced, the same one by the same one everywhere.
+"""Raw objects with other names: each text that somebody chose is replaced, the same one by the same one everywhere.
 
-Replacements sort as the originals do, because names break ties: the same decisions come from the objects. Texts that
-say what is asked of devices stay: drivers, models, versions, names of attributes, capacities, counters and requests.
+What a field is decides, never what its text looks like: `kept_texts` has all that stays. Replacements sort as the
+originals do, because names break ties: the same decisions come from the objects.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from cel.errors import CompileError
-from cel.syntax.lexer import string_value, tokens
+from allocator.pods.extended_resources import CLAIM_ANNOTATION
+from scheduler.core_v1.csi_node import MIGRATED
+from scheduler.core_v1.persistent_volume_claim import BIND_COMPLETED
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
+from scheduler.core_v1.storage_class import IS_DEFAULT
+from scheduler.core_v1.volume_sources import ZONE_DELIMITER
+from scheduler.offline.kept_texts import (
+    CLASS_RESOURCE,
+    LABEL_KEYS,
+    LABEL_VALUES,
+    PLUGINS,
+    WORDS,
+    KeptTexts,
+    fields_of,
+    is_amount,
+    is_number,
+    is_resource_of_kubernetes,
+    is_version,
+    listed,
+)
+from scheduler.offline.redacted_expression import RedactedExpressions, as_identifier
 
 Json = Any
 """A value of JSON."""
 
-_KEPT = frozenset(
+_LABEL_MAPS = frozenset({"labels", "matchLabels", "nodeSelector", "selector"})
+_LABEL_KEYS = frozenset({"topologyKey", "topologyKeys", "matchLabelKeys", "mismatchLabelKeys", "key"})
+_BY_RESOURCE = frozenset(
     {
-        *("kind", "apiVersion", "apiGroup", "resource", "operator", "effect", "phase", "type", "status", "reason"),
-        *("allocationMode", "matchAttribute", "distinctAttribute", "request", "requests", "counterSet", "driver"),
-        *("creationTimestamp", "deletionTimestamp", "timeAdded", "resourceVersion", "finalizers", "generation"),
-        *("whenUnsatisfiable", "nodeAffinityPolicy", "nodeTaintsPolicy", "restartPolicy", "protocol", "clusterIP"),
-        *("volumeBindingMode", "volumeMode", "accessModes", "preemptionPolicy", "reclaimPolicy", "provisioner"),
-        *("persistentVolumeReclaimPolicy", "attacher", "schedulerName", "declaredFeatures", "bindingConditions"),
-        *("bindingFailureConditions", "extendedResourceName", "fsType", "concurrencyPolicy", "schedule"),
-        *("podManagementPolicy", "completionMode", "lastTransitionTime", "lastProbeTime", "lastHeartbeatTime"),
-        *("startTime", "startedAt", "conditions", "strategy", "updateStrategy", "imagePullPolicy", "qosClass"),
-        *("allocationTimestamp", "hostIP", "resourceName", "subset"),
+        *("allocatable", "overhead", "limits", "requests", "allocatedResources", "resources", "hard", "used"),
+        *("consumedCapacity", "capacity", "nodeAllocatableResources", "nodeAllocatableResourceMappings"),
     }
 )
-"""Fields whose texts are words of the API, times, or say what is asked of devices."""
+"""Fields that may hold amounts by the name of a resource or a capacity."""
 
-_UNTOUCHED = frozenset(
-    {"capacity", "consumesCounters", "sharedCounters", "consumedCapacity", "nodeAllocatableResourceMappings"}
-)
-"""Fields that hold amounts and their names only, all the way down."""
-
-_NAMED_BY_THE_API = frozenset({"requests", "firstAvailable", "schedulingGates"})
-"""Lists whose entries have names that stay."""
-
-_LABEL_MAPS = frozenset({"labels", "matchLabels", "nodeSelector", "selector"})
-_LABEL_KEYS = frozenset({"topologyKey", "topologyKeys", "matchLabelKeys", "mismatchLabelKeys"})
-_AMOUNTS = frozenset({"allocatable", "overhead", "limits", "allocatedResources", "resources", "hard", "used"})
+_DRIVERS = frozenset({"driver", "provisioner", "attacher"})
 _IDENTITIES = frozenset({"uid", "shareID", "podUID"})
-_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+_ATTRIBUTES = frozenset({"matchAttribute", "distinctAttribute", "partitionTypeAttribute"})
+_IMAGES = frozenset({"image", "names", "reference"})
+_REQUESTS = frozenset({"request", "requests"})
+_ANNOTATIONS: Mapping[str, frozenset[str]] = {
+    **dict.fromkeys((CLAIM_ANNOTATION, *IS_DEFAULT), frozenset({"true", "false"})),
+    BIND_COMPLETED: frozenset({"yes"}),
+    MIGRATED: PLUGINS,
+}
+"""Annotation -> the words that its value may consist of; others name objects."""
 
-_KUBERNETES = re.compile(r"(^|\.)(kubernetes|k8s)\.io$")
-_UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
-_IDENTIFYING = re.compile(r"(?i:uuid|guid|serial|macaddr|^mac$|^uid$|ipv[46]|hostname|^ip$)|U[Ii][Dd]$")
-_NO_EXPRESSION = "?"
-"""In place of what cannot be taken apart: it does not compile either."""
+_FIELD_SELECTOR = "metadata.name"
+_ATTACHABLE = "attachable-volumes-"
+_SOME_DOMAIN = "example.com"
+_CLASS_OF_SYSTEM = "PriorityClass"
+_CSI_NAMES = frozenset({"CSIDriver", "CSINode"})
+_NUMBERED = frozenset({"StatefulSet", "CronJob"})
+_HASH = "pod-template-hash"
 
-_AMOUNT = re.compile(r"[-+0-9.]*(?:[eE][-+0-9]+|[numkMGTPE]|[KMGTPE]i)?")
-_SWITCHES = frozenset({"", "true", "false"})
+_Name = Callable[[str], str]
 
 
 class Redaction:
     """Replacements for the texts of certain objects. Cost: O(size of the objects)."""
 
     def __init__(self, objects: Iterable[Mapping[str, Json]]) -> None:
-        found = list(objects)
-        texts = _Texts()
-        for one in found:
-            texts.take(one)
-        words = texts.words - texts.kept
-        self._device_names = texts.device_names - texts.kept
-        self._identities = {text: str(UUID(int=number)) for number, text in enumerate(sorted(texts.identities), 1)}
-        width = len(str(len(words)))
-        self._words = {text: f"name-{number:0{width}}" for number, text in enumerate(sorted(words), 1)}
-        self._rename_members(texts.owners)
-
-    def _rename_members(self, owners: Iterable[str]) -> None:
-        """What is named after a workload, such as the pods of a StatefulSet, is so afterwards: numbers tell them."""
-        bases = {f"{owner}-": self._words[owner] for owner in owners if owner in self._words}
-        for word in self._words:
-            base, dash, rest = word.rpartition("-")
-            if dash and f"{base}-" in bases and rest.isdigit():
-                self._words[word] = f"{bases[f'{base}-']}-{rest}"
+        raws = list(objects)
+        kept = KeptTexts.of(raws)
+        texts, identities = {DEFAULT_NAMESPACE}, set[str]()
+        collecting = _Redacted(kept, _recorded(texts), _recorded(identities))
+        for raw in raws:
+            collecting.object(raw)
+        self._identities = {text: str(UUID(int=number)) for number, text in enumerate(sorted(identities), 1)}
+        width = len(str(len(texts)))
+        self._words = {text: f"name-{number:0{width}}" for number, text in enumerate(sorted(texts), 1)}
+        self._words.update({name: "-".join(map(self._renamed, parts)) for name, parts in _made_names(raws, texts)})
+        self._redacted = _Redacted(kept, self.word, self._identities.__getitem__)
 
     def word(self, text: str) -> str:
         """The replacement of a name; the text itself if it is none that was found."""
         return self._words.get(text, text)
 
+    def _renamed(self, text: str) -> str:
+        """Of a name that a controller has made: its numbers stay."""
+        return text if text.isdecimal() and text not in self._words else self.word(text)
+
     def object(self, raw: Mapping[str, Json]) -> dict[str, Json]:
         """The object with other names."""
-        renamed: dict[str, Json] = self._value(raw, "", "")
-        return renamed
+        return self._redacted.object(raw)
 
-    def _value(self, value: Json, field: str, outer: str) -> Json:
-        """field: that holds it; outer: that holds the object or list that it is in."""
+
+def _recorded(texts: set[str]) -> _Name:
+    def record(text: str) -> str:
+        texts.add(text)
+        return text
+
+    return record
+
+
+class _Redacted:
+    """Objects with other texts. name, identity: what replaces a name, and a uid."""
+
+    def __init__(self, kept: KeptTexts, name: _Name, identity: _Name) -> None:
+        self._kept = kept
+        self._given_name = name
+        self._identity = identity
+        self._expressions = RedactedExpressions(kept, self._name, self._version)
+
+    def object(self, raw: Mapping[str, Json]) -> dict[str, Json]:
+        """The object."""
+        fields = self._fields(raw, "")
+        named, metadata = raw.get("metadata"), fields.get("metadata")
+        if isinstance(named, dict) and isinstance(metadata, dict) and self._has_kept_name(raw, named.get("name")):
+            metadata["name"] = named["name"]
+        if raw.get("kind") == "CSINode":
+            drivers = listed(fields_of(fields.get("spec")).get("drivers"))
+            for before, driver in zip(listed(fields_of(raw.get("spec")).get("drivers")), drivers, strict=True):
+                if isinstance(driver, dict) and before.get("name") in self._kept.drivers:
+                    driver["name"] = before["name"]
+        return fields
+
+    def _has_kept_name(self, raw: Mapping[str, Json], name: Json) -> bool:
+        if raw.get("kind") == _CLASS_OF_SYSTEM:
+            return name in WORDS["priorityClassName"]
+        return raw.get("kind") == "CSIDriver" and name in self._kept.drivers
+
+    def _name(self, text: str) -> str:
+        """The replacement of a name; what is called like a driver is, as the driver's own objects are."""
+        return text if not text or text in self._kept.drivers else self._given_name(text)
+
+    def _value(self, value: Json, field: str, key: str = "") -> Json:
+        """field: that holds it. key: of the label whose value it is, if it is one."""
         if isinstance(value, dict):
-            return self._map(value, field, outer)
+            return self._fields(value, field)
         if isinstance(value, list):
-            return [self._value(one, field, outer) for one in value]
-        return self._text(value, field, outer) if isinstance(value, str) else value
+            return [
+                self._fields(entry, "") if isinstance(entry, dict) else self._value(entry, field, key)
+                for entry in value
+            ]
+        return self._text(value, field, key) if isinstance(value, str) else value
 
-    def _map(self, value: Mapping[str, Json], field: str, outer: str) -> Json:
-        if field in _UNTOUCHED or (field == "conditions" and outer != "status"):
-            return value
-        if field == "attributes":
-            return {name: self._attribute(name, one) for name, one in value.items()}
-        if field in _LABEL_MAPS and all(isinstance(one, str) for one in value.values()):
-            return {self.label_key(key): self._label_value(key, one) for key, one in value.items()}
-        if _is_amounts(field, value):
-            return {self._resource(name): one for name, one in value.items()}
-        if field == "annotations":
-            return {key: self._annotation(one) for key, one in value.items()}
-        return {key: self._value(one, key, field) for key, one in value.items() if not _is_prefix(key, value)}
+    def _fields(self, fields: Mapping[str, Json], field: str) -> dict[str, Json]:
+        """An object in the field of that name."""
+        match field:
+            case "attributes":
+                return {self._attribute(name): self._attribute_value(value) for name, value in fields.items()}
+            case "annotations":
+                return {key: self._annotation(key, value) for key, value in fields.items()}
+            case "counters":
+                return {self._counter(name): self._amounts(value) for name, value in fields.items()}
+        if field in _BY_RESOURCE and _is_by_name(fields):
+            return {self._resource(name): self._amounts(value) for name, value in fields.items()}
+        if field in _LABEL_MAPS and all(isinstance(value, str) for value in fields.values()):
+            return {self._label_key(key): self._label_value(key, value) for key, value in fields.items()}
+        key = fields.get("key")
+        is_about_labels = isinstance(key, str) and bool({"operator", "effect", "values"} & fields.keys())
+        return {
+            name: self._value(value, name, str(key) if is_about_labels and name in ("value", "values") else "")
+            for name, value in fields.items()
+            if not (name == "generateName" and fields.get("name"))  # of an object that has its name
+        }
 
-    def _text(self, text: str, field: str, outer: str) -> str:
-        if field in _KEPT or (field == "name" and outer in _NAMED_BY_THE_API):
-            return text
+    def _text(self, text: str, field: str, key: str) -> str:  # noqa: PLR0911 - one for each kind of field
+        if key:
+            return self._label_value(key, text)
+        if field in _DRIVERS:
+            return self._name(text)
         if field == "expression":
-            return self.expression(text)
+            return self._expressions.of(text)
         if field in _IDENTITIES:
-            return self._identities.get(text, text)
-        if field in _LABEL_KEYS or field == "key":
-            return self.label_key(text)
+            return self._identity(text)
+        if field in _LABEL_KEYS:
+            return self._label_key(text)
+        if field in _ATTRIBUTES:
+            return self._attribute(text)
+        if field in _REQUESTS:
+            return "/".join(map(self._name, text.split("/")))
+        if field in ("extendedResourceName", "capacityKey", "resourceName"):
+            return self._resource(text)
         if field == "generateName":
-            return f"{self.word(text.removesuffix('-'))}-"
-        return self.word(_image(text) if field in ("image", "names") else text)
+            return f"{self._name(text.removesuffix('-'))}-"
+        if field in _IMAGES:
+            return self._name(_image(text))
+        return text if self._kept.stays(text, field) else self._name(text)
 
-    def label_key(self, key: str) -> str:
-        """The replacement of the key of a label or a taint; those of Kubernetes stay."""
-        return key if _is_of_kubernetes(key) else self.word(key)
+    def _label_key(self, key: str) -> str:
+        """Of a label or a taint; those of Kubernetes stay."""
+        return key if key in LABEL_KEYS or key == _FIELD_SELECTOR else self._name(key)
 
     def _label_value(self, key: str, value: str) -> str:
-        return self._identities.get(value, self.word(value)) if key != "kubernetes.io/arch" else value
+        if value in LABEL_VALUES.get(key, ()) or (key in self._kept.compared and is_number(value)):
+            return value
+        return ZONE_DELIMITER.join(map(self._name, value.split(ZONE_DELIMITER)))
+
+    def _annotation(self, key: str, value: Json) -> Json:
+        if not isinstance(value, str):
+            return self._value(value, "")
+        words = _ANNOTATIONS.get(key, frozenset())
+        return ",".join(word if word in words else self._name(word) for word in value.split(","))
 
     def _resource(self, name: str) -> str:
-        return f"{_CLASS_RESOURCE}{self.word(_class_of(name))}" if name.startswith(_CLASS_RESOURCE) else name
+        """Of a node's resource, an extended one, or a capacity of devices."""
+        if name in self._kept.capacities or is_resource_of_kubernetes(name):
+            return name
+        for prefix in (CLASS_RESOURCE, _ATTACHABLE):
+            if name.startswith(prefix):
+                return f"{prefix}{self._name(name.removeprefix(prefix))}"
+        return self._qualified(name)
 
-    def _annotation(self, value: str) -> str:
-        return ",".join(self.word(one) for one in value.split(","))
+    def _counter(self, name: str) -> str:
+        """One is often called like the capacity that it limits, which is shown."""
+        return name if name in self._kept.capacities else self._name(name)
 
-    def _attribute(self, name: str, value: Json) -> Json:
-        if not isinstance(value, dict):
-            return value
-        return {kind: self._attribute_value(name, one) if "string" in kind else one for kind, one in value.items()}
+    def _attribute(self, name: str) -> str:
+        return name if name in self._kept.attributes else self._qualified(name)
 
-    def _attribute_value(self, name: str, value: Json) -> Json:
-        if isinstance(value, list):
-            return [self._attribute_value(name, one) for one in value]
-        return self._device_text(value) if isinstance(value, str) else value
+    def _qualified(self, name: str) -> str:
+        """A name that no device has; with a domain where it has one."""
+        own = as_identifier(self._name(name))
+        return f"{_SOME_DOMAIN}/{own}" if "/" in name else own
 
-    def _device_text(self, text: str) -> str:
-        """A text of an attribute, or of a selector that compares one with it."""
-        return self._identities.get(text) or (self.word(text) if text in self._device_names else text)
-
-    def expression(self, text: str) -> str:
-        """A CEL expression with the replacements in its literals, and without comments."""
-        try:
-            found = tokens(text)
-        except CompileError:
-            return _NO_EXPRESSION
-        parts, end = [], 0
-        for token in found[:-1]:
-            parts.append(" " if token.position > end else "")
-            parts.append(self._literal(token.text) if token.kind == "string" else token.text)
-            end = token.position + len(token.text)
-        return "".join(parts)
-
-    def _literal(self, literal: str) -> str:
-        try:
-            value = string_value(literal)
-        except ValueError:
-            return literal
-        replaced = self._device_text(value)
-        return literal if replaced == value else f'"{replaced}"'
-
-
-class _Texts:
-    """The texts of objects, by what becomes of them.
-
-    words: to be replaced. kept: those among them that are names of drivers. identities: uids, and what devices have of
-    that kind. device_names: names of nodes, pools and devices, for attributes that repeat them. owners: of workloads.
-    """
-
-    def __init__(self) -> None:
-        self.words: set[str] = {DEFAULT_NAMESPACE}
-        self.kept: set[str] = set()
-        self.identities: set[str] = set()
-        self.device_names: set[str] = set()
-        self.owners: set[str] = set()
-
-    def take(self, raw: Mapping[str, Json]) -> None:
-        """Add those of an object."""
-        name = str(_fields(raw.get("metadata")).get("name") or "")
-        if raw.get("kind") == "Node":
-            self.device_names.add(name)
-        if raw.get("kind") == "CSIDriver":
-            self.kept.add(name)
-        if raw.get("kind") == "StatefulSet":
-            self.owners.add(name)
-        if raw.get("kind") == "ResourceSlice":
-            self._take_slice(_fields(raw.get("spec")))
-        self._value(raw, "", "")
-
-    def _take_slice(self, spec: Mapping[str, Json]) -> None:
-        self.device_names.update(
-            str(one) for one in (_fields(spec.get("pool")).get("name"), spec.get("nodeName")) if one
-        )
-        self.device_names.update(str(one.get("name")) for one in _listed(spec.get("devices")) if isinstance(one, dict))
-
-    def _value(self, value: Json, field: str, outer: str) -> None:
+    def _amounts(self, value: Json) -> Json:
+        """A quantity, or an object or a list that says more about it."""
         if isinstance(value, dict):
-            self._map(value, field, outer)
-        elif isinstance(value, list):
-            for one in value:
-                self._value(one, field, outer)
-        elif isinstance(value, str):
-            self._text(value, field, outer)
+            return {name: self._amounts_in(name, inner) for name, inner in value.items()}
+        if isinstance(value, list):
+            return [self._amounts(entry) for entry in value]
+        return value if not isinstance(value, str) or is_amount(value) else self._name(value)
 
-    def _map(self, value: Mapping[str, Json], field: str, outer: str) -> None:
-        if field in _UNTOUCHED or (field == "conditions" and outer != "status"):
-            return
-        if field == "attributes":
-            self.identities.update(text for name, one in value.items() for text in _identifying(name, one))
-        elif field in _LABEL_MAPS and all(isinstance(one, str) for one in value.values()):
-            for key, one in value.items():
-                self._key(key)
-                self._label_value(one)
-        elif _is_amounts(field, value):
-            self.words.update(_class_of(name) for name in value if name.startswith(_CLASS_RESOURCE))
-        elif field == "annotations":
-            self.words.update(text for one in value.values() for text in str(one).split(",") if _is_name(text))
-        else:
-            for key, one in value.items():
-                if not _is_prefix(key, value):
-                    self._value(one, key, field)
+    def _amounts_in(self, field: str, value: Json) -> Json:
+        return self._value(value, field) if field == "capacityKey" else self._amounts(value)
 
-    def _text(self, text: str, field: str, outer: str) -> None:
-        if field in ("driver", "provisioner", "attacher"):
-            self.kept.add(text)
-        elif field == "expression":
-            self.identities.update(one for one in _literals(text) if _UUID.search(one))
-        elif field in _IDENTITIES:
-            self.identities.add(text)
-        elif field in _LABEL_KEYS or field == "key":
-            self._key(text)
-        elif field == "generateName":
-            self.words.add(text.removesuffix("-"))
-        elif field not in _KEPT and not (field == "name" and outer in _NAMED_BY_THE_API):
-            self._label_value(_image(text) if field in ("image", "names") else text)
+    def _attribute_value(self, value: Json) -> Json:
+        if not isinstance(value, dict):
+            return self._value(value, "")
+        return {kind: self._typed_value(kind, inner) for kind, inner in value.items()}
 
-    def _key(self, key: str) -> None:
-        if not _is_of_kubernetes(key):
-            self.words.add(key)
+    def _typed_value(self, kind: str, value: Json) -> Json:
+        if isinstance(value, list):
+            return [self._typed_value(kind, entry) for entry in value]
+        if not isinstance(value, str):
+            return self._value(value, "")
+        if kind in ("version", "versions"):
+            return self._version(value) if is_version(value) else self._name(value)
+        return value if value in self._kept.shown else self._name(value)
 
-    def _label_value(self, text: str) -> None:
-        if _UUID.fullmatch(text):
-            self.identities.add(text)
-        elif _is_name(text):
-            self.words.add(text)
+    def _version(self, text: str) -> str:
+        """A semantic version: its numbers stay."""
+        numbers, plus, build = text.partition("+")
+        numbers, dash, before = numbers.partition("-")
+        names = [
+            ".".join(part if part.isdecimal() else self._name(part) for part in some.split("."))
+            for some in (before, build)
+        ]
+        return f"{numbers}{dash}{names[0]}{plus}{names[1]}"
 
 
-def _fields(value: Json) -> Mapping[str, Json]:
-    """The fields of an object; none of what is no object, as in a manifest with errors."""
-    return value if isinstance(value, dict) else {}
+def _is_by_name(fields: Mapping[str, Json]) -> bool:
+    """Whether the names in the object are those of resources or capacities, and not fields that hold such objects."""
+    return not any(isinstance(value, list) or _holds_amounts(name, value) for name, value in fields.items())
 
 
-def _listed(value: Json) -> Sequence[Json]:
-    return value if isinstance(value, list) else ()
-
-
-def _is_name(text: str) -> bool:
-    """False for numbers and quantities, which are compared, for switches, and for what Kubernetes has names for."""
-    return not _AMOUNT.fullmatch(text) and text not in _SWITCHES and not text.startswith("system-")
-
-
-def _is_amounts(field: str, value: Mapping[str, Json]) -> bool:
-    """True for quantities by the name of a resource."""
-    plain = all(isinstance(one, str | int | float) for one in value.values())
-    return (field in _AMOUNTS or field == "requests") and plain
-
-
-def _class_of(resource: str) -> str:
-    return resource.removeprefix(_CLASS_RESOURCE)
-
-
-def _is_of_kubernetes(key: str) -> bool:
-    prefix, slash, _ = key.rpartition("/")
-    return (bool(slash) and _KUBERNETES.search(prefix) is not None) or key == "metadata.name"
-
-
-def _is_prefix(key: str, value: Mapping[str, Json]) -> bool:
-    """True for a generateName of an object that has its name."""
-    return key == "generateName" and bool(value.get("name"))
+def _holds_amounts(name: str, value: Json) -> bool:
+    return name in ("requests", "limits") and isinstance(value, dict) and not value.keys() & {"value", "requestPolicy"}
 
 
 def _image(name: str) -> str:
@@ -296,18 +275,47 @@ def _image(name: str) -> str:
     return name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
 
 
-def _literals(expression: str) -> Iterator[str]:
-    """The values of its string literals."""
-    with suppress(CompileError, ValueError):
-        yield from [string_value(token.text) for token in tokens(expression) if token.kind == "string"]
+def _made_names(objects: Iterable[Mapping[str, Json]], names: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The names that controllers make from others, with what they consist of: they do so afterwards.
+
+    Pods of a StatefulSet and Jobs of a CronJob have a number, ReplicaSets a hash, and claims of volumes the pod.
+    """
+    raws = list(objects)
+    by_kind: dict[str, set[str]] = {}
+    for raw in raws:
+        by_kind.setdefault(str(raw.get("kind")), set()).add(str(fields_of(raw.get("metadata")).get("name")))
+    numbered = {name for kind in _NUMBERED for name in by_kind.get(kind, ())}
+    hashes = {str(fields_of(fields_of(raw.get("metadata")).get("labels")).get(_HASH)) for raw in raws}
+    deployments, pods, volumes = by_kind.get("Deployment", set()), by_kind.get("Pod", set()), _volumes_of_claims(raws)
+
+    def of_owner(name: str) -> tuple[str, ...]:
+        owner, _, rest = name.rpartition("-")
+        is_made = (owner in numbered and rest.isdecimal()) or (owner in deployments and rest in hashes)
+        return (owner, rest) if is_made else ()
+
+    def of_pod(name: str) -> tuple[str, ...]:
+        return of_owner(name) or ((name,) if name in pods else ())
+
+    for name in sorted(names):
+        if parts := of_owner(name):
+            yield name, parts
+        for volume in volumes:
+            if name.startswith(f"{volume}-") and (parts := of_pod(name.removeprefix(f"{volume}-"))):
+                yield name, (volume, *parts)
+            if name.endswith(f"-{volume}") and (parts := of_pod(name.removesuffix(f"-{volume}"))):
+                yield name, (*parts, volume)
 
 
-def _identifying(name: str, value: Json) -> Iterator[str]:
-    """The texts of an attribute that tell one device of the world from all others."""
-    if not isinstance(value, dict):
-        return
-    is_identity = _IDENTIFYING.search(name.rpartition("/")[2]) is not None
-    for kind, one in value.items():
-        texts = [text for text in (one if isinstance(one, list) else [one]) if isinstance(text, str) and text]
-        if "string" in kind:
-            yield from (text for text in texts if is_identity or _UUID.search(text))
+def _volumes_of_claims(raws: Iterable[Mapping[str, Json]]) -> set[str]:
+    """The names of templates of claims, and of ephemeral volumes."""
+    found = set[str]()
+    for raw in raws:
+        spec = fields_of(raw.get("spec"))
+        found.update(
+            str(fields_of(fields_of(one).get("metadata")).get("name"))
+            for one in listed(spec.get("volumeClaimTemplates"))
+        )
+        inner = fields_of(fields_of(spec.get("template")).get("spec"))
+        volumes = (*listed(spec.get("volumes")), *listed(inner.get("volumes")))
+        found.update(str(volume.get("name")) for volume in map(fields_of, volumes) if "ephemeral" in volume)
+    return found

@@ -24,9 +24,11 @@ DROPPED = frozenset(
         *("livenessProbe", "readinessProbe", "startupProbe", "volumeMounts", "volumeDevices"),
         *("imagePullSecrets", "hostAliases", "dnsConfig", "dnsPolicy", "hostname", "subdomain"),
         *("terminationMessagePath", "terminationMessagePolicy", "serviceAccount", "serviceAccountName"),
-        *("addresses", "nodeInfo", "podCIDR", "podCIDRs", "providerID", "daemonEndpoints", "volumesAttached"),
+        *("addresses", "podCIDR", "podCIDRs", "providerID", "daemonEndpoints", "volumesAttached"),
         *("podIP", "podIPs", "hostIPs", "externalIPs", "clusterIP", "clusterIPs", "loadBalancer", "externalName"),
-        *("containerID", "imageID", "lastState", "state", "ephemeralContainers", "configSource"),
+        *("volumeAttributes", "options", "nodeInfo", "containerID", "imageID", "lastState", "state"),
+        *("ephemeralContainers", "configSource"),
+        *("accessCredentials", "userData", "userDataBase64", "networkDataBase64"),
     }
 )
 """Fields that no decision reads, wherever they stand."""
@@ -43,6 +45,7 @@ ANNOTATIONS = frozenset(
 
 _SOURCES_WITHOUT_DEVICES = frozenset(
     {"secret", "configMap", "projected", "downwardAPI", "emptyDir", "hostPath", "nfs", "gitRepo", "flexVolume"}
+    | {"cloudInitNoCloud", "cloudInitConfigDrive", "sysprep"}
 )
 """Volumes of a pod that nothing depends on, and which name secrets, hosts and paths."""
 

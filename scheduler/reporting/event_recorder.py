@@ -1,8 +1,9 @@
 """Writes events in parallel with decisions: about pods that were bound or not, and about claims with the same devices.
 
 The queue is bounded: further events are dropped and counted. An event that repeats within five minutes is counted in
-the series of the first one.
-Source: k8s.io/api events/v1 Event and its limits.
+the series of the first one, also if its note differs in details that change all the time. So is an event that says
+something new about its object, while the object or all objects together have too many of these.
+Source: k8s.io/api events/v1 Event and its limits; client-go's recorder, whose series do not look at the note at all.
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from scheduler.client.api import Api
 from scheduler.client.api_resources import EVENTS, Resource
 from scheduler.client.connection import JSON, MERGE
 from scheduler.client.errors import CallFailed
+from scheduler.reporting.budget import Budget
 
 NOTE_MAX_BYTES = 1024
 """What the API server takes."""
@@ -33,11 +35,19 @@ QUEUE_MAX = 10_000
 QUEUED_OF_NAMESPACE = 100
 """Writes of a namespace that may wait though others fill the queue; of all such together, as many again as it holds."""
 
-KNOWN_MAX = 1 << 14
+KNOWN_MAX = 1 << 16
 """Events that a repetition can be counted in; of more, the least recently repeated ones are forgotten.
 
 More than the pods that are refused again and again: with fewer, each time would be a new event. 1 KiB each.
 """
+
+CHANGES_AT_ONCE = 10
+CHANGES_EVERY_S = 300.0
+"""Events that say something new about an object of which one is known, and how long until one more is written."""
+
+CHANGES_OF_ALL_AT_ONCE = 500
+CHANGES_OF_ALL_EVERY_S = 0.2
+"""The same, of all objects together."""
 
 SERIES_S = 300.0
 """How often the count of a series is written, at most."""
@@ -74,26 +84,28 @@ class Regarding(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What an event says of its object, and by which controller; equal ones are one series."""
+    """What an event is about, and by which controller; of equal ones, one is counted at a time."""
 
     controller: str
     regarding: Regarding
     type: Literal["Normal", "Warning"]
     reason: str
     action: str
-    note: str
 
 
 @dataclass(slots=True)
 class _EventSeries:
-    """An event that is written or about to be. count: how often it was said; reported_at: when that was last written.
+    """An event that is written or about to be, in which its repetitions are counted.
 
-    said_at: when it was said last.
+    gist: what it says but for details, None if it could not be written. changes: events that may take its place.
+    count: how often it was said; reported_at: when that was last written. said_at: when it was said last.
     """
 
+    gist: str | None
     path: str
     reported_at: datetime
     said_at: datetime
+    changes: Budget
     count: int = 1
 
 
@@ -123,39 +135,49 @@ class Events:
         self._waiting_in: Counter[str] = Counter()
         self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
         self._known: OrderedDict[Said, _EventSeries] = OrderedDict()
+        self._changes = Budget(CHANGES_OF_ALL_AT_ONCE, CHANGES_OF_ALL_EVERY_S)
 
     def scheduled(self, pod: PodKey, node: str) -> None:
         """The pod was bound, of which nothing is kept: it happens once."""
-        said = Said(*_by_its_scheduler(pod), "Normal", "Scheduled", "Binding", f"Successfully assigned {pod} to {node}")
-        self._say_first(said, self._now())
+        said = Said(*_by_its_scheduler(pod), "Normal", "Scheduled", "Binding")
+        self._say_first(said, f"Successfully assigned {pod} to {node}", self._now())
 
-    def failed_scheduling(self, pod: PodKey, message: str) -> None:
-        """The pod was refused, or an error ended its attempt."""
-        self._say(Said(*_by_its_scheduler(pod), "Warning", "FailedScheduling", "Scheduling", message))
+    def failed_scheduling(self, pod: PodKey, message: str, gist: str = "") -> None:
+        """The pod was refused, or an error ended its attempt. gist: of the message, "" if it has no details."""
+        self._say(Said(*_by_its_scheduler(pod), "Warning", "FailedScheduling", "Scheduling"), message, gist)
 
     def binding_conditions_pending(self, pod: PodKey, message: str) -> None:
         """The pod waits for its devices to be made ready."""
-        self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling", message))
+        self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling"), message)
 
     def device_double_allocated(self, claims: Resource, claim: ClaimKey, message: str) -> None:
         """The claim holds what it cannot hold together with others. claims: the resource in the served version."""
         regarding = Regarding(claims.api_version, "ResourceClaim", *claim)
-        self._say(Said(self._controller, regarding, "Warning", "DeviceDoubleAllocated", "Checking", message))
+        self._say(Said(self._controller, regarding, "Warning", "DeviceDoubleAllocated", "Checking"), message)
 
     def unreadable(self, resource: Resource, key: ObjectKey, uid: str, message: str) -> None:
         """An object of the resource is left out. Of one without a name or uid nothing can be said here."""
         if key.name and uid:
             regarding = Regarding(resource.api_version, resource.kind, key.namespace, key.name, uid)
-            self._say(Said(self._controller, regarding, "Warning", "Unreadable", "Reading", message))
+            self._say(Said(self._controller, regarding, "Warning", "Unreadable", "Reading"), message)
 
-    def _say(self, said: Said) -> None:
-        said = said._replace(note=shortened(said.note))
-        now = self._now()
+    def _say(self, said: Said, message: str, gist: str = "") -> None:
+        now, note = self._now(), shortened(message)
+        gist = gist or note
         self._finish(now)
         series = self._known.get(said)
-        if series is None:
-            self._keep(said, self._say_first(said, now), now)
-            return
+        if series and (series.gist == gist or not self._may_change(series, now)):
+            self._count(said, series, now)
+        elif path := self._say_first(said, note, now):
+            changes = series.changes if series else Budget(CHANGES_AT_ONCE, CHANGES_EVERY_S)
+            self._keep(said, _EventSeries(gist, path, now, now, changes))
+
+    def _may_change(self, series: _EventSeries, now: datetime) -> bool:
+        """Whether something new may be said of the object, which then counts."""
+        seconds = now.timestamp()
+        return series.changes.take(seconds) and self._changes.take(seconds)
+
+    def _count(self, said: Said, series: _EventSeries, now: datetime) -> None:
         self._known.move_to_end(said)
         series.said_at = now
         series.count += 1
@@ -176,7 +198,7 @@ class Events:
         """Return once all events are written or dropped; `run` has to be running."""
         await self._queue.join()
 
-    def _say_first(self, said: Said, now: datetime) -> str:
+    def _say_first(self, said: Said, note: str, now: datetime) -> str:
         """The path of the event that will be written; empty where it was dropped."""
         about, number = said.regarding, f"{int(now.timestamp() * 1e6):x}{next(self._numbers):x}"
         name = f"{about.name[:NAME_OF_OBJECT_MAX].rstrip('-.')}.{about.uid[:8]}{number}"
@@ -191,7 +213,7 @@ class Events:
             "type": said.type,
             "reason": said.reason,
             "action": said.action,
-            "note": said.note,
+            "note": note,
             "reportingController": said.controller,
             "reportingInstance": f"{said.controller}-{self._host}"[:INSTANCE_MAX],
         }
@@ -199,11 +221,11 @@ class Events:
         is_put = self._put(_EventCall(about.namespace, "POST", path, event, JSON, lambda: self._forget(said)))
         return f"{path}/{name}" if is_put else ""
 
-    def _keep(self, said: Said, path: str, now: datetime) -> None:
-        if path:
-            self._known[said] = _EventSeries(path, now, now)
-            if len(self._known) > KNOWN_MAX:
-                self._known.popitem(last=False)
+    def _keep(self, said: Said, series: _EventSeries) -> None:
+        self._known[said] = series
+        self._known.move_to_end(said)
+        if len(self._known) > KNOWN_MAX:
+            self._known.popitem(last=False)
 
     def _finish(self, now: datetime) -> None:
         """Forget the series that have ended; they stand in the order in which they were said last.
@@ -224,8 +246,9 @@ class Events:
         return True
 
     def _forget(self, said: Said) -> None:
-        """An event that could not be written begins a new series when it repeats."""
-        self._known.pop(said, None)
+        """An event that could not be written begins a new series when it repeats, as if it said something new."""
+        if series := self._known.get(said):
+            series.gist = None
 
     async def _write(self, call: "_EventCall") -> None:
         try:

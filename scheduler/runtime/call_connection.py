@@ -152,7 +152,10 @@ class CallConnection(asyncio.Protocol):
         try:
             self._call = self._server.admit(head, self.transport)
         except RefusedCall as problem:
-            self._refuse(problem)
+            if problem.is_last:
+                self._refuse_for_good(problem)
+            else:
+                self._refuse(problem)
 
     def _read(self, data: bytes) -> bytes:
         """Take what has come of the body; what came after it."""
@@ -209,7 +212,7 @@ class CallConnection(asyncio.Protocol):
         self._write(problem.status, self._server.error(problem.reason))
 
     def _refuse_for_good(self, problem: RefusedCall) -> None:
-        """Where the next call begins is not known."""
+        """Where the next call begins is not known, or does not matter."""
         self._is_last = True
         self._refuse(problem)
         self.transport.close()

@@ -21,12 +21,13 @@ _LENGTH = re.compile("[0-9]{1,18}")
 
 
 class RefusedCall(Exception):
-    """A call is not answered, but gets this status and reason."""
+    """A call is not answered, but gets this status and reason. is_last: nothing more is read of the connection."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, *, is_last: bool = False) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
+        self.is_last = is_last
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Container, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from scheduler.attempt.attempts import INTERNAL
+from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.call_connection import Answer, CallConnection
 from scheduler.runtime.http_head import Head, RefusedCall
 from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, accepting
@@ -33,6 +34,15 @@ READ_S = 10.0
 IDLE_S = 120.0
 """For so long a connection may bring no call, or no whole head of one; kube-scheduler closes one after 90 s."""
 
+MOST_VALUES = 1 << 20
+"""Of the JSON of a call, names included. Each takes up to 180 bytes once it is read, and two in the body.
+
+No two versions of an object that an API server stores have as many, and no nodes of a cluster.
+"""
+
+LONGEST_MESSAGE = 1 << 12
+"""Characters that a caller is told."""
+
 _LOG = logging.getLogger(__name__)
 
 Verb = Callable[[bytes], bytes | Awaitable[bytes]]
@@ -41,6 +51,17 @@ Verb = Callable[[bytes], bytes | Awaitable[bytes]]
 
 class Malformed(ValueError):
     """A request that cannot be read; the message names what is wrong with it."""
+
+
+def require_few_values(body: bytes) -> None:
+    """Raises Malformed where the JSON has more values than MOST_VALUES. Cost: O(size)."""
+    if has_more_values(body, MOST_VALUES):
+        raise Malformed(f"the body has more than {MOST_VALUES:,} values and names")
+
+
+def in_short(message: str) -> str:
+    """At most LONGEST_MESSAGE characters of it: parts of a call may be in it."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +73,8 @@ class ServedVerbs:
     largest_body: bytes of one call.
     called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
     most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
-    for so long a connection is kept that brings no call. hosts: as `misdirection` takes them.
+    for so long a connection is kept that brings no call. hosts: as `misdirection` takes them. secret: the segments of
+    which one has to follow the verb in a path; None if paths end with the verb.
     """
 
     prefix: str
@@ -67,6 +89,7 @@ class ServedVerbs:
     read_s: float = READ_S
     idle_s: float = IDLE_S
     hosts: Collection[str] = ()
+    secret: Container[str] | None = None
 
 
 @asynccontextmanager
@@ -123,10 +146,8 @@ class _VerbServer:
 
     def admit(self, head: Head, transport: asyncio.Transport) -> "_VerbCall":
         """The call of a verb. Raises RefusedCall."""
-        prefix, _, name = head.path.rpartition("/")
-        verb = self.served.verbs.get(name)
-        if verb is None or prefix != self.served.prefix:
-            raise RefusedCall(404, "there is nothing at this path")
+        name = self._verb_at(head.path)
+        verb = self.served.verbs[name]
         if head.method != "POST":
             raise RefusedCall(405, "verbs are called by POST")
         call = _VerbCall(self, name, verb, time.monotonic(), head.length)
@@ -138,6 +159,18 @@ class _VerbServer:
         self.room -= head.length
         self.under_way[name] += 1
         return call
+
+    def _verb_at(self, path: str) -> str:
+        """The name of the verb. Raises RefusedCall; of a stranger's call nothing more is read."""
+        secret, rest = self.served.secret, path
+        if secret is not None:
+            rest, _, segment = path.rpartition("/")
+            if segment not in secret:
+                rest = ""
+        prefix, _, name = rest.rpartition("/")
+        if prefix != self.served.prefix or name not in self.served.verbs:
+            raise RefusedCall(404, "there is nothing at this path", is_last=secret is not None)
+        return name
 
     def _check(self, head: Head, transport: asyncio.Transport, name: str) -> None:
         """Raises RefusedCall where the caller may not call, or not now."""

@@ -190,7 +190,8 @@ class _TraceReader:
                 event = ClassAppears(device_class)
             case Inventory(taint_rules=[rule]):
                 if not self._features.has(DEVICE_TAINT_RULES):
-                    problem = f"DeviceTaintRule {rule.name} needs the feature gate {DEVICE_TAINT_RULES}"
+                    gate = self._features.release.governing(DEVICE_TAINT_RULES)
+                    problem = f"DeviceTaintRule {rule.name} needs the feature gate {gate}"
                     raise line.error("apply", problem)
                 event = RuleAppears(rule)
             case _:

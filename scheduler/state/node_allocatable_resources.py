@@ -8,8 +8,10 @@ Source: KEP-5517; nodeallocatabledynamicresources.go of Kubernetes' scheduler pl
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from allocator.gates import Release
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
 from allocator.pods.node_allocatable_resources import (
+    Amounts,
     ClaimResources,
     PodResources,
     claim_resources,
@@ -28,25 +30,31 @@ class WithDevices:
 
     pod: Pod
     found: Sequence[tuple[Claim, ClaimResources]]
+    release: Release
 
     @staticmethod
-    def of(pod: Pod, claims: Iterable[Claim], pools: Mapping[PoolID, Iterable[Slice]]) -> "WithDevices":
+    def of(
+        pod: Pod, claims: Iterable[Claim], pools: Mapping[PoolID, Iterable[Slice]], release: Release
+    ) -> "WithDevices":
         """claims: allocated. pools: the slices of each."""
         every = [(claim, _resources_of(claim, pools)) for claim in claims]
-        return WithDevices(pod, [(claim, resources) for claim, resources in every if resources])
+        return WithDevices(pod, [(claim, resources) for claim, resources in every if resources], release)
 
     @property
     def taken(self) -> tuple[TakenByClaim, ...]:
-        """What the claims take of the node, from the pod's status."""
-        return tuple(
-            TakenByClaim(claim.name, tuple(self._users(claim)), _quantities(resources, len(self._users(claim))))
-            for claim, resources in self.found
-        )
+        """What the claims take of the node, as the pod's status says it."""
+        return tuple(self._taken(claim, resources) for claim, resources in self.found)
+
+    def _taken(self, claim: Claim, resources: ClaimResources) -> TakenByClaim:
+        containers = tuple(self._users(claim))
+        every = _quantities(resources.used_by(len(containers)))
+        fields = {"resources": _texts(every)} if self.release.sums_node_resources else _by_kind(resources)
+        return TakenByClaim(claim.name, containers, every, fields)
 
     def refusal(self, number: int, infos: NodeInfos, consumers: Callable[[Claim], Iterable[str]]) -> str:
         """Why the pod does not fit the node of that number; empty where it does, and where no device says anything.
 
-        Differs from kube-scheduler, which leaves claims out that were allocated before: their devices take as much.
+        Differs from kube-scheduler, which up to 1.36 leaves out claims that were allocated before: they take as much.
         consumers: the uids of the pods that a claim is reserved for.
         """
         if not self.found:
@@ -69,7 +77,9 @@ class WithDevices:
         what = f"claim {claim} stands for resources of the node ({', '.join(sorted(resources.mapped))})"
         if consumers - {self.pod.uid}:
             return f"{what}, and is used by another pod already"
-        return "" if self._users(claim) else f"{what}, and no container of the pod uses it"
+        if self.release.unused_mappings_refuse and not self._users(claim):
+            return f"{what}, and no container of the pod uses it"
+        return ""
 
     def _users(self, claim: Claim) -> list[str]:
         """The containers of the pod that use the claim."""
@@ -89,9 +99,26 @@ def _resources_of(claim: Claim, pools: Mapping[PoolID, Iterable[Slice]]) -> Clai
     return claim_resources(str(claim), claim.allocation, device) if claim.allocation else None
 
 
-def _quantities(resources: ClaimResources, containers: int) -> dict[str, Quantity]:
-    used = resources.used_by(containers)
-    return {name: Quantity.parse(f"{nanos}n") for name, nanos in sorted(used.items()) if nanos}
+def _quantities(amounts: Amounts) -> dict[str, Quantity]:
+    return {name: Quantity.parse(f"{nanos}n") for name, nanos in sorted(amounts.items()) if nanos}
+
+
+def _texts(amounts: Mapping[str, Quantity]) -> dict[str, str]:
+    return {name: amount.text for name, amount in amounts.items()}
+
+
+def _by_kind(resources: ClaimResources) -> dict[str, object]:
+    """What devices are of the node, and what they need besides, by the resource's name."""
+    mapped = _texts(_quantities(resources.mapped))
+    overheads = {"perPod": resources.per_pod, "perContainer": resources.per_container}
+    parts = {kind: _texts(_quantities(amounts)) for kind, amounts in overheads.items()}
+    names = sorted({name for part in parts.values() for name in part})
+    return {
+        "mapping": [{"name": name, "quantity": amount} for name, amount in mapped.items()],
+        "overhead": [
+            {"name": name, **{kind: part[name] for kind, part in parts.items() if name in part}} for name in names
+        ],
+    }
 
 
 def _free(infos: NodeInfos, resource: str, number: int) -> int:

@@ -28,7 +28,10 @@ class PodSelectors:
     def remove(self, gone: PodSelector) -> None:
         """The object is gone, if it was there."""
         if gone.kind == SERVICE:
-            self._services.get(gone.namespace, {}).pop(gone.name, None)
+            services = self._services.get(gone.namespace, {})
+            services.pop(gone.name, None)
+            if not services:
+                self._services.pop(gone.namespace, None)
         else:
             self._controllers.pop((gone.kind, gone.namespace, gone.name), None)
 

@@ -260,7 +260,8 @@ class Volumes:
 
     def decline(self, claim: ClaimKey, node: str) -> None:
         """The claim's provisioner has made no volume for the node, and asks for another one."""
-        self._declined.setdefault(claim, set()).add(node)
+        if claim in self.objects.claims.watched:
+            self._declined.setdefault(claim, set()).add(node)
 
     def written(self, pod_uid: str, key: ObjectKey) -> None:
         """What was taken for the pod of this volume or claim is stored: it stays so, whatever becomes of the pod."""

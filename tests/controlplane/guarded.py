@@ -20,8 +20,7 @@ def install(api: RestClient, port: int) -> None:
 def _webhook_at(port: int) -> Json:
     (found,) = manifests(MANIFESTS / "webhook.yaml")
     (webhook,) = found["webhooks"]
-    path = webhook["clientConfig"]["service"]["path"]
-    return {**found, "webhooks": [{**webhook, "clientConfig": {"url": f"https://localhost:{port}{path}"}}]}
+    return {**found, "webhooks": [{**webhook, "clientConfig": {"url": f"https://localhost:{port}"}}]}
 
 
 def _released_lease() -> Json:

@@ -74,6 +74,12 @@ def test_gate_that_needs_another_one_is_refused_without_it(gate: str, needed: st
     assert not Features.of("1.37", {needed: False, gate: False}).has(gate)
 
 
+def test_one_gate_governs_taints_and_rules_until_1_35_splits_it() -> None:
+    assert Features.of("1.34", {"DRADeviceTaints": True}).has("DRADeviceTaintRules")
+    assert not Features.of("1.34", {"DRADeviceTaints": False}).has("DRADeviceTaintRules")
+    assert not Features.of("1.35", {"DRADeviceTaints": True}).has("DRADeviceTaintRules")
+
+
 def test_features_say_what_they_are() -> None:
     assert str(Features.of("1.34")) == (
         "Kubernetes 1.34: DRAAdminAccess, DRAPrioritizedList, DRAResourceClaimDeviceStatus"

@@ -8,6 +8,7 @@ from tests.unit.scheduler.manifests import Json, a_pod, a_pod_template, an_objec
 from tests.unit.scheduler.scenario import taken, virtual_pods
 
 TEMPLATE = a_pod_template(containers=[{"name": "main"}])
+ONE = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
 
 
 def an_mpi_job(**spec: Any) -> Json:
@@ -179,3 +180,176 @@ def test_the_history_of_a_workload_asks_for_nothing() -> None:
     inventory = taken({**an_object("apps/v1", "ControllerRevision", "r"), "data": {"spec": {"template": TEMPLATE}}})
     assert not inventory.workloads
     assert not inventory.unseen
+
+
+GUEST = {
+    "domain": {
+        "cpu": {"cores": 2, "sockets": 2},
+        "memory": {"guest": "2Gi"},
+        "devices": {"gpus": [{"name": "g", "claimName": "gpu", "requestName": "r"}]},
+    },
+    "nodeSelector": {"zone": "a"},
+    "resourceClaims": ONE,
+}
+
+
+def a_machine(**spec: Any) -> Json:
+    template = {"metadata": {"labels": {"vm": "x"}}, "spec": GUEST}
+    return {**an_object("kubevirt.io/v1", "VirtualMachine", "vm"), "spec": {"template": template, **spec}}
+
+
+def an_instance(**more: Any) -> Json:
+    return {**an_object("kubevirt.io/v1", "VirtualMachineInstance", "vmi"), "spec": GUEST, **more}
+
+
+def a_nim_service(**spec: Any) -> Json:
+    body = {
+        "image": {"repository": "nim", "tag": "1"},
+        "draResources": [{"resourceClaimTemplateName": "one", "requests": ["r"]}],
+        "resources": {"requests": {"cpu": "4"}},
+        "nodeSelector": {"zone": "a"},
+    }
+    return {**an_object("apps.nvidia.com/v1alpha1", "NIMService", "nim"), "spec": {**body, **spec}}
+
+
+def a_graph(**decode: Any) -> Json:
+    main = {"image": "vllm", "args": ["--model", "x"]}
+    worker = {
+        "componentType": "worker",
+        "replicas": 2,
+        "resources": {"requests": {"cpu": "4", "gpu": "1"}, "claims": [{"name": "gpu"}]},
+        "extraPodSpec": {"mainContainer": main, "nodeSelector": {"zone": "a"}, "resourceClaims": ONE},
+    }
+    services = {"Frontend": {"extraPodSpec": {"mainContainer": main}}, "Decode": {**worker, **decode}}
+    return {**an_object("nvidia.com/v1alpha1", "DynamoGraphDeployment", "llm"), "spec": {"services": services}}
+
+
+def a_newer_graph() -> Json:
+    components = [{"name": "decode", "replicas": 2, "multinode": {"nodeCount": 2}, "podTemplate": TEMPLATE}]
+    return {**an_object("nvidia.com/v1beta1", "DynamoGraphDeployment", "llm"), "spec": {"components": components}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "names"),
+    [
+        (a_machine(runStrategy="Always"), ["vm-0"]),
+        (an_instance(), ["vmi-0"]),
+        (
+            {
+                **an_object("kubevirt.io/v1", "VirtualMachineInstanceReplicaSet", "set"),
+                "spec": {"replicas": 2, "template": {"spec": GUEST}},
+            },
+            ["set-0", "set-1"],
+        ),
+        (
+            {
+                **an_object("pool.kubevirt.io/v1beta1", "VirtualMachinePool", "pool"),
+                "spec": {"replicas": 2, "virtualMachineTemplate": a_machine(runStrategy="Always")},
+            },
+            ["pool-0", "pool-1"],
+        ),
+        (a_nim_service(), ["nim-0"]),
+        (a_nim_service(replicas=2), ["nim-0", "nim-1"]),
+        (a_nim_service(replicas=5, scale={"enabled": True, "hpa": {"minReplicas": 2}}), ["nim-0", "nim-1"]),
+        (a_nim_service(multiNode={"size": 2}), ["nim-0", "nim-1"]),
+        (a_graph(), ["llm-decode-0", "llm-decode-1"]),
+        (a_graph(replicas=1, multinode={"nodeCount": 3}), ["llm-decode-0", "llm-decode-1", "llm-decode-2"]),
+        (a_newer_graph(), [f"llm-{number}" for number in range(4)]),
+    ],
+)
+def test_kinds_without_templates_stand_for_their_pods(raw: Json, names: list[str]) -> None:
+    inventory = taken(raw)
+    assert (inventory.warnings, inventory.errors, inventory.unseen) == ([], [], 0)
+    pods = [pod for pod in virtual_pods(raw) if pod.claims]
+    assert [pod.name for pod in pods] == names
+    assert {entry.template_name for pod in pods for entry in pod.claims} == {"one"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "requests"),
+    [
+        (an_instance(), {"cpu": 0.4, "memory": 2 * 2**30}),
+        (
+            an_instance(spec={**GUEST, "domain": {"cpu": {"cores": 4, "dedicatedCpuPlacement": True}}}),
+            {"cpu": 4},
+        ),
+        (
+            an_instance(
+                spec={
+                    "domain": {
+                        "cpu": {},
+                        "resources": {"requests": {"cpu": "3"}},
+                        "devices": {"hostDevices": [{"deviceName": "example.com/nic"}] * 2},
+                    }
+                }
+            ),
+            {"cpu": 3, "example.com/nic": 2},
+        ),
+        (a_nim_service(), {"cpu": 4}),
+        (a_graph(), {"cpu": 4, "nvidia.com/gpu": 1}),
+    ],
+)
+def test_containers_of_such_pods_request_what_the_object_says(raw: Json, requests: dict[str, float]) -> None:
+    [container] = virtual_pods(raw)[0].containers
+    found = {name: amount.nanos / 10**9 for name, amount in container.requests.items()}
+    assert found == requests
+
+
+@pytest.mark.parametrize("raw", [a_machine(), an_instance(), a_nim_service(), a_graph()])
+def test_a_container_of_such_pods_uses_the_claim(raw: Json) -> None:
+    [pod] = [pod for pod in virtual_pods(raw) if pod.claims][:1]
+    assert [one.claims for one in pod.containers] == [(pod.claims[0].name,)]
+    assert pod.node_selector == {"zone": "a"}
+
+
+def test_a_virtual_machine_and_its_instance_are_one_pod() -> None:
+    launcher = a_pod("virt-launcher-vm", template="one", metadata=owned_by("VirtualMachineInstance", "vm"))
+    instance = {**an_instance(), "metadata": {"name": "vm", **owned_by("VirtualMachine", "vm")}}
+    assert [pod.name for pod in virtual_pods(a_machine(), instance)] == ["vm-0"]
+    assert virtual_pods(a_machine(), instance, launcher) == []
+
+
+@pytest.mark.parametrize(
+    ("raw", "note"),
+    [
+        (a_machine(running=False), "is halted"),
+        (a_machine(runStrategy="Halted"), "is halted"),
+        (a_machine(runStrategy="Manual"), "is not started"),
+        (an_instance(status={"phase": "Succeeded"}), "has succeeded"),
+    ],
+)
+def test_a_machine_that_does_not_run_stands_for_no_pod(raw: Json, note: str) -> None:
+    assert [workload.note for workload in taken(raw).workloads] == [note]
+    assert virtual_pods(raw) == []
+
+
+def test_an_error_names_the_field_of_the_object() -> None:
+    raw = a_graph(extraPodSpec={"nodeSelector": {"a b": "c"}, "resourceClaims": ONE})
+    [error] = taken(raw).errors
+    assert error.message.startswith("spec.services.Decode.extraPodSpec.nodeSelector[a b]: ")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        a_nim_service(draResources=[{"claimSpec": {"devices": [{"name": "gpu"}]}}]),
+        a_graph(gpuMemoryService={"enabled": True}),
+    ],
+)
+def test_claims_that_an_operator_makes_by_itself_are_a_warning(raw: Json) -> None:
+    inventory = taken(raw)
+    assert inventory.unseen == 1
+    [warning] = inventory.warnings
+    assert "requests claims, but some of its pods cannot be determined and are not placed" in str(warning)
+
+
+@pytest.mark.parametrize("field", ["resourceClaimName", "resourceClaimTemplateName"])
+def test_a_claim_named_beside_the_templates_is_a_warning(field: str) -> None:
+    raw = an_mpi_job(accelerator={"settings": [{field: "other"}]})
+    assert taken(raw).unseen == 1
+    assert [pod.name for pod in virtual_pods(raw)][:1] == ["mpi-launcher-0"]
+
+
+def test_what_a_status_names_asks_for_nothing() -> None:
+    raw = {**an_object("x.example.com/v1", "Graph", "g"), "status": {"claims": [{"resourceClaimName": "c"}]}}
+    assert not taken(raw).unseen

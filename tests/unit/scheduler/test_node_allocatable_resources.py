@@ -25,8 +25,8 @@ def a_user(name: str = "p", claim: str = "c", *, uses: str = "dev", **spec: Any)
     return a_pod(name, claim=claim, containers=[{"name": "main", "resources": resources}], **spec)
 
 
-def placed(*objects: Json, gates: Mapping[str, bool] = GATE) -> Scenario:
-    return run(*objects, release="1.37", gates=gates)
+def placed(*objects: Json, gates: Mapping[str, bool] = GATE, release: str = "1.37") -> Scenario:
+    return run(*objects, release=release, gates=gates)
 
 
 def why(scenario: Scenario, pod: str = "p") -> object:
@@ -90,11 +90,25 @@ def test_a_claim_that_stands_for_resources_belongs_to_one_pod() -> None:
     )
 
 
-def test_a_claim_that_stands_for_resources_has_to_be_used_by_a_container() -> None:
-    scenario = placed(*a_cluster(CPUS, cpu="64"), a_claim("c"), a_user(uses=""))
+def test_a_claim_that_stands_for_resources_has_to_be_used_by_a_container_before_1_37() -> None:
+    scenario = placed(*a_cluster(CPUS, cpu="64"), a_claim("c"), a_user(uses=""), release="1.36")
     assert (
         why(scenario) == "claim default/c stands for resources of the node (cpu), and no container of the pod uses it"
     )
+
+
+@pytest.mark.parametrize(("cpu", "node"), [("5", "node-1"), ("4999m", "")])
+def test_a_claim_that_no_container_uses_counts_for_its_pod(cpu: str, node: str) -> None:
+    assert placed(*a_cluster(CPUS, cpu=cpu), a_claim("c"), a_user(uses="")).node_of("p") == node
+
+
+@pytest.mark.parametrize(("cpu", "node"), [("9", "node-1"), ("8", "")])
+def test_devices_of_an_extended_resource_take_of_the_node_as_well(cpu: str, node: str) -> None:
+    objects = a_cluster(CPUS, cpu=cpu, count=2)[:2]
+    by_name = a_class(extendedResourceName="example.com/gpu")
+    amounts = {"example.com/gpu": "2"}
+    container = {"name": "main", "resources": {"requests": {"cpu": "1", **amounts}, "limits": amounts}}
+    assert placed(*objects, by_name, a_pod("p", containers=[container])).node_of("p") == node
 
 
 def test_a_claim_with_overhead_is_shared_and_each_pod_takes_its_own() -> None:

@@ -67,3 +67,9 @@ def test_a_device_that_a_rule_taints_is_not_allocated() -> None:
     objects = [*a_cluster(count=2), a_rule(device="gpu-0"), a_pod("p", template="one")]
     scenario = run(*objects, gates={"DRADeviceTaintRules": True})
     assert scenario.devices_of("p") == ["gpu-1"]
+
+
+@pytest.mark.parametrize(("release", "devices"), [("1.34", ["gpu-1"]), ("1.35", ["gpu-0"])])
+def test_the_gate_of_taints_governs_rules_in_1_34(release: str, devices: list[str]) -> None:
+    objects = [*a_cluster(count=2), a_rule(device="gpu-0"), a_pod("p", template="one")]
+    assert run(*objects, release=release, gates={"DRADeviceTaints": True}).devices_of("p") == devices

@@ -71,6 +71,21 @@ def test_of_plain_counters_it_counts_how_many_of_the_larger_ones_are_left() -> N
     assert chosen(POLICY, slices, small, held=[holding(*with_room_for_two, *for_one)]) == ["gpu-2-10g-0"]
 
 
+@pytest.mark.parametrize("absurd", ["80Gi", "1e18", "1e9000"])
+def test_a_partition_that_its_counter_set_cannot_hold_costs_no_other_its_device(absurd: str) -> None:
+    """A slip of the driver: `80` in the set, and `80Gi` in the partition that is the whole of it."""
+    counters = CounterSet("gpu-0", amounts(memory=80))
+    cut = [
+        a_device(name, consumes_counters=(CounterConsumption("gpu-0", amounts(memory=amount)),))
+        for name, amount in (("half", 40), ("small", 10), ("whole", absurd))
+    ]
+    both = (a_slice(name="counters", counter_sets=(counters,)), a_slice(*cut, name="devices"))
+    slices = [homed(slice_, "n", slice_count=2) for slice_ in both]
+    assert chosen(POLICY, slices, a_claim()) == ["small"]
+    assert answer(POLICY, slices, a_claim()).score[1] == -(2**64), "of 32 sizes, an eighth of the set is the fourth"
+    assert chosen(POLICY, slices, a_claim(a_request("two", 2))) == ["half", "small"]
+
+
 def taken(counter_set: str, memory: int) -> CounterConsumption:
     return CounterConsumption(counter_set, amounts(memory=memory))
 

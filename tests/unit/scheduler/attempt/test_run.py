@@ -69,7 +69,7 @@ class Scene:
             rolled_back=lambda _, outcome: self.log.append(f"rolled back {type(outcome).__name__}"),
         )
         binder = SimpleNamespace(api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0))
-        attempt = Attempt(cast(Any, decision), cast(Any, None), Slots(1).take("ns"), WrittenPod("1", {}))
+        attempt = Attempt(cast(Any, decision), cast(Any, None), Slots(1, float).take("ns"), WrittenPod("1", {}))
 
         def report(outcome: AttemptOutcome) -> None:
             self.log.append(f"report {type(outcome).__name__}")

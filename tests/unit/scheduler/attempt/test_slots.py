@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from scheduler.attempt.slots import CONTENDED_LEAST, UNDOING_MAX, Slots
+from scheduler.attempt.slots import CONTENDED_LEAST, FAILING_S, UNDOING_MAX, Slots
 
 MOST = 8
 
 
 @pytest.fixture
 def slots() -> Slots:
-    return Slots(MOST)
+    return Slots(MOST, float)
 
 
 def test_slots_are_full_when_all_are_taken_and_free_again_when_one_is_given_back(slots: Slots) -> None:
@@ -151,20 +151,64 @@ def test_half_as_many_as_there_are_slots_are_decided_ahead_and_the_next_once_non
     assert asyncio.run(act()) == [MOST // 2, *([0] * (MOST // 2 - 1)), MOST // 2]
 
 
-@pytest.mark.parametrize("trouble", [lambda slots: slots.failed("a", "500 webhook"), Slots.lost])
-def test_nothing_is_decided_ahead_while_writes_fail_or_races_are_lost(trouble: Callable[[Slots], None]) -> None:
+def test_nothing_is_decided_ahead_while_races_are_lost() -> None:
     async def act() -> int:
-        slots = Slots(64)
+        slots = Slots(64, float)
         for _ in range(64):
             slots.take("a")
-        trouble(slots)
+        slots.lost()
         return await decided(slots)
 
     assert asyncio.run(act()) == 0
 
 
+def test_where_writes_of_one_namespace_fail_pods_of_others_are_decided_ahead_and_its_own_are_not() -> None:
+    async def act() -> int:
+        slots = Slots(64, float)
+        for _ in range(64):
+            slots.take("a")
+        for _ in range(6):
+            slots.failed("bad", "500 webhook")
+        waiting = asyncio.create_task(slots.wait("bad"))
+        assert not slots.objection("bad")
+        await turns()
+        assert slots.objection("bad")
+        number = await decided(slots)
+        waiting.cancel()
+        await turns()
+        assert not slots.objection("bad")
+        return number
+
+    assert asyncio.run(act()) == 31
+
+
+def test_limit_of_a_namespace_ends_some_minutes_after_its_last_failure() -> None:
+    now = 0.0
+    slots = Slots(64, lambda: now)
+    for _ in range(7):
+        slots.failed("bad", "500 webhook")
+    slot = slots.take("bad")
+    now = FAILING_S - 1
+    assert slot.is_failing
+    slots.failed("bad", "500 webhook")
+    now += FAILING_S - 1
+    assert slots.objection("bad")
+    now += 1
+    assert not slots.objection("bad")
+    assert not slot.is_failing
+
+
+def test_namespaces_where_writes_failed_long_ago_are_forgotten() -> None:
+    now = 0.0
+    slots = Slots(64, lambda: now)
+    for number in range(100_000):
+        now += 1.0
+        slots.failed(f"ns-{number}", "gone")
+    assert len(slots._limits) <= FAILING_S
+
+
 def test_nothing_is_decided_ahead_of_a_single_slot() -> None:
-    assert asyncio.run(decided(Slots(1))) == 1
+    assert asyncio.run(decided(Slots(1, float))) == 1
 
 
 def room(slots: Slots) -> int:
@@ -178,7 +222,7 @@ def room(slots: Slots) -> int:
 
 
 def test_each_lost_race_halves_what_may_be_under_way_down_to_a_few() -> None:
-    slots = Slots(64)
+    slots = Slots(64, float)
     rooms = []
     for _ in range(5):
         slots.lost()
@@ -187,7 +231,7 @@ def test_each_lost_race_halves_what_may_be_under_way_down_to_a_few() -> None:
 
 
 def test_each_success_after_lost_races_lets_one_more_be_under_way_up_to_all() -> None:
-    slots = Slots(64)
+    slots = Slots(64, float)
     slots.lost()
     rooms = []
     for _ in range(34):
@@ -197,6 +241,6 @@ def test_each_success_after_lost_races_lets_one_more_be_under_way_up_to_all() ->
 
 
 def test_where_there_are_few_slots_lost_races_take_none_of_them() -> None:
-    slots = Slots(2)
+    slots = Slots(2, float)
     slots.lost()
     assert room(slots) == 2

@@ -45,7 +45,7 @@ class VolumeScene:
         decision = Decision(PodKey.of(self.pod), NODE, (), 1, volumes=plan)
         time = SimpleNamespace(sleep=lambda _: asyncio.sleep(0), random=lambda: 0.5, monotonic=lambda: 0.0)
         self.binder = cast(Binder, SimpleNamespace(api=self, volumes=self.volumes, time=time, binding_timeout_s=600.0))
-        self.attempt = Attempt(decision, cast(Any, None), Slots(4).take("default"), WrittenPod("1", {}))
+        self.attempt = Attempt(decision, cast(Any, None), Slots(4, float).take("default"), WrittenPod("1", {}))
 
     # -- the API server
 

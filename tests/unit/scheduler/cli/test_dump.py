@@ -20,12 +20,19 @@ from tests.unit.scheduler.manifests import (
     a_claim,
     a_class,
     a_cluster,
+    a_node,
     a_pod,
+    a_pod_template,
     a_request,
     a_slice,
+    a_storage_class,
+    a_template,
+    a_volume,
+    a_volume_claim,
     a_workload,
     an_allocated_claim,
     an_object,
+    volumes_of,
 )
 
 PRESETS = ("gpu", "mig", "nic", "shared", "mixed")
@@ -55,7 +62,7 @@ def dumped(folder: Path, *paths: Path, redact: bool = True) -> Path:
 def renamed(value: Any, word: Callable[[str], str]) -> Any:  # Any: JSON
     """The answer with the names of the other dump; `namespace/name` and the like part by part."""
     if isinstance(value, dict):
-        return {key: one if key == "counters" else renamed(one, word) for key, one in value.items()}
+        return {key: renamed(one, word) for key, one in value.items()}
     if isinstance(value, list):
         return [renamed(one, word) for one in value]
     return in_words(value, word) if isinstance(value, str) else value
@@ -92,13 +99,20 @@ def nodes_of(placed: Any) -> list[tuple[str, str]]:  # Any: JSON
     return sorted((one["metadata"]["name"], one["spec"].get("nodeName", "")) for one in pods)
 
 
+def of_pod(name: str, word: Callable[[str], str]) -> str:
+    """The other name of a pod, or of one that a StatefulSet would create."""
+    owner, dash, number = name.rpartition("-")
+    return f"{word(owner)}{dash}{number}" if word(name) == name else word(name)
+
+
 def same_but_for_names(folder: Path, *paths: Path) -> None:
     plain, redacted = dumped(folder, *paths, redact=False), dumped(folder, *paths)
     word = Redaction(list_of(plain)).word
     before, after = answers(plain), answers(redacted)
     assert by_name(renamed(before["status"], word)) == by_name(after["status"])
     assert forget_places(renamed(before["audit"], word)) == forget_places(after["audit"])
-    assert sorted((word(pod), word(node)) for pod, node in nodes_of(before["allocate"])) == nodes_of(after["allocate"])
+    expected = sorted((of_pod(pod, word), word(node)) for pod, node in nodes_of(before["allocate"]))
+    assert expected == nodes_of(after["allocate"])
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -268,6 +282,18 @@ def test_what_a_kind_is_not_read_for_is_not_kept() -> None:
     assert "env" not in json.dumps(kept)
 
 
+def test_what_a_virtual_machine_is_told_at_its_start_is_not_kept() -> None:
+    cloud_init = {"name": "init", "cloudInitNoCloud": {"userData": "password: hunter2"}}
+    spec = {
+        "domain": {"devices": {}},
+        "volumes": [cloud_init],
+        "accessCredentials": [{"sshPublicKey": {"a": "hunter2"}}],
+    }
+    kept = shareable({**an_object("kubevirt.io/v1", "VirtualMachineInstance", "vm"), "spec": spec})
+    assert kept is not None
+    assert "hunter2" not in json.dumps(kept)
+
+
 def test_a_dump_is_of_all_namespaces(tmp_path: Path) -> None:
     run = dra("dump", saved(tmp_path, *a_cluster()), "-n", "ml")
     assert (run.code, "-n and -l cannot be used" in run.err) == (2, True)
@@ -299,3 +325,60 @@ def test_an_object_with_errors_is_dumped_with_them(tmp_path: Path, broken: Json)
     path = saved(tmp_path, {"apiVersion": "resource.k8s.io/v1", **broken})
     assert [one["kind"] for one in list_of(dumped(tmp_path, path))] == [broken["kind"]]
     assert dra("status", tmp_path / "redacted.json").code == 2
+
+
+def cluster_with_disks_and_ports() -> list[Json]:
+    """What decisions read beside devices, under names that look like amounts, addresses and names of Kubernetes."""
+    address = "10.20.30.40"
+    nodes = [
+        {**a_node(name, labels={"kubernetes.io/hostname": name, "rank": rank}), "status": {"allocatable": room}}
+        for name, rank, room in (
+            (address, "12", {"cpu": "8", "memory": "16Gi", "pods": "9", "acme.com/gpu": "1"}),
+            ("5m", "7", {"cpu": "8", "memory": "16Gi", "pods": "9"}),
+        )
+    ]
+    template = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "w",
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }
+    disks = a_workload("StatefulSet", "2024", replicas=2, volumeClaimTemplates=[template])
+    disks["spec"]["template"] = a_pod_template(containers=[{"name": "c", "image": "a"}], volumes=volumes_of("data"))
+    high_rank = {"key": "rank", "operator": "Gt", "values": ["9"]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [high_rank]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    amounts = {"acme.com/gpu": "1"}
+    resources = {"requests": amounts, "limits": amounts}
+    port = {"containerPort": 80, "hostPort": 80, "hostIP": address}
+    container = {"name": "c", "image": "a", "ports": [port], "resources": resources}
+    asks_for_rank = a_pod("4711", template="one")
+    asks_for_rank["spec"].update(affinity=affinity, priorityClassName="system-prod-eu")
+    has_port = a_pod("0.5", template="one")
+    has_port["spec"].update(containers=[container])
+    gated = a_pod("true", template="one")
+    gated["spec"].update(schedulingGates=[{"name": "acme.com/approval"}], schedulerName="acme")
+    priority = {**an_object("scheduling.k8s.io/v1", "PriorityClass", "system-prod-eu"), "value": 1000}
+    bound = a_volume_claim("data-2024-1", volume="pv")
+    claim_of_volume = {"namespace": "default", "name": "data-2024-1"}
+    return [
+        *nodes,
+        *(a_slice(node=name, count=3) for name in (address, "5m")),
+        a_class(),
+        a_template(),
+        *(disks, asks_for_rank, has_port, gated, priority, bound),
+        a_volume("pv", node="5m", phase="Bound", claimRef=claim_of_volume),
+        a_storage_class(),
+        a_claim("7"),
+    ]
+
+
+def test_what_decisions_read_beside_devices_decides_the_same(tmp_path: Path) -> None:
+    path = saved(tmp_path, *cluster_with_disks_and_ports())
+    same_but_for_names(tmp_path, path)
+    text = (tmp_path / "redacted.json").read_text()
+    assert [
+        name for name in ("10.20.30.40", '"5m"', "2024", "4711", "acme", "system-prod", '"0.5"') if name in text
+    ] == []

@@ -16,7 +16,7 @@ from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, D
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
-from scheduler.plugins.plugin import UNSUPPORTED
+from scheduler.plugins.plugin import UNSUPPORTED, Refusal
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from tests.builders import (
     a_claim,
@@ -34,6 +34,7 @@ from tests.builders import (
     kubernetes,
     named,
     on_node,
+    watched,
 )
 
 ROOM = amounts(cpu="4", memory="8Gi", pods="10")
@@ -72,6 +73,35 @@ def test_pod_goes_where_its_devices_are() -> None:
     found = placed(outcome(a_cluster(1, 2, 1), a_claim(a_request(count=2))))
     assert found.node == "node-1"
     assert [result.device for one in found.allocations for result in one.results] == ["gpu-0", "gpu-1"]
+
+
+def test_requests_that_want_more_together_than_a_node_has_are_named_with_what_they_want() -> None:
+    claim = a_claim(a_request("a", count=8), a_request("b", count=8))
+    assert refused(outcome(a_cluster(8, 2), claim)).refusal.message == (
+        "0/2 nodes are available: 2 cannot allocate all claims. nearest is node node-0: requests a, b need 16 devices "
+        "together, 8 are left (claims default/claim)"
+    )
+
+
+def test_gist_of_a_refusal_is_the_same_whatever_others_take_and_another_for_another_reason_or_question() -> None:
+    def refusal(cluster: Cluster, claim: Claim, **pod: Any) -> Refusal:
+        return refused(outcome(cluster, claim, pod=a_pod(**pod))).refusal
+
+    asked = a_claim(a_request(count=3))
+    found = [refusal(a_cluster(2, 1), asked), refusal(a_cluster(2, 2, 2), asked)]
+    for taken in (["gpu-0"], ["gpu-0", "gpu-1"]):
+        cluster = a_cluster(2, 1)
+        cluster.set_claim(watched(an_allocated_claim(*(a_result(one, pool="node-0") for one in taken))), 1)
+        found.append(refusal(cluster, asked))
+    assert len({one.message for one in found}) == len(found)
+    assert len({one.gist for one in found}) == 1
+    others = [
+        refusal(a_cluster(2, 1), a_claim(a_request(count=4))),
+        refusal(a_cluster(2, 1), asked, node_selector={"zone": "mars"}),
+        refusal(a_cluster(), asked),
+        refusal(a_cluster(2, 1), a_claim(a_request(class_name="none"))),
+    ]
+    assert len({one.gist for one in (*others, *found)}) == len(others) + 1
 
 
 def test_claim_whose_devices_failed_is_of_use_on_no_node_and_is_named_as_what_keeps_the_pod_from_them() -> None:
@@ -150,7 +180,9 @@ def test_missing_class_is_named_and_waited_for() -> None:
 def test_pod_of_a_group_is_refused_by_name() -> None:
     found = refused(outcome(a_cluster(1), pod=a_pod(group="workers")))
     assert found.refusal.reasons == {UNSUPPORTED}
-    assert "PodGroup claims unsupported" in found.refusal.message
+    reason = "pods of a PodGroup (spec.schedulingGroup) are not supported"
+    assert found.refusal.message == f"0/1 nodes are available: {reason}."
+    assert [reason.plugin for reason in found.refusal.reasons] == ["GangScheduling"]
 
 
 def test_claim_that_is_full_keeps_the_pod_from_every_node() -> None:

@@ -1,11 +1,15 @@
 """Devices that take something of their node beside the pod (KEP-5517), over a cluster."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from allocator.model import Claim, Container
 from cel.values.quantity import Quantity
-from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.attempt.pod_device_fields import device_status
+from scheduler.core_v1.pod import Pod, PodClaim, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.node_answers import answers, unfit
@@ -19,14 +23,14 @@ from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request,
 CPUS = {"cpu": {"mapping": {"deviceMultiplier": Quantity.of(4)}}}
 
 
-def a_cluster(*cpus: str, has_gate: bool = True) -> Cluster:
+def a_cluster(*cpus: str, has_gate: bool = True, release: str = "1.37", taken: Mapping[str, Any] = CPUS) -> Cluster:
     """Nodes with so much cpu, and two devices each that stand for four."""
-    cluster = Cluster(kubernetes(DRANodeAllocatableResources=has_gate), is_ours=bool, makes_claims=True)
+    cluster = Cluster(kubernetes(release, DRANodeAllocatableResources=has_gate), is_ours=bool, makes_claims=True)
     cluster.set_class(a_class())
     for number, cpu in enumerate(cpus):
         name = f"node-{number}"
         cluster.set_node(a_node(name, allocatable=amounts(cpu=cpu, memory="8Gi", pods="9")))
-        devices = [a_device(f"gpu-{n}", node_allocatable=CPUS) for n in range(2)]
+        devices = [a_device(f"gpu-{n}", node_allocatable=taken) for n in range(2)]
         cluster.set_slice(a_slice(*devices, name=name, pool=name, reach=on_node(name)))
     return cluster
 
@@ -88,3 +92,43 @@ def test_what_devices_of_a_bound_pod_take_is_as_its_status_says() -> None:
     found = decided(a_cluster("6"), a_user(), a_claim())
     assert isinstance(found, Placed)
     assert pod_requests(replace(a_user(), by_claims=found.by_claims)).amounts["cpu"] == 5000
+
+
+BOTH = {"cpu": {**CPUS["cpu"], "overhead": {"perPod": Quantity.of(1), "perContainer": Quantity.of(2)}}}
+
+
+@pytest.mark.parametrize(
+    ("release", "fields"),
+    [
+        ("1.36", {"resources": {"cpu": "7"}}),
+        (
+            "1.37",
+            {
+                "mapping": [{"name": "cpu", "quantity": "4"}],
+                "overhead": [{"name": "cpu", "perPod": "1", "perContainer": "2"}],
+            },
+        ),
+    ],
+)
+def test_what_devices_take_is_written_as_the_release_reads_it(release: str, fields: Mapping[str, object]) -> None:
+    pod = a_user()
+    found = decided(a_cluster("8", release=release, taken=BOTH), pod, a_claim())
+    assert isinstance(found, Placed)
+    status = device_status(pod, found)
+    entry = {"resourceClaimName": "claim", "containers": ["main"], **fields}
+    assert status == {"nodeAllocatableResourceClaimStatuses": [entry]}
+    raw = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main"}]}, "status": status}
+    read, _ = decode_pod(raw)
+    assert read
+    assert read.by_claims == found.by_claims
+    assert pod_requests(read).amounts["cpu"] == 7000
+
+
+def test_the_status_does_not_name_the_claim_for_extended_resources_which_the_api_server_would_refuse() -> None:
+    cluster = a_cluster("8")
+    cluster.set_class(a_class(extended_resource_name="example.com/gpu"))
+    pod = a_pod(Container("main", amounts(cpu="1", **{"example.com/gpu": "1"})))
+    found = decide(cluster, pod, [])
+    assert isinstance(found, Placed)
+    assert [one.resources["cpu"].nanos for one in found.by_claims] == [4 * 10**9]
+    assert list(device_status(pod, found)) == ["extendedResourceClaimStatus"]

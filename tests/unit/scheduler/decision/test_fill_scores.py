@@ -1,11 +1,12 @@
 """The policy fill-value in decisions: what is kept is what would be worked out anew, and what it prefers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from allocator.model import Claim, Device
+from allocator.model import Claim, CounterConsumption, CounterSet, Device, RequestPolicy
 from allocator.policies import fill_values, policy_of
 from allocator.policies.fill_value import FillValue
 from cel.values.quantity import Quantity
@@ -253,3 +254,25 @@ def test_nothing_is_bounded_by_what_is_known_of_some_nodes_alone() -> None:
     workload.renew()
     workload.look_at(0)
     assert workload.least_taken(0, requests) == 0
+
+
+def test_shares_of_which_there_is_room_for_any_number_are_counted_up_to_a_bound() -> None:
+    """Of 80Gi, shares take 1 each, from either of two partitions of one GPU."""
+    cluster = a_cluster("fill-value", 0)
+    one = {"memory": RequestPolicy(Quantity.parse("1"))}
+    cut = [
+        a_device(
+            f"gpu-{taken}",
+            capacity={"memory": "80Gi"},
+            policies=one,
+            allow_multiple_allocations=True,
+            consumes_counters=(CounterConsumption("gpu", amounts(memory=taken)),),
+        )
+        for taken in ("1n", "2n")
+    ]
+    sets = (CounterSet("gpu", amounts(memory="80Gi")),)
+    devices = a_slice(*cut, name="cut-devices", pool="cut", slice_count=2, reach=on_node("node-0"))
+    cluster.set_slice(devices)
+    cluster.set_slice(replace(devices, name="cut-counters", devices=(), counter_sets=sets))
+    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_claim(a_request("gpus", 10**18))])])
+    assert placed(cluster, a_pod(), a_claim()).node == "node-0"

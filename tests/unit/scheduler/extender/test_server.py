@@ -277,6 +277,46 @@ def test_other_paths_and_methods_are_not_served(loop: Loop) -> None:
     run(loop, served(), use)
 
 
+# -- paths that only some know
+
+SEGMENT = "0123456789abcdef"
+
+
+def a_call_of(path: str, body: bytes = b"{}", *, length: int | None = None) -> bytes:
+    announced = len(body) if length is None else length
+    return b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), announced, body)
+
+
+@LOOPS
+def test_verb_is_called_by_its_secret_path(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        assert await ask(url, b"[]", verb=f"filter/{SEGMENT}") == (200, {"length": 2})
+
+    run(loop, served(secret={SEGMENT}), use)
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v1/filter", "/v1/filter/", "/v1/filter/x", f"/v1/{SEGMENT}", f"/v1/{SEGMENT}/filter", f"/{SEGMENT}", "/"),
+        *(f"/v1/filter/{SEGMENT}/", f"/v1/filter/x/{SEGMENT}", f"/v1//{SEGMENT}", f"//v1/filter/{SEGMENT}"),
+    ],
+)
+def test_stranger_is_answered_before_his_body_and_sent_away(loop: Loop, path: str) -> None:
+    def verb(_: bytes) -> bytes:
+        raise AssertionError("it was called")
+
+    async def use(url: str) -> None:
+        async with opened(url, a_call_of(path, b"{", length=LARGEST_BODY)) as (reader, _):
+            answer = await reader.read()  # to the end: the server has closed the connection
+            assert answer.startswith(b"HTTP/1.1 404 ")
+            assert b"\r\nConnection: close\r\n" in answer
+            assert answer.endswith(b'{"Error":"there is nothing at this path"}')
+
+    run(loop, served(verb=verb, secret={SEGMENT}, called=lambda *_: pytest.fail("it was counted")), use)
+
+
 # -- bodies
 
 

@@ -25,7 +25,7 @@ class Refusing:
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
         if reason := next(self._reasons):
             raise ApiError(f"{method} {path}", STATUS[reason], ApiStatus(reason, "no"))
-        return {}
+        return {"metadata": {"resourceVersion": "2"}}
 
 
 def test_server_that_takes_no_condition_is_logged_once_and_again_when_it_has_taken_one_or_says_something_else(

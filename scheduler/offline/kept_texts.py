@@ -1,0 +1,302 @@
+"""The texts that a redacted dump keeps, field by field: words of the API, and what drivers say of devices.
+
+Every other text is replaced, however it looks. What the API lets somebody choose is kept only where decisions read it
+and it names nobody: the lists here are complete, and hold no pattern and no prefix.
+Source: k8s.io/api core/v1, resource/v1 and others; kubernetes.io/docs/reference/labels-annotations-taints.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from ipaddress import ip_address
+from typing import Any
+
+from allocator.api.names import version as version_problem
+from allocator.api.resource_slice import NODE_OPERATIONS
+from cel.values.quantity import Quantity
+from scheduler.core_v1.host_ports import ANY_ADDRESS
+from scheduler.core_v1.priority_class import BUILT_IN
+from scheduler.core_v1.required_features import RESTART_ALL_CONTAINERS, USER_NAMESPACES_ON_HOST_NETWORK
+from scheduler.core_v1.storage_class import NO_PROVISIONER
+from scheduler.core_v1.volume_sources import DRIVERS, MIGRATIONS, UNCOUNTED
+from scheduler.decision import admin_access
+from scheduler.input.inventory import KINDS_THAT_COUNT, TAINT_EFFECTS
+from scheduler.state.claim_index import FINALIZER
+from scheduler.state.pod_requests import OF_NODES
+
+Json = Any
+"""A value of JSON."""
+
+CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""What stands before the name of a class in the name of its resource."""
+
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt", "Equal")
+_COMPARES_NUMBERS = frozenset({"Gt", "Lt"})
+_CONDITIONS = (
+    *("Ready", "ContainersReady", "Initialized", "PodScheduled", "PodReadyToStartContainers", "DisruptionTarget"),
+    *("PodResizePending", "PodResizeInProgress", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
+    *("Complete", "Completed", "SuccessCriteriaMet", "Succeeded", "Finished", "Failed", "FailureTarget", "Suspended"),
+    *("Available", "Progressing", "ReplicaFailure"),
+)
+_CLASSES_OF_SYSTEM = tuple(built_in.name for built_in in BUILT_IN)
+
+WORDS: Mapping[str, frozenset[str]] = {
+    name: frozenset(words)
+    for names, words in (
+        (("operator",), _OPERATORS),
+        (("effect",), (*TAINT_EFFECTS, "None")),
+        (("phase",), ("Pending", "Running", "Succeeded", "Failed", "Unknown", "Active", "Terminating")),
+        (("status",), ("True", "False", "Unknown")),
+        (("type",), (*_CONDITIONS, "RollingUpdate", "Recreate", "OnDelete", "ClusterIP", "NodePort", "LoadBalancer")),
+        (("reason",), ("Infeasible", "Deferred", "Unschedulable", "SchedulingGated", "SchedulerError")),
+        (("allocationMode",), ("ExactCount", "All")),
+        (("whenUnsatisfiable",), ("DoNotSchedule", "ScheduleAnyway")),
+        (("nodeAffinityPolicy", "nodeTaintsPolicy"), ("Honor", "Ignore")),
+        (("restartPolicy",), ("Always", "OnFailure", "Never")),
+        (("action",), ("RestartAllContainers", "Restart")),
+        (("protocol",), ("TCP", "UDP", "SCTP")),
+        (("volumeBindingMode",), ("Immediate", "WaitForFirstConsumer")),
+        (("volumeMode",), ("Filesystem", "Block")),
+        (("accessModes",), ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")),
+        (("preemptionPolicy",), ("PreemptLowerPriority", "Never")),
+        (("reclaimPolicy", "persistentVolumeReclaimPolicy"), ("Retain", "Delete", "Recycle")),
+        (("source",), ("FromClass", "FromClaim")),
+        (("skipNodeOperations",), NODE_OPERATIONS),
+        (("declaredFeatures",), (RESTART_ALL_CONTAINERS, USER_NAMESPACES_ON_HOST_NETWORK)),
+        (("schedulerName",), ("default-scheduler",)),
+        (("priorityClassName",), _CLASSES_OF_SYSTEM),
+        (("resource",), ("pods", "podgroups")),
+        (("apiGroup",), ("scheduling.k8s.io", "resource.k8s.io", "apps", "batch", "storage.k8s.io")),
+        (("hostIP",), (ANY_ADDRESS,)),
+        (("finalizers",), (FINALIZER, "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection")),
+        (("imagePullPolicy",), ("Always", "IfNotPresent", "Never")),
+        (("podManagementPolicy",), ("OrderedReady", "Parallel")),
+        (("completionMode",), ("NonIndexed", "Indexed")),
+        (("concurrencyPolicy",), ("Allow", "Forbid", "Replace")),
+    )
+    for name in names
+}
+"""Field -> the words that the API has for it; any other text in it is a name that somebody chose."""
+
+_PHASES_OF_VOLUMES = frozenset({"Available", "Bound", "Released", "Lost"})
+_OTHER_KINDS = frozenset({"PodGroup", "Workload", "Managed", "Dedicated", "Shared"})  # the last three of Azure's disks
+_OTHER_VERSIONS = frozenset({"v1", "apps/v1", "batch/v1", "resource.k8s.io/v1", "scheduling.k8s.io/v1"})
+
+TIMES = frozenset(
+    {
+        *("creationTimestamp", "deletionTimestamp", "timeAdded", "allocationTimestamp", "lastTransitionTime"),
+        *("lastProbeTime", "lastHeartbeatTime", "lastUpdateTime", "startTime", "startedAt", "completionTime"),
+    }
+)
+AMOUNTS = frozenset({"capacity", "maximumVolumeSize"})
+"""Fields that hold one quantity; where they hold an object, that has amounts by name."""
+
+LABEL_KEYS = frozenset(
+    {
+        *("kubernetes.io/arch", "kubernetes.io/os", "kubernetes.io/hostname", "kubernetes.io/metadata.name"),
+        *("beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type"),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+        *("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"),
+        *("node.kubernetes.io/exclude-from-external-load-balancers", "node.kubernetes.io/windows-build"),
+        *("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable"),
+        *("node.kubernetes.io/memory-pressure", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/pid-pressure"),
+        *("node.kubernetes.io/network-unavailable", "node.kubernetes.io/out-of-service"),
+        *("node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown"),
+        *("app.kubernetes.io/name", "app.kubernetes.io/instance", "app.kubernetes.io/version"),
+        *("app.kubernetes.io/component", "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"),
+        *("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "pod-template-hash"),
+        *("batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"),
+        *("batch.kubernetes.io/controller-uid", "controller-revision-hash", admin_access.LABEL),
+        *(migration.zone_key for migration in MIGRATIONS.values() if migration.zone_key),
+    }
+)
+"""Keys of labels and taints that Kubernetes itself gives."""
+
+_ARCHITECTURES = frozenset({"amd64", "arm64", "ppc64le", "s390x", "riscv64"})
+
+LABEL_VALUES: Mapping[str, frozenset[str]] = {
+    admin_access.LABEL: frozenset({"true", "false"}),
+    **dict.fromkeys(
+        ("kubernetes.io/arch", "beta.kubernetes.io/arch"), frozenset({"amd64", "arm64", "ppc64le", "s390x"})
+    ),
+    **dict.fromkeys(("kubernetes.io/os", "beta.kubernetes.io/os"), frozenset({"linux", "windows"})),
+}
+"""Key -> the values that Kubernetes itself gives."""
+
+PLUGINS = frozenset({*DRIVERS, *UNCOUNTED, NO_PROVISIONER, *(one.driver for one in MIGRATIONS.values())})
+"""Drivers and provisioners that Kubernetes itself knows."""
+
+RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage", "storage", "pods", *OF_NODES})
+"""Resources that Kubernetes itself has names for, beside those of huge pages by their size."""
+
+DESCRIBING = frozenset(
+    {
+        *("type", "model", "brand", "vendor", "architecture", "family", "productName", "profile", "encapsulation"),
+        *("pciVendor", "pciDevice"),
+    }
+)
+"""Attributes, without their domain, whose texts say what a device is, and not which one."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
+_UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{12}")
+
+
+@dataclass
+class KeptTexts:
+    """What certain objects say that stays.
+
+    drivers: that publish devices and volumes. attributes, capacities: names that devices have, each with and without
+    its domain. descriptions: texts of attributes that say what a device is; values: those of all attributes. kinds,
+    versions: of the objects. compared: keys of labels of which a selector compares the numbers.
+    """
+
+    drivers: set[str] = field(default_factory=lambda: set(PLUGINS))
+    attributes: set[str] = field(default_factory=set)
+    capacities: set[str] = field(default_factory=set)
+    descriptions: set[str] = field(default_factory=set)
+    values: set[str] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=lambda: set(KINDS_THAT_COUNT | _OTHER_KINDS))
+    versions: set[str] = field(default_factory=lambda: set(_OTHER_VERSIONS))
+    compared: set[str] = field(default_factory=set)
+
+    @staticmethod
+    def of(objects: Iterable[Mapping[str, Json]]) -> "KeptTexts":
+        """Those of the objects. Cost: O(size)."""
+        kept, names = KeptTexts(), set[str]()
+        for raw in objects:
+            kept.kinds.add(str(raw.get("kind")))
+            kept.versions.add(str(raw.get("apiVersion")))
+            kept.compared.update(_compared(raw))
+            names.update(_names_of_devices(raw))
+            kept._take_drivers(raw)
+            if raw.get("kind") == "ResourceSlice":
+                kept._take_devices(fields_of(raw.get("spec")))
+        kept.descriptions -= names
+        return kept
+
+    def _take_drivers(self, raw: Mapping[str, Json]) -> None:
+        spec = fields_of(raw.get("spec"))
+        match raw.get("kind"):
+            case "ResourceSlice":
+                published = [spec.get("driver")]
+            case "CSIDriver":
+                published = [fields_of(raw.get("metadata")).get("name")]
+            case "CSINode":
+                published = [fields_of(driver).get("name") for driver in listed(spec.get("drivers"))]
+            case "StorageClass":
+                published = [raw.get("provisioner")]
+            case _:
+                published = []
+        self.drivers.update(name for name in published if isinstance(name, str))
+
+    def _take_devices(self, spec: Mapping[str, Json]) -> None:
+        driver = str(spec.get("driver"))
+        for device in map(fields_of, listed(spec.get("devices"))):
+            device = {**fields_of(device.get("basic")), **device}  # noqa: PLW2901 - as older versions have it
+            self.attributes.update(spellings(fields_of(device.get("attributes")), driver))
+            self.capacities.update(spellings(fields_of(device.get("capacity")), driver))
+            for name, value in fields_of(device.get("attributes")).items():
+                given = [text for one in fields_of(value).values() for text in (one, *listed(one))]
+                texts = {text for text in given if isinstance(text, str)}
+                self.values |= texts
+                if name.rpartition("/")[2] in DESCRIBING:
+                    self.descriptions.update(text for text in texts if not _identifies(text))
+
+    @cached_property
+    def shown(self) -> frozenset[str]:
+        """What the dump says of devices in any case: whoever writes one of these texts elsewhere adds nothing to it."""
+        names = self.attributes | self.capacities
+        domains = {name.partition("/")[0] for name in names if "/" in name}
+        return frozenset(names | domains | self.drivers | self.descriptions)
+
+    def stays(self, text: str, field_name: str) -> bool:
+        """Whether the text of the field is one of the API's words, a time or an amount."""
+        if field_name in WORDS:
+            return text in WORDS[field_name] or (field_name == "phase" and text in _PHASES_OF_VOLUMES)
+        if field_name in TIMES:
+            return _TIME.fullmatch(text) is not None
+        if field_name in AMOUNTS:
+            return is_amount(text)
+        if field_name == "resourceVersion":
+            return text.isascii() and text.isdecimal()
+        return text in {"kind": self.kinds, "apiVersion": self.versions}.get(field_name, ())
+
+
+def fields_of(value: Json) -> Mapping[str, Json]:
+    """The fields of an object; none of what is no object, as in a manifest with errors."""
+    return value if isinstance(value, dict) else {}
+
+
+def listed(value: Json) -> Sequence[Json]:
+    """The entries of a list; none of what is no list."""
+    return value if isinstance(value, list) else ()
+
+
+def is_amount(text: str) -> bool:
+    """Whether the text is a quantity."""
+    try:
+        Quantity.parse(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_version(text: str) -> bool:
+    """Whether the text is a semantic version."""
+    return not version_problem(text)
+
+
+def is_number(text: str) -> bool:
+    """Whether the text is a whole number, as Gt and Lt compare them."""
+    return text.isascii() and text.removeprefix("-").isdecimal()
+
+
+def is_resource_of_kubernetes(name: str) -> bool:
+    """Whether Kubernetes has the name for a resource."""
+    pages = name.removeprefix("hugepages-")
+    return name in RESOURCES or (pages != name and is_amount(pages))
+
+
+def spellings(names: Iterable[str], driver: str) -> Iterator[str]:
+    """Each name of an attribute or a capacity, with and without its domain."""
+    for name in names:
+        domain, slash, own = name.rpartition("/")
+        yield name
+        if not slash:
+            yield f"{driver}/{name}"
+        elif domain == driver:
+            yield own
+
+
+def _compared(value: Json) -> Iterator[str]:
+    """The keys of which numbers are compared."""
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, dict):
+            if isinstance(key := value.get("key"), str) and value.get("operator") in _COMPARES_NUMBERS:
+                yield key
+            rest.extend(value.values())
+        elif isinstance(value, list):
+            rest.extend(value)
+
+
+def _names_of_devices(raw: Mapping[str, Json]) -> Iterator[str]:
+    """The names of nodes, pools and devices, which attributes may repeat."""
+    if raw.get("kind") == "Node":
+        yield str(fields_of(raw.get("metadata")).get("name"))
+    elif raw.get("kind") == "ResourceSlice":
+        spec = fields_of(raw.get("spec"))
+        yield from (str(fields_of(spec.get("pool")).get("name")), str(spec.get("nodeName")))
+        yield from (str(fields_of(device).get("name")) for device in listed(spec.get("devices")))
+
+
+def _identifies(text: str) -> bool:
+    """Whether the text is an address, or contains a UUID."""
+    try:
+        ip_address(text.partition("/")[0])
+    except ValueError:
+        return _UUID.search(text) is not None
+    return True

@@ -1,0 +1,272 @@
+"""A secret in any field of any object that a dump can hold is not in the redacted dump, whatever it looks like."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Union, get_args, get_origin
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import is_typeddict
+
+from allocator.api.device_class import ClassFields
+from allocator.api.device_taint_rule import RuleFields
+from allocator.api.resource_claim import ClaimFields, TemplateFields
+from allocator.api.resource_slice import SliceFields
+from scheduler.core_v1 import unusable_entries  # noqa: F401 - with all that reads objects
+from scheduler.core_v1.object_fields import ObjectFields
+from scheduler.input.inventory import KINDS_THAT_COUNT
+from scheduler.offline.kept_texts import AMOUNTS, LABEL_KEYS, TIMES, WORDS, fields_of, is_amount
+from scheduler.offline.redaction import Redaction
+from scheduler.offline.shareable import ANNOTATIONS, shareable
+from tests.unit.scheduler.manifests import DRIVER, a_class, a_node, a_slice, an_object
+
+Json = Any
+"""A value of JSON."""
+
+CUSTOM = "MPIJob"
+RESOURCES = {
+    "ResourceSlice": SliceFields,
+    "DeviceClass": ClassFields,
+    "ResourceClaim": ClaimFields,
+    "ResourceClaimTemplate": TemplateFields,
+    "DeviceTaintRule": RuleFields,
+}
+READ_RAW = frozenset(
+    {
+        *("hostIP", "image", "reference", "names", "volumeHandle", "volumeID", "pdName", "diskURI", "iqn", "monitors"),
+        *("claimName", "storageClassName", "volumeName", "nodeName", "driver", "provisioner", "attacher", "address"),
+        *("uid", "shareID", "podUID", "key", "value", "values", "topologyKey", "expression", "request", "requests"),
+        *("labels", "matchLabels", "nodeSelector", "selector", "annotations", "attributes", "capacity", "counters"),
+        *("limits", "allocatable", "overhead", "resources", "consumedCapacity", "extendedResourceName", "capacityKey"),
+        *("matchAttribute", "distinctAttribute", "partitionTypeAttribute", "generateName", "namespace", "namespaces"),
+        *("resourceVersion", "loadBalancerIP", "nominatedNodeName", "podIP", "hostIPs", "addresses", "description"),
+    }
+)
+"""Fields that are read without a type, or only passed on."""
+
+MAPS_OF_OBJECTS = frozenset({"attributes", "annotations", "capacity", "counters", "nodeAllocatableResources"})
+MAPS = MAPS_OF_OBJECTS | {
+    *("labels", "matchLabels", "nodeSelector", "selector", "limits", "requests", "allocatable", "overhead"),
+    *("resources", "allocatedResources", "consumedCapacity"),
+}
+"""Fields that hold objects whose keys users and drivers choose."""
+
+READ = f'device.attributes["{DRIVER}"]'
+
+FIELDS = MAPS | READ_RAW | WORDS.keys() | TIMES | AMOUNTS
+
+
+class Secrets:
+    """Texts that are in no dump but by a fault, each another one."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def __call__(self) -> str:
+        return f"acme{next(self._numbers)}"
+
+    def expression(self) -> str:
+        """With secrets in all that an expression has names and texts for."""
+        a, b, c, d, e, f = (self() for _ in range(6))
+        escaped = "".join(f"\\x{ord(letter):02x}" for letter in self())
+        return (
+            f'device.attributes["{a}"].{b} == \'{c}\' && cel.bind({d}, r"{e}", {d}.startsWith("{escaped}")) // {f}\n'
+            f'&& "{self()}" in device.attributes["{a}"] && b"{self()}" != b"" && [\'\'\'{self()}\'\'\'] == []'
+            f'&& device.driver == "{self()}" && quantity("{self()}") == semver("1.0.0-{self()}+{self()}")'
+        )
+
+
+def filled(annotation: Json, name: str, secret: Secrets) -> Json:
+    """A value of the type with a secret wherever it has a text."""
+    origin: Json = get_origin(annotation)
+    inner: Json = get_args(annotation)
+    if origin in (Union, UnionType):
+        return filled(next(one for one in inner if one is not NoneType), name, secret)
+    if origin is list:
+        return [filled(inner[0], name, secret), filled(inner[0], name, secret)]
+    if origin is dict:
+        return {secret() if name in MAPS else "field": filled(inner[1], name, secret)}
+    if is_typeddict(annotation) or (isinstance(annotation, type) and issubclass(annotation, ObjectFields)):
+        return filled_object(annotation, secret)
+    if annotation in (int, bool) or inner[:1] in ((int,), (bool,)):
+        return 1
+    return secret.expression() if name == "expression" else secret()
+
+
+def filled_object(type_: type, secret: Secrets) -> Json:
+    own = {name: value for one in reversed(type_.__mro__) for name, value in annotations(one).items()}
+    fields = {name: filled(value, name, secret) for name, value in own.items() if get_origin(value) is not ClassVar}
+    return {**fields, "unknownField": {"another": [secret()]}}
+
+
+def annotations(type_: type) -> Mapping[str, Json]:
+    found: Mapping[str, Json] = vars(type_).get("__annotations__", {})
+    return found
+
+
+def readers(type_: type[ObjectFields] = ObjectFields) -> Iterator[type[ObjectFields]]:
+    """The types of all objects of other groups that are read."""
+    for one in type_.__subclasses__():
+        if "metadata" in one.__annotations__:
+            yield one
+        yield from readers(one)
+
+
+def typed_objects(secret: Secrets) -> Iterator[Json]:
+    """An object of each kind, by its own type and by that of every other kind."""
+    for kind, type_ in RESOURCES.items():
+        yield {**filled(type_, "", secret), "kind": kind, "apiVersion": "resource.k8s.io/v1"}
+    for kind in sorted(KINDS_THAT_COUNT):
+        for reader in readers():
+            yield {**filled(reader, "", secret), "kind": kind, "apiVersion": "v1"}
+
+
+def any_shapes(secret: Secrets) -> Json:
+    """Every field with a text, a list and an object."""
+    texts = {name: secret() for name in sorted(FIELDS - {"expression"})} | {"expression": secret.expression()}
+    lists = {name: [secret(), {"name": secret(), "key": secret(), "value": secret()}] for name in sorted(FIELDS)}
+    maps = {name: {secret() if name in MAPS else "field": secret()} for name in sorted(FIELDS)}
+    typed = {
+        name: {secret() if name in MAPS_OF_OBJECTS else "field": {"value": secret(), "version": secret()}}
+        for name in sorted(FIELDS)
+    }
+    known = {
+        "labels": dict.fromkeys(sorted(LABEL_KEYS), secret()),
+        "annotations": dict.fromkeys(sorted(ANNOTATIONS), secret()),
+    }
+    return {"a": texts, "b": lists, "c": maps, "d": typed, "e": known, **secret_requirement(secret)}
+
+
+def secret_requirement(secret: Secrets) -> Json:
+    return {"matchExpressions": [{"key": secret(), "operator": "Gt", "values": [secret(), "7"]}]}
+
+
+def shaped_objects(secret: Secrets) -> Iterator[Json]:
+    template = {"spec": {"containers": [{"name": secret(), "image": secret(), "env": [{"name": secret()}]}]}}
+    for kind in (*sorted(KINDS_THAT_COUNT - {"ResourceSlice", "StorageClass"}), CUSTOM):
+        shapes = any_shapes(secret)
+        metadata = {"name": secret(), "ownerReferences": [{"kind": secret(), "apiVersion": secret()}], **shapes}
+        yield {
+            "apiVersion": "v1",
+            "kind": kind,
+            "metadata": metadata,
+            "status": shapes,
+            "spec": {**shapes, "template": {**template, **any_shapes(secret)}},
+        }
+
+
+def without_what_stays(raw: Json) -> Json:
+    """The object without what docs/dump.md says that drivers publish: it stays."""
+    spec = fields_of(raw.get("spec"))
+    match raw["kind"]:
+        case "ResourceSlice":
+            for device in spec.get("devices", ()):
+                for name in {"attributes", "capacity"} & fields_of(device).keys():
+                    values = fields_of(device[name]).values()
+                    device[name] = {f"{name}{number}": value for number, value in enumerate(values)}
+            return {**raw, "spec": {**spec, "driver": "gpu.example.com"}}
+        case "CSIDriver":
+            return {**raw, "metadata": {**raw["metadata"], "name": "csi.example.com"}}
+        case "CSINode":
+            drivers = [{**fields_of(one), "name": "csi.example.com"} for one in spec.get("drivers", ())]
+            return {**raw, "spec": {**spec, "drivers": drivers}}
+        case "StorageClass":
+            return {**raw, "provisioner": "csi.example.com"}
+    return raw
+
+
+def redacted(*raws: Json) -> list[Json]:
+    kept = [one for raw in raws if (one := shareable(raw)) is not None]
+    assert len(kept) == len(raws)
+    redaction = Redaction(kept)
+    return [redaction.object(one) for one in kept]
+
+
+def test_a_secret_in_any_field_of_any_kind_is_not_in_a_redacted_dump() -> None:
+    secret = Secrets()
+    raws = [without_what_stays(raw) for raw in (*typed_objects(secret), *shaped_objects(secret))]
+    assert len(raws) > 15 * len(KINDS_THAT_COUNT)
+    found = redacted(*raws)
+    leaks = {match for one in found for match in re.findall(r'"[^"]*acme[^"]*"', json.dumps(one).lower())}
+    assert leaks == set()
+
+
+LOOKS: Mapping[str, Callable[[int], str]] = {
+    "an address": lambda number: f"10.20.{number}.40",
+    "a network": lambda number: f"2001:db8::{number}/64",
+    "a number": lambda number: f"7193{number:03}",
+    "an amount": lambda number: f"7193{number:03}m",
+    "a time": lambda number: f"2026-01-02T03:04:{number:02}Z",
+    "a version": lambda number: f"7193.{number}.0",
+    "a name of Kubernetes": lambda number: f"system-prod-{number}",
+    "a key of Kubernetes": lambda number: f"node-role.kubernetes.io/prod-{number}",
+    "a word of the API": lambda number: ("True", "Exists", "NoSchedule", "All", "Pending")[number % 5] + str(number),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_name_is_replaced_whatever_it_looks_like(look: str) -> None:
+    node, pod, namespace, pool, device, claim, label, value, gate, scheduler, address, driver_address = map(
+        LOOKS[look], range(10, 22)
+    )
+    described = {"model": {"string": address}} if look in ("an address", "a network") else {}
+    attributes = {"gateway": {"string": driver_address}, **described}
+    port = {"hostPort": 80, "hostIP": address}
+    entry = {"name": claim, "resourceClaimName": claim}
+    raws = [
+        {
+            **a_node(node, labels={label: value}, taints=[{"key": label, "value": value, "effect": "NoExecute"}]),
+            "status": {"addresses": [{"type": "InternalIP", "address": address}]},
+        },
+        {
+            **an_object("v1", "Pod", pod, namespace),
+            "spec": {
+                "nodeName": node,
+                "schedulerName": scheduler,
+                "schedulingGates": [{"name": gate}],
+                "containers": [{"name": pod, "ports": [port]}],
+                "resourceClaims": [entry],
+            },
+            "status": {"hostIP": address, "podIP": address},
+        },
+        a_slice(node, node=node, pool={"name": pool}, devices=[{"name": device, "attributes": attributes}]),
+        a_class(claim, expressions=[f'{READ}.gateway == "{driver_address}"']),
+    ]
+    text = json.dumps(redacted(*raws))
+    assert [name for name in map(LOOKS[look], range(10, 22)) if name in text] == []
+
+
+VALUES = ("A100", "H100", "A1", "10.0.0.1", "r-1", "rack", DRIVER)
+
+
+@given(
+    st.dictionaries(st.sampled_from(("model", "rack")), st.sampled_from(VALUES), min_size=1),
+    st.sampled_from((*VALUES, "B200")),
+    st.sampled_from(("model", "rack", "absent")),
+)
+def test_a_literal_equals_an_attribute_as_it_did(texts: dict[str, str], literal: str, read: str) -> None:
+    slice_ = a_slice(devices=[{"name": "d", "attributes": {name: {"string": text} for name, text in texts.items()}}])
+    device_class = a_class(expressions=[f'{READ}.{read} == "{literal}"'])
+    after, selecting = redacted(slice_, device_class)
+    [device] = after["spec"]["devices"]
+    expression = selecting["spec"]["selectors"][0]["cel"]["expression"]
+    compared = re.findall(r'"([^"]*)"', expression)[-1]
+    assert (texts.get(read) == literal) == (device["attributes"].get(read, {}).get("string") == compared)
+
+
+def test_amounts_and_numbers_that_selectors_compare_stay() -> None:
+    term = {"matchExpressions": [{"key": "memory-gb", "operator": "Gt", "values": ["500"]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": {"memory-gb": "600", "rack": "47"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"affinity": affinity}}
+    node_after, pod_after = redacted({**node, "status": {"allocatable": {"cpu": "4", "example.org/gpu": "2"}}}, pod)
+    assert sorted(node_after["metadata"]["labels"].values())[:1] == ["600"]
+    assert "47" not in node_after["metadata"]["labels"].values()
+    assert '"values": ["500"]' in json.dumps(pod_after)
+    assert node_after["status"]["allocatable"]["cpu"] == "4"
+    assert sorted(node_after["status"]["allocatable"].values()) == ["2", "4"]
+    assert all(map(is_amount, node_after["status"]["allocatable"].values()))
