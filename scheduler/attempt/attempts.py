@@ -33,6 +33,8 @@ from scheduler.attempt.decision import (
     PodKey,
     Retry,
 )
+from scheduler.attempt.defects import Defects
+from scheduler.attempt.denials import Denials
 from scheduler.attempt.intent import intent_in
 from scheduler.attempt.pod_device_fields import device_status
 from scheduler.attempt.run import Report, report_nothing
@@ -109,9 +111,9 @@ class Attempts:
         self._identity = cluster.order.identity
         self._binder = binder
         self._given_back = given_back
-        self._is_tried = is_tried
         self._waits_for_devices = waits_for_devices
-        self._trouble = ("", "")
+        self._defects = Defects(is_tried)
+        self._denials = Denials()
         self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[Any]] = set()  # Any: of whatever result
@@ -124,13 +126,19 @@ class Attempts:
     @property
     def trouble(self) -> str:
         """Why no pod can be bound before an operator acts; empty while one can, or none is there that shows it."""
-        uid, reason = self._trouble
-        return reason if self._is_tried(uid) else ""
+        return self._defects.trouble
+
+    def objection(self, namespace: str) -> str:
+        """Why no pod of the namespace is tried now; empty where one may be."""
+        return self.slots.objection(namespace) or self._defects.objection(namespace, self._now)
+
+    @property
+    def _now(self) -> float:
+        return self._binder.time.monotonic()
 
     def refused(self, pod_uid: str) -> None:
         """No node passes for the pod: it shows no more that no pod can be bound, for as long as it waits."""
-        if self._trouble[0] == pod_uid:
-            self._trouble = ("", "")
+        self._defects.refused(pod_uid)
 
     def start(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
         """Run an attempt as a task."""
@@ -211,7 +219,7 @@ class Attempts:
         uid, decision = reserved.pod.uid, reserved.decision
         match outcome:
             case Bound():
-                self._trouble = ("", "")
+                self._defects.bound(reserved.pod.namespace, self._now)
                 self._cluster.bound(uid)
                 return
             case BoundElsewhere() | Pending():
@@ -223,13 +231,16 @@ class Attempts:
                 self._cluster.unreserve(uid)
         if isinstance(outcome, Retry):
             self._set_aside(outcome.failed, decision.node)
+            if outcome.is_denied:
+                message = f"pod {reserved.pod} is not bound: {outcome.reason}"
+                self._denials.denied(reserved.pod.namespace, message, self._now)
             if outcome.is_lost:
                 # The faster one decides as we do, and has most likely taken the same devices: our watch will show it.
                 self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
                 self._keep_apart(decision)
                 self.slots.lost()
         if isinstance(outcome, Fatal):
-            self._trouble = (uid, outcome.reason)
+            self._defects.found(reserved.pod.namespace, uid, outcome.reason, self._now)
             _LOG.error("cannot bind pods", extra={"pod": str(decision.pod), "reason": outcome.reason})
         if not isinstance(outcome, Pending):
             self._given_back(GivenBack(reserved.pod, reserved.claims, decision.node), decision.node)

@@ -13,7 +13,7 @@ from scheduler.attempt.decision import AttemptEnded
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.attempt.write_outcome import outcome_of
 from scheduler.client.connection import MERGE
-from scheduler.client.errors import ApiError, CallFailed
+from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
 
 _SPEC = frozenset({"spec"})
 _TEXTS_OF_STATUS = ("status.allocation", "status.devices")
@@ -24,7 +24,7 @@ async def find(binder: Binder, namespace: str, name: str) -> Json | None:
     try:
         return await binder.api.request("GET", binder.claims.path(namespace, name))
     except ApiError as error:
-        if error.status == 404:
+        if error.kind is ApiErrorKind.MISSING:
             return None
         raise
 

@@ -8,7 +8,7 @@ from scheduler.attempt.decision import PodKey
 from scheduler.client.api import Api
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import APPLY, MERGE, STRATEGIC_MERGE
-from scheduler.client.errors import ApiError
+from scheduler.client.errors import ApiError, ApiErrorKind
 from scheduler.core_v1.pod import Pod
 
 
@@ -17,7 +17,7 @@ async def get(api: Api, namespace: str, name: str, uid: str) -> Json | None:
     try:
         found = await api.request("GET", PODS.path(namespace, name))
     except ApiError as error:
-        if error.status == 404:
+        if error.kind is ApiErrorKind.MISSING:
             return None
         raise
     return found if found["metadata"]["uid"] == uid else None

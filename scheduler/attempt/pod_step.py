@@ -17,7 +17,8 @@ from scheduler.attempt.claim_writes import renew
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Retry
 from scheduler.attempt.pod_fate import Unknown, look
 from scheduler.attempt.step import Point, Step
-from scheduler.attempt.write_outcome import may_pass, outcome_of
+from scheduler.attempt.tries import ended
+from scheduler.attempt.write_outcome import may_pass
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 
@@ -69,7 +70,7 @@ class PodStep(Step):
         self.binder.progress.failed(attempt.decision.pod.uid, error)
         if not may_pass(error):
             pod.sent = ""
-            raise AttemptEnded(outcome_of(error, f"pod {attempt.decision.pod}")) from error
+            raise ended(attempt, error, f"pod {attempt.decision.pod}") from error
         if error.is_ambiguous:
             attempt.slot.failed(str(error))
         pod.failures += 1

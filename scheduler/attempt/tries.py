@@ -30,4 +30,11 @@ async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: st
         case WriteOutcome.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace
             await binder.time.sleep(pause_s(tries, binder.time))
         case _:
-            raise AttemptEnded(outcome_of(error, subject)) from error
+            raise ended(attempt, error, subject) from error
+
+
+def ended(attempt: Attempt, error: CallFailed, subject: str) -> AttemptEnded:
+    """What the attempt ends with for a write that is not sent again. What is put off counts against the namespace."""
+    if write_outcome(error) is WriteOutcome.PUT_OFF:
+        attempt.slot.failed(str(error))
+    return AttemptEnded(outcome_of(error, subject))

@@ -1,8 +1,8 @@
 """A connection to the API server: calls with JSON bodies, and streams of lines for watches, as `raw_json`.
 
 kubernetes-asyncio provides address, credentials, TLS, proxy and aiohttp's pool. Bodies bypass its generated models,
-which are ten times slower. A write is sent once: after a 429 it is repeated as the server asks, but nothing else is,
-because only the caller knows what a second write would do.
+which are ten times slower. A write is sent once: if the server has too much to do (429) it is repeated as the server
+asks, but nothing else is, because only the caller knows what a second write would do.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 
 from scheduler.client.call_time_limit import TimeLimit
 from scheduler.client.credentials import Credentials, load
-from scheduler.client.errors import ApiError, NotConfigured, Unanswered, Withheld, api_error
+from scheduler.client.errors import ApiError, ApiErrorKind, NotConfigured, Unanswered, Withheld, api_error
 from scheduler.client.exchanges import ERRORS, Exchanges, HttpRequest, HttpResponse, Route
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
 from scheduler.version import VERSION
@@ -53,8 +53,6 @@ _HEADERS = {
     "User-Agent": f"dra-scheduler/{VERSION}",
 }
 
-_PUT_OFF = 429
-_UNAUTHORIZED = 401
 _NOT_DONE = 300
 
 
@@ -113,8 +111,8 @@ class Connection:
         """The answer's object. Raises ApiError where the server refuses, Unanswered where none came within timeout_s.
 
         path: such as `Resource.path` gives. body: any JSON value. The timeout holds until the call is sent, and again
-        from then on; time in which the event loop was held up is not counted. A call that the server puts off (429) is
-        sent again as it asks, up to five times, with the same timeout.
+        from then on; time in which the event loop was held up is not counted. A call for which the server is too busy
+        (429) is sent again as it asks, up to five times, with the same timeout.
         """
         content = None if body is None else dumps(body)
         call = HttpRequest(method, path, query, content, content_type, _BY_LIMIT)
@@ -125,12 +123,12 @@ class Connection:
         return await self._until_taken(HttpRequest("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
 
     async def _until_taken(self, call: HttpRequest, timeout_s: float) -> bytes:
-        """The answer's body; a call that the server puts off is sent again."""
+        """The answer's body; a call for which the server is too busy is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
                 return await self._body(call, timeout_s)
             except ApiError as error:
-                if error.status != _PUT_OFF:
+                if error.kind is not ApiErrorKind.BUSY:
                     raise
                 asked = error.retry_after_s
                 await asyncio.sleep(_PUT_OFF_S if asked is None else min(asked, _PUT_OFF_MAX_S))
@@ -160,13 +158,13 @@ class Connection:
     async def _answer(self, call: HttpRequest, limit: TimeLimit) -> HttpResponse:
         """The server's answer once it says yes, its body still to be read.
 
-        After 401 that to other credentials, if there are any: what was not let in was not done.
+        If it does not know us, that to other credentials, if there are any: what was not let in was not done.
         """
         credentials = self._credentials.authorization()
         try:
             return await self._send(call, credentials, limit)
         except ApiError as error:
-            if error.status != _UNAUTHORIZED:
+            if error.kind is not ApiErrorKind.UNAUTHENTICATED:
                 raise
             limit.unsent()
             if not await self._credentials.renewed(credentials):
@@ -180,12 +178,17 @@ class Connection:
 
         self._check(call)
         answer = await self._exchanges.send(call, credentials, begin)
-        self._credentials.is_refused = answer.status == _UNAUTHORIZED
         if answer.status < _NOT_DONE:
+            self._credentials.accepted()
             return answer
         async with answer:
             retry_after = answer.headers.get("Retry-After", "")
-            raise api_error(str(call), answer.status, await answer.content.read(), retry_after)
+            error = api_error(str(call), answer.status, await answer.content.read(), retry_after)
+        if error.kind is ApiErrorKind.UNAUTHENTICATED:
+            self._credentials.refused()
+        else:
+            self._credentials.accepted()
+        raise error
 
     def _check(self, call: HttpRequest) -> None:
         if not self._may_send():

@@ -27,6 +27,9 @@ from scheduler.client.inline_files import InlineFiles
 RENEW_S = 60.0
 """How long credentials are taken as they are before it is looked whether they have to be renewed."""
 
+LASTS_S = 5.0
+"""For so long a server has to refuse credentials before they are taken for bad ones."""
+
 EARLY = timedelta(minutes=5)
 """So long before it expires what a plugin gave is renewed."""
 
@@ -40,19 +43,32 @@ Load = Callable[[bool], None]
 class Credentials:
     """What is sent with each call, kept fresh. configuration: the library's, with address, TLS and proxy.
 
-    load: brings it up to date. trouble: why that failed the last time; empty where it did not. is_refused: the server
-    has last said that it does not know us.
+    load: brings it up to date. trouble: why that failed the last time; empty where it did not.
     """
 
     def __init__(self, configuration: Configuration, load: Load, programs: Programs, files: InlineFiles) -> None:
         self.configuration = configuration
         self.trouble = ""
-        self.is_refused = False
+        self._refused: tuple[float, float] | None = None
         self._load = load
         self._programs = programs
         self._files = files
         self._renewal: tuple[asyncio.Task[None], bool] | None = None
         self._renew_at = asyncio.get_running_loop().time() + RENEW_S
+
+    def refused(self) -> None:
+        """The server has said that it does not know us."""
+        now = asyncio.get_running_loop().time()
+        self._refused = (self._refused[0] if self._refused else now), now
+
+    def accepted(self) -> None:
+        """The server has given another answer."""
+        self._refused = None
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the server does not know us any more, and says so for longer than one that has just started."""
+        return self._refused is not None and self._refused[1] - self._refused[0] >= LASTS_S
 
     def authorization(self) -> str:
         """The header's value; empty where a client certificate, or nothing, says who we are. Never waits."""

@@ -1,20 +1,22 @@
 """How a call of the API server fails: it was rejected, or its outcome is unknown.
 
 The difference decides what a writer does next. A rejected write has not happened and may be sent again; if the outcome
-is unknown, it has to be looked up first (`is_ambiguous`).
-Source: k8s.io/apimachinery meta/v1 ApiStatus.
+is unknown, it has to be looked up first (`is_ambiguous`). Who rejects it decides whom it concerns: an admission
+webhook chooses status code, reason and details as it likes, and speaks of one object only (`api_error_kind`).
+Source: k8s.io/apimachinery meta/v1 Status; k8s.io/apiserver pkg/admission, plugin/webhook/errors ToStatusErr and
+plugin/policy/validating; pkg/endpoints/handlers/responsewriters.
 """
 
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
+from http import HTTPStatus
 
 import orjson
 
 _READS = frozenset({"GET", "HEAD", "OPTIONS"})
-_REQUEST_TIMEOUT = 408
-_GONE = 410
 
 _OBJECT = re.compile(r"(?<=value: )[{\[]")
 _JSON = json.JSONDecoder()
@@ -29,6 +31,28 @@ class Cause:
     message: str
 
 
+class ApiErrorKind(Enum):
+    """What the server says by an answer that is an error.
+
+    DENIED: an admission webhook or policy, or a plugin such as the one for quotas, refuses this object. PUT_OFF: the
+    same, for now (429). The others are the server's own words. UNAUTHENTICATED: it does not know who calls. FORBIDDEN:
+    the caller lacks a right. BUSY: it has too much to do (429). MISSING, CONFLICT, EXPIRED, INVALID: 404, 409, 410 and
+    422. TROUBLED: it has not ended what it began, or cannot do it (408, 5xx). REFUSED: any other error.
+    """
+
+    DENIED = "denied"
+    PUT_OFF = "put off"
+    UNAUTHENTICATED = "unauthenticated"
+    FORBIDDEN = "forbidden"
+    BUSY = "busy"
+    MISSING = "missing"
+    CONFLICT = "conflict"
+    EXPIRED = "expired"
+    INVALID = "invalid"
+    TROUBLED = "troubled"
+    REFUSED = "refused"
+
+
 class CallFailed(Exception):
     """A call that did not succeed. call: its method and path. is_ambiguous: it may have been carried out anyway."""
 
@@ -40,24 +64,30 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiStatus:
-    """What the server says of its refusal. retry_after_s: from its Retry-After header, None without one."""
+    """What the server says of its refusal. retry_after_s: from its Retry-After header, None without one.
+
+    is_about_object: its details name an object, or hold anything else.
+    """
 
     reason: str
     message: str
     causes: tuple[Cause, ...] = ()
     retry_after_s: float | None = None
+    is_about_object: bool = False
 
 
 class ApiError(CallFailed):
-    """The server answered that it did not do it. status: of HTTP; the rest: of `ApiStatus`.
+    """The server answered that it did not do it. status: of HTTP; kind: what it means; the rest: of `ApiStatus`.
 
-    Ambiguous is a write that ended in the server's own trouble: it may be stored.
+    Ambiguous is a write that ended in the server's own trouble: it may be stored. What is denied is not: it never came
+    to the store.
     """
 
     def __init__(self, call: str, status: int, said: ApiStatus) -> None:
-        is_troubled = status >= 500 or status == _REQUEST_TIMEOUT
+        self.kind = api_error_kind(status, said)
         is_write = call.split(" ", 1)[0] not in _READS
-        super().__init__(call, f"{status} {said.reason}: {said.message}", is_ambiguous=is_write and is_troubled)
+        text = f"{f'{status} {said.reason}'.rstrip()}: {said.message}"
+        super().__init__(call, text, is_ambiguous=is_write and self.kind is ApiErrorKind.TROUBLED)
         self.status = status
         self.reason = said.reason
         self.message = said.message
@@ -67,7 +97,7 @@ class ApiError(CallFailed):
     @property
     def is_expired(self) -> bool:
         """The asked-for resource version or continue token is no longer kept: what is there has to be listed again."""
-        return self.status == _GONE
+        return self.kind is ApiErrorKind.EXPIRED
 
 
 class Unanswered(CallFailed):
@@ -85,6 +115,36 @@ class NotConfigured(Exception):
     """There is no readable configuration of the API server's address and credentials."""
 
 
+_OF_WEBHOOK = re.compile(r'admission webhook "[^"]*" denied the request\b')
+_OF_POLICY = re.compile(
+    r"""\S+ ("[^"]*" )?is forbidden: \w+AdmissionPolicy '[^']*' with binding '[^']*' denied request\b"""
+)
+_OF_RIGHTS = re.compile(r'[^"]*("[^"]*" )?is forbidden: User ".*" cannot ')
+"""The server's own words at the beginning of a message; what follows holds whatever a webhook or an object says."""
+
+_BY_STATUS: Mapping[int, ApiErrorKind] = {
+    HTTPStatus.NOT_FOUND: ApiErrorKind.MISSING,
+    HTTPStatus.REQUEST_TIMEOUT: ApiErrorKind.TROUBLED,
+    HTTPStatus.CONFLICT: ApiErrorKind.CONFLICT,
+    HTTPStatus.GONE: ApiErrorKind.EXPIRED,
+    HTTPStatus.UNPROCESSABLE_ENTITY: ApiErrorKind.INVALID,
+    HTTPStatus.TOO_MANY_REQUESTS: ApiErrorKind.BUSY,
+}
+
+
+def api_error_kind(status: int, said: ApiStatus) -> ApiErrorKind:
+    """What an answer with this status code of HTTP, which is an error, means."""
+    if _OF_WEBHOOK.match(said.message) or _OF_POLICY.match(said.message):
+        return ApiErrorKind.PUT_OFF if status == HTTPStatus.TOO_MANY_REQUESTS else ApiErrorKind.DENIED
+    if status == HTTPStatus.UNAUTHORIZED:
+        return ApiErrorKind.REFUSED if said.is_about_object else ApiErrorKind.UNAUTHENTICATED
+    if status == HTTPStatus.FORBIDDEN:  # authorization names the user and the verb; all else comes from admission
+        return ApiErrorKind.FORBIDDEN if _OF_RIGHTS.match(said.message) and not said.causes else ApiErrorKind.DENIED
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ApiErrorKind.TROUBLED
+    return _BY_STATUS.get(status, ApiErrorKind.REFUSED)
+
+
 def api_error(call: str, status: int, body: bytes, retry_after: str = "") -> ApiError:
     """The error of an answer. retry_after: the header of that name; the ApiStatus may say it too."""
     found = _status_object(body)
@@ -93,7 +153,8 @@ def api_error(call: str, status: int, body: bytes, retry_after: str = "") -> Api
     listed = tuple(_cause(_object(cause)) for cause in causes) if isinstance(causes, list) else ()
     seconds = _seconds(retry_after, details.get("retryAfterSeconds"))
     message = _without_objects(str(found.get("message") or ""))
-    return ApiError(call, status, ApiStatus(str(found.get("reason") or ""), message, listed, seconds))
+    said = ApiStatus(str(found.get("reason") or ""), message, listed, seconds, is_about_object=bool(details))
+    return ApiError(call, status, said)
 
 
 def _cause(raw: Mapping[str, object]) -> Cause:

@@ -123,7 +123,7 @@ class Binds:
     async def _bind(self, args: ExtenderBindingArgs) -> None:
         """Returns once the pod is bound to the node. Raises NotBound and CallFailed."""
         try:
-            if problem := self._attempts.slots.objection(args.PodNamespace):
+            if problem := self._attempts.objection(args.PodNamespace):
                 raise NotBound(problem)
             reserved = self._reserved_at_once(args)
         finally:

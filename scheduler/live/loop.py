@@ -45,9 +45,6 @@ BEAT_S = 5.0
 """The longest time between two iterations, which show that the loop is alive."""
 
 
-PROBE_S = 1.0
-"""How often one pod is tried while no pod can be bound before an operator acts."""
-
 LOOK_S = 0.2
 """How often the loop checks whether the watched state is complete again."""
 
@@ -102,7 +99,6 @@ class Loop:
     ) -> None:
         self._is_outdated = is_outdated
         self._processor = processor
-        self._probe_at = 0.0
         self.beat_at = math.inf
         self._cluster = dependencies.cluster
         self._queue = dependencies.queue
@@ -129,11 +125,10 @@ class Loop:
             self._is_ready.clear()
             self._give_back()
             self.beat_at = now = self._clock()
-            entry = self._queue.pop(now) if self._may_try(now) else None
+            entry = self._queue.pop(now) if self._may_try() else None
             if entry is None:
                 await self._idle(now)
                 continue
-            self._probe_at = now + PROBE_S
             try:
                 self._attempt(entry, now)
             except AlreadyReserved:
@@ -143,18 +138,14 @@ class Loop:
                 self._fail(entry, INTERNAL, now)
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
 
-    def _may_try(self, now: float) -> bool:
+    def _may_try(self) -> bool:
         """Whether a pod may be decided now: not far ahead of its writes, so that the first by then goes first."""
-        return now >= self._resumes_at and not self._attempts.slots.has_enough and not self._is_outdated()
-
-    @property
-    def _resumes_at(self) -> float:
-        return self._probe_at if self._attempts.trouble else 0.0
+        return not self._attempts.slots.has_enough and not self._is_outdated()
 
     async def _idle(self, now: float) -> None:
         ready = self._queue.next_ready(now)
         is_waiting = ready is None or self._attempts.slots.has_enough  # for a call of `wake`
-        wait_s = BEAT_S if ready is None or is_waiting else min(max(ready, self._resumes_at) - now, BEAT_S)
+        wait_s = BEAT_S if ready is None or is_waiting else min(ready - now, BEAT_S)
         if self._is_outdated():
             wait_s = LOOK_S
         try:
@@ -168,7 +159,7 @@ class Loop:
         if not pod.node_name and self._cluster.pods.is_placed(pod.uid):
             self._queue.done(pod.uid)  # the event that queued it is older than its binding
             return
-        if problem := self._attempts.slots.objection(pod.namespace):
+        if problem := self._attempts.objection(pod.namespace):
             self._hold(entry, problem, started)
             return
         if self._lets_others_go_first(entry, started):
@@ -358,9 +349,11 @@ class Loop:
         self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.UNSCHEDULABLE, now - started)
 
     def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
-        """Delay a pod, since further writes in its namespace would fail as well."""
+        """Delay a pod, since more writes in its namespace would fail as well. It keeps its own error if it has one."""
         self._queue.held(entry.pod.uid, started)
-        self._report_reason(entry.pod, "SchedulerError", problem)
+        standing = pod_condition.current(entry.pod.conditions)
+        if standing is None or standing.reason != "SchedulerError":
+            self._report_reason(entry.pod, "SchedulerError", problem)
 
     def _fail(self, entry: QueuedPod, reason: str, started: float) -> None:
         self._report_reason(entry.pod, "SchedulerError", reason)

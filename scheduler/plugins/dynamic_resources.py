@@ -98,12 +98,9 @@ CLASSES = Reason(NAME, {ClassChanged: _is_named}, name="device classes")
 ADMIN_ACCESS = Reason(NAME, {NamespaceChanged: _is_in_namespace}, name="admin access")
 """The namespace does not permit it."""
 
-DENIED = Reason(NAME, name="denied by the API server")
-"""A policy or a quota refuses a write: nothing that is watched says when it would not."""
-
 DYNAMIC_RESOURCES = Plugin(
     NAME,
-    (DEVICES, CLAIMS, CLASSES, ADMIN_ACCESS, DENIED),
+    (DEVICES, CLAIMS, CLASSES, ADMIN_ACCESS),
     pod_fields=("claims", "claim_statuses"),
     score=Score(2, _scores),
 )

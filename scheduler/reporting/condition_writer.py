@@ -18,8 +18,9 @@ from datetime import datetime
 from scheduler.attempt import pod_calls, pod_condition
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import Json
+from scheduler.attempt.denials import Denials
 from scheduler.attempt.pod_condition import Reason
-from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
+from scheduler.attempt.write_outcome import DENIED, WriteOutcome, write_outcome
 from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, CallFailed
 from scheduler.core_v1.pod import Pod
@@ -94,6 +95,7 @@ class Refusals:
         self._being_written: set[str] = set()
         self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
         self._trouble = ""
+        self._denials = Denials()
 
     def refuse(self, pod: Pod, reason: Reason, message: str, gist: str = "") -> None:
         """Write the condition, unless the pod has it; later if it says the same but for its details.
@@ -200,6 +202,10 @@ class Refusals:
         try:
             version = await self._write(pod, rejection.condition)
         except CallFailed as error:
+            if write_outcome(error) in DENIED:
+                message = f"pod {pod}: cannot write its condition: {error}"
+                self._denials.denied(pod.namespace, message, self._now().timestamp())
+                return
             trouble = f"{error.status} {error.reason}" if isinstance(error, ApiError) else type(error).__name__
             # Of a server that takes none of ten thousand, the log says so once.
             level = logging.DEBUG if trouble == self._trouble else logging.WARNING

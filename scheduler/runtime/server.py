@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from scheduler.attempt.attempts import INTERNAL
+from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.call_connection import Answer, CallConnection
 from scheduler.runtime.http_head import Head, RefusedCall
 from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, accepting
@@ -33,6 +34,15 @@ READ_S = 10.0
 IDLE_S = 120.0
 """For so long a connection may bring no call, or no whole head of one; kube-scheduler closes one after 90 s."""
 
+MOST_VALUES = 1 << 20
+"""Of the JSON of a call, names included. Each takes up to 180 bytes once it is read, and two in the body.
+
+No two versions of an object that an API server stores have as many, and no nodes of a cluster.
+"""
+
+LONGEST_MESSAGE = 1 << 12
+"""Characters that a caller is told."""
+
 _LOG = logging.getLogger(__name__)
 
 Verb = Callable[[bytes], bytes | Awaitable[bytes]]
@@ -43,12 +53,24 @@ class Malformed(ValueError):
     """A request that cannot be read; the message names what is wrong with it."""
 
 
+def require_few_values(body: bytes) -> None:
+    """Raises Malformed where the JSON has more values than MOST_VALUES. Cost: O(size)."""
+    if has_more_values(body, MOST_VALUES):
+        raise Malformed(f"the body has more than {MOST_VALUES:,} values and names")
+
+
+def in_short(message: str) -> str:
+    """At most LONGEST_MESSAGE characters of it: parts of a call may be in it."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
+
+
 @dataclass(frozen=True, slots=True)
 class ServedVerbs:
     """The served verbs. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
 
     error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any
     where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
+    largest_body: bytes of one call.
     called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
     most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
     for so long a connection is kept that brings no call. hosts: as `misdirection` takes them. secret: the segments of
@@ -62,6 +84,7 @@ class ServedVerbs:
     most_calls: int
     called: Callable[[str, int, float], None]
     limits: Limits = field(default_factory=Limits)
+    largest_body: int = LARGEST_BODY
     most_bytes: int = MOST_BYTES
     read_s: float = READ_S
     idle_s: float = IDLE_S
@@ -159,8 +182,8 @@ class _VerbServer:
         self._check_client(transport)
         if self.under_way[name] >= self.served.most_calls:
             raise RefusedCall(503, f"{self.served.most_calls} calls of this verb are already in progress")
-        if head.length > LARGEST_BODY:
-            raise RefusedCall(413, f"the body is larger than {LARGEST_BODY} bytes")
+        if head.length > self.served.largest_body:
+            raise RefusedCall(413, f"the body is larger than {self.served.largest_body} bytes")
         if head.length > self.room:
             raise RefusedCall(503, f"the calls in progress already use the limit of {self.served.most_bytes} bytes")
 

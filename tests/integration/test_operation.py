@@ -157,12 +157,12 @@ def test_missing_right_to_bind_claims_makes_it_unready_until_it_is_granted(
     with scheduler(plane) as program:
         create_pods(api, "a")
         api.await_all(POD, lambda pods: condition(pods[0]).get("reason") == "SchedulerError")
+        program.await_ready(lambda: "[-]writes failed" in program.reported("/readyz"))
         unready = program.reported("/readyz")
         assert program.reported("/livez") == "ok"
         api.replace({**role, "metadata": lacking["metadata"]})
         await_bound(api, 1)
         program.await_readyz()  # the pod is seen bound by others before the program hears of it
-    assert "[-]writes failed" in unready
     assert "resourceclaims/binding" in unready
 
 

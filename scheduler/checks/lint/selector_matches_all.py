@@ -8,7 +8,7 @@ from scheduler.checks.lint.manifests import Manifests
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
-        if one.devices and manifests.answers(one).accepted == len(one.devices):
+        if one.devices and len(manifests.answers(one).accepted) == len(one.devices):
             yield Observation(one.subject, f"accepts all of {one.whole} ({len(one.devices)})", one.field)
 
 

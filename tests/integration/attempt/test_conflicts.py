@@ -195,7 +195,8 @@ def test_policy_that_denies_the_allocation_refuses_the_pod_with_its_words(scene:
     denial = "ValidatingAdmissionPolicy 'guard' with binding 'guard' denied request: not your driver"
     scene.proxy.on("PUT", STATUS, refuse(403, "Forbidden", denial, [Cause("", "", denial)]))
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(scene.a_claim(), "gpu-0")))
-    assert isinstance(outcome, Unschedulable)
+    assert isinstance(outcome, Retry)
+    assert outcome.is_denied
     assert "not your driver" in outcome.reason
     assert is_untouched(scene.claim())
 

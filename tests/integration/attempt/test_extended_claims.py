@@ -18,11 +18,9 @@ from scheduler.attempt.decision import (
     Fatal,
     Gone,
     Retry,
-    Unschedulable,
 )
 from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
 from scheduler.client.api import Api
-from scheduler.plugins.dynamic_resources import DENIED
 from scheduler.repair.recovery import recover
 from scheduler.state.claim_index import FINALIZER
 from scheduler.state.extended_resources import claim_name
@@ -271,8 +269,8 @@ def test_quota_that_permits_no_further_claim_refuses_the_pod_with_its_words(scen
     with a_full_quota(scene):
         decision = scene.a_decision(pod, gets(own, "nic-0"), extended=makes(pod, "gpu-0"))
         outcome = scene.bind(decision)
-    assert isinstance(outcome, Unschedulable)
-    assert outcome.by is DENIED
+    assert isinstance(outcome, Retry)
+    assert outcome.is_denied
     assert f"exceeded quota: full, requested: {COUNT}=1" in outcome.reason
     assert is_untouched(the_claim(scene))
 

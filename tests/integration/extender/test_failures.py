@@ -108,7 +108,7 @@ def test_right_that_is_missing_makes_it_unready_until_a_pod_is_bound_again(world
     world.proxy.on(*W1, denied, times=None)
     world.a_pod("pod", "claim")
     assert world.refused("pod", "it is forbidden")["reason"] == "SchedulerError"
-    assert "[-]writes failed" in world.program.reported("/readyz")
+    world.program.await_ready(lambda: "[-]writes failed" in world.program.reported("/readyz"))
     world.proxy.forget_rules()
     world.bound()
     world.program.await_readyz()

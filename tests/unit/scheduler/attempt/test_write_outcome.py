@@ -3,7 +3,7 @@
 import pytest
 
 from scheduler.attempt.decision import AttemptOutcome, Fatal, Retry, Unschedulable
-from scheduler.attempt.write_outcome import WriteOutcome, may_pass, outcome_of, write_outcome
+from scheduler.attempt.write_outcome import PUT_OFF_MAX_S, WriteOutcome, may_pass, outcome_of, write_outcome
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Cause, Unanswered, Withheld
 
 CALL = "PUT /apis/resource.k8s.io/v1/namespaces/work/resourceclaims/claim/status"
@@ -39,9 +39,10 @@ OF_POLICY = "ValidatingAdmissionPolicy 'v' with binding 'v' denied request: User
         (refusal(404, "NotFound"), WriteOutcome.GONE, Retry),
         (refusal(401, "Unauthorized"), WriteOutcome.DEFECT, Fatal),
         (refusal(403, "Forbidden", OF_USER), WriteOutcome.DEFECT, Fatal),
-        (refusal(403, "Forbidden", OF_POLICY, Cause("", "", OF_POLICY)), WriteOutcome.DENIED, Unschedulable),
-        (refusal(403, "Forbidden", "exceeded quota: q"), WriteOutcome.DENIED, Unschedulable),
-        (refusal(403, "Forbidden", OF_WEBHOOK), WriteOutcome.DENIED, Unschedulable),
+        (refusal(403, "Forbidden", OF_POLICY, Cause("", "", OF_POLICY)), WriteOutcome.DENIED, Retry),
+        (refusal(403, "Forbidden", "exceeded quota: q"), WriteOutcome.DENIED, Retry),
+        (refusal(403, "Forbidden", OF_WEBHOOK), WriteOutcome.DENIED, Retry),
+        (refusal(429, "", OF_WEBHOOK), WriteOutcome.PUT_OFF, Retry),
         (invalid(FORBIDDEN_BINDING), WriteOutcome.DEFECT, Fatal),
         (invalid(IMMUTABLE, FORBIDDEN_BINDING), WriteOutcome.DEFECT, Fatal),
         (invalid(DELETING), WriteOutcome.STALE, Retry),
@@ -69,6 +70,7 @@ def test_refusal_is_reported_by_its_status_and_causes(
     [
         (ApiError("GET /api/v1/namespaces/work/pods/pod", 500, ApiStatus("InternalError", "")), True),
         (refusal(429, "TooManyRequests"), True),
+        (refusal(429, "TooManyRequests", OF_WEBHOOK), False),
         (refusal(409, "Conflict"), True),
         (refusal(400, "BadRequest"), False),
         (invalid(MISNAMED), False),
@@ -86,3 +88,14 @@ def test_outcome_names_the_object_and_keeps_the_words_of_the_server() -> None:
     assert isinstance(outcome, Fatal)
     assert outcome.reason.startswith("claim work/claim: PUT ")
     assert "the claim is invalid" in outcome.reason
+
+
+@pytest.mark.parametrize(("asked_s", "after_s"), [(None, None), (7.0, 7.0), (1e9, PUT_OFF_MAX_S)])
+def test_pod_that_is_put_off_comes_when_the_webhook_says_or_after_its_backoff(
+    asked_s: float | None, after_s: float | None
+) -> None:
+    error = ApiError(CALL, 429, ApiStatus("", OF_WEBHOOK, retry_after_s=asked_s))
+    outcome = outcome_of(error, "claim work/claim")
+    assert isinstance(outcome, Retry)
+    assert outcome.after_s == after_s
+    assert outcome.is_denied

@@ -282,6 +282,18 @@ def test_what_a_kind_is_not_read_for_is_not_kept() -> None:
     assert "env" not in json.dumps(kept)
 
 
+def test_what_a_virtual_machine_is_told_at_its_start_is_not_kept() -> None:
+    cloud_init = {"name": "init", "cloudInitNoCloud": {"userData": "password: hunter2"}}
+    spec = {
+        "domain": {"devices": {}},
+        "volumes": [cloud_init],
+        "accessCredentials": [{"sshPublicKey": {"a": "hunter2"}}],
+    }
+    kept = shareable({**an_object("kubevirt.io/v1", "VirtualMachineInstance", "vm"), "spec": spec})
+    assert kept is not None
+    assert "hunter2" not in json.dumps(kept)
+
+
 def test_a_dump_is_of_all_namespaces(tmp_path: Path) -> None:
     run = dra("dump", saved(tmp_path, *a_cluster()), "-n", "ml")
     assert (run.code, "-n and -l cannot be used" in run.err) == (2, True)

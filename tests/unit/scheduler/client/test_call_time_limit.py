@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.client import credentials
 from scheduler.client.call_time_limit import TICKS, TimeLimit
 from scheduler.client.connection import Connection, connect
 from scheduler.client.errors import Unanswered
@@ -169,7 +170,11 @@ def test_so_many_calls_as_are_allowed_are_under_way_together(loop: Loop, tmp_pat
         assert len(runner.run(together(150))) == 150
 
 
-def test_credentials_that_are_refused_are_reported_until_they_are_accepted(tmp_path: Path) -> None:
+def test_credentials_that_are_refused_are_reported_until_they_are_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "LASTS_S", 0.0)
+
     async def reported() -> list[str]:
         async with connected(tmp_path, token="t") as (connection, requests):  # noqa: S106 - of no server
             found = [connection.refused]

@@ -30,12 +30,12 @@ def test_refusal_carries_the_fields_of_the_status() -> None:
 def test_objects_that_a_refusal_repeats_are_left_out(message: str, reported: str) -> None:
     cause = {"field": "spec", "reason": "FieldValueInvalid", "message": message}
     error = api_error("PUT /x", 422, orjson.dumps({"message": message, "details": {"causes": [cause]}}))
-    assert str(error) == f"PUT /x: 422 : {reported}"
+    assert str(error) == f"PUT /x: 422: {reported}"
     assert error.causes[0].message == reported
 
 
 def test_page_of_a_proxy_becomes_the_message() -> None:
-    assert str(api_error("GET /x", 502, b"<html>Bad Gateway</html>\n")) == "GET /x: 502 : <html>Bad Gateway</html>"
+    assert str(api_error("GET /x", 502, b"<html>Bad Gateway</html>\n")) == "GET /x: 502: <html>Bad Gateway</html>"
 
 
 @pytest.mark.parametrize(("header", "seconds"), [("3", 3.0), ("", None), ("Wed, 21 Oct 2015 07:28:00 GMT", None)])

@@ -11,6 +11,7 @@ import pytest
 from allocator.model import Claim, PoolID
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.defects import LASTS_S
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
@@ -36,6 +37,7 @@ class BindDenied(Listener):
     """
 
     def __init__(self, phase: str = "Pending", **spec: object) -> None:
+        self.now = 0.0
         self.phase = phase
         self.violations: list[Violation] = []
         self.wakes = 0
@@ -53,6 +55,9 @@ class BindDenied(Listener):
             }
         message = f'it is forbidden: User "ours" cannot {method} it'
         raise ApiError(f"{method} {path}", 403, ApiStatus("Forbidden", message))
+
+    def clock(self) -> float:
+        return self.now
 
     async def reached(self, *_: object) -> bool:
         return True
@@ -73,7 +78,7 @@ def cluster() -> Cluster:
 
 def binds(cluster: Cluster, denied: BindDenied, *, is_ours: bool = False) -> tuple[Binds, Attempts]:
     moment = datetime(2026, 1, 1, tzinfo=UTC)
-    time = Time(lambda: 0.0, lambda: moment, asyncio.sleep, lambda: 0.5)
+    time = Time(denied.clock, lambda: moment, asyncio.sleep, lambda: 0.5)
     watched = cast(WatchedClaims, denied)
     binder = Binder(cast(Api, denied), claims("v1"), watched, WatchedVolumes(cluster), time, "ours", 1, "1", denied)
     attempts = Attempts(
@@ -89,8 +94,11 @@ def binds(cluster: Cluster, denied: BindDenied, *, is_ours: bool = False) -> tup
 
 def test_a_right_that_is_missing_is_reported_while_the_pod_that_lacked_it_is_there(cluster: Cluster) -> None:
     async def act() -> list[str]:
-        found, attempts = binds(cluster, BindDenied())
+        denied = BindDenied()
+        found, attempts = binds(cluster, denied)
         answer = await found.bind(ARGS)
+        denied.now += LASTS_S
+        await found.bind(ARGS)
         reported = [answer, attempts.trouble]
         cluster.remove_pod(POD.uid)
         return [*reported, attempts.trouble]
@@ -107,13 +115,20 @@ def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_has_a_no
     """Somebody else may have bound it; and it may not be asked about again for as long as its devices are missing."""
 
     async def act() -> list[bool]:
-        found, attempts = binds(cluster, BindDenied())
-        await found.bind(ARGS)
+        denied = BindDenied()
+        found, attempts = binds(cluster, denied)
+
+        async def lack() -> None:
+            await found.bind(ARGS)
+            denied.now += LASTS_S
+            await found.bind(ARGS)
+
+        await lack()
         found.refused("uid-other")
         reported = [bool(attempts.trouble)]
         found.refused(POD.uid)
         reported.append(bool(attempts.trouble))
-        await found.bind(ARGS)
+        await lack()
         reported.append(bool(attempts.trouble))
         cluster.set_pod(replace(POD, node_name="node-0"))
         return [*reported, bool(attempts.trouble)]

@@ -321,6 +321,15 @@ def test_stranger_is_answered_before_his_body_and_sent_away(loop: Loop, path: st
 
 
 @LOOPS
+def test_program_says_how_large_a_body_may_be(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        assert await ask(url, bytes(20)) == (200, {"length": 20})
+        assert await ask(url, bytes(21)) == (413, {"Error": "the body is larger than 20 bytes"})
+
+    run(loop, replace(served(), largest_body=20), use)
+
+
+@LOOPS
 def test_body_may_be_large_but_not_larger(loop: Loop) -> None:
     async def use(url: str) -> None:
         assert await ask(url, bytes(LARGEST_BODY)) == (200, {"length": LARGEST_BODY})

@@ -11,6 +11,7 @@ from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.binder import Binder, Time
+from scheduler.attempt.defects import LASTS_S, PROBE_S
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
@@ -22,7 +23,7 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
-from scheduler.live.loop import LEFT_S, PROBE_S, Loop, LoopDependencies
+from scheduler.live.loop import LEFT_S, Loop, LoopDependencies
 from scheduler.queue.queue import Queue
 from scheduler.reporting.condition_writer import Refusals
 from scheduler.reporting.event_recorder import Events
@@ -137,12 +138,11 @@ def room() -> LoopRoom:
     return LoopRoom()
 
 
-def test_while_no_pod_can_be_bound_one_at_a_time_is_tried(room: LoopRoom) -> None:
+def test_while_no_pod_of_a_namespace_can_be_bound_one_at_a_time_is_tried(room: LoopRoom) -> None:
     async def act() -> list[int]:
         running = asyncio.create_task(room.loop.run())
         room.add("first")
         tried = [await room.go_on()]
-        assert 'User "ours" cannot POST' in room.attempts.trouble
         room.add("second", "third")
         tried.append(await room.go_on())
         room.now += PROBE_S / 2
@@ -153,6 +153,34 @@ def test_while_no_pod_can_be_bound_one_at_a_time_is_tried(room: LoopRoom) -> Non
         return tried
 
     assert asyncio.run(act()) == [1, 1, 1, 2]
+
+
+def test_pods_of_other_namespaces_are_tried_at_once_while_a_right_is_missing_in_one(room: LoopRoom) -> None:
+    async def act() -> int:
+        running = asyncio.create_task(room.loop.run())
+        room.add("first")
+        await room.go_on()
+        room.queue.add(replace(a_pod(name="second"), namespace="other"), room.now)
+        tried = await room.go_on()
+        running.cancel()
+        return tried
+
+    assert asyncio.run(act()) == 2
+
+
+def test_missing_right_is_reported_of_the_program_once_it_lasts(room: LoopRoom) -> None:
+    async def act() -> list[bool]:
+        running = asyncio.create_task(room.loop.run())
+        room.add("pod")
+        reported = []
+        for _ in range(3):
+            await room.go_on()
+            reported.append('User "ours" cannot POST' in room.attempts.trouble)
+            room.now += LASTS_S
+        running.cancel()
+        return reported
+
+    assert asyncio.run(act()) == [False, True, True]
 
 
 def test_while_changes_are_lost_no_pod_is_tried(room: LoopRoom) -> None:
@@ -228,13 +256,15 @@ def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_that_lac
         running = asyncio.create_task(room.loop.run())
         room.add("first")
         await room.go_on()
+        room.now += LASTS_S
+        await room.go_on()
         reported = [room.attempts.trouble]
         room.cluster.remove_node("node-0")
-        room.now += PROBE_S + 1  # and its backoff
+        room.now += LASTS_S  # its backoff, too
         await room.go_on()
         reported.append(room.attempts.trouble)
         room.add("second")
-        assert await room.go_on() == 3
+        assert await room.go_on() == 4
         running.cancel()
         return reported
 

@@ -14,6 +14,7 @@ REASONS = ["Forbidden", "Forbidden", "Forbidden", "", "Forbidden", "InternalErro
 """What becomes of one pod after the other; empty where it is told."""
 
 STATUS = {"Forbidden": 403, "InternalError": 500}
+NO_RIGHT = 'pods "a" is forbidden: User "dra" cannot patch resource "pods/status" in API group ""'
 
 
 class Refusing:
@@ -24,7 +25,7 @@ class Refusing:
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
         if reason := next(self._reasons):
-            raise ApiError(f"{method} {path}", STATUS[reason], ApiStatus(reason, "no"))
+            raise ApiError(f"{method} {path}", STATUS[reason], ApiStatus(reason, NO_RIGHT))
         return {"metadata": {"resourceVersion": "2"}}
 
 

@@ -1,0 +1,96 @@
+"""Whatever a webhook answers about writes in its namespace, pods of others are bound, and its own pods are told.
+
+The sweep: every status code that a webhook can choose, all at the same time; on claims, then on bindings, then on the
+pods' status.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from tests.controlplane.rest import CLAIM, POD, Json
+from tests.controlplane.webhook import WEBHOOK, Webhook, denial
+from tests.integration.live.world import SCHEDULER, World, a_request, an_object, reported
+
+CODES = range(400, 505)
+TOO_MANY_REQUESTS = 429
+DENIED, PUT_OFF = "denied", "put-off"
+CLAIMS, BINDINGS, STATUS = "resourceclaims", "pods/binding", "pods/status"
+GOOD = 10
+
+
+class Denying:
+    """Denies writes of one resource in our scheduler's attempts; the code is the number at the end of the name."""
+
+    def __init__(self) -> None:
+        self.resources = {CLAIMS}
+
+    def __call__(self, request: Json) -> Json:
+        resource = request["resource"]["resource"]
+        if not self.resources & {resource, f"{resource}/{request.get('subResource', '')}"}:
+            return {}
+        code = int(request["name"].rpartition("-")[2])
+        return denial(code, f"no, says {code}")
+
+
+@pytest.fixture
+def denying(world: World) -> Iterator[Denying]:
+    """A cluster with a pod for each code in namespaces with such a webhook: 429 has its own, which is slowed down."""
+    world.a_cluster(nodes=2, devices=100)
+    denying = Denying()
+    with Webhook(world.plane, [DENIED, PUT_OFF], denying):
+        for code in CODES:
+            a_pod(world, PUT_OFF if code == TOO_MANY_REQUESTS else DENIED, f"pod-{code}")
+        yield denying
+
+
+def a_pod(world: World, namespace: str, name: str) -> None:
+    """A pod and its claim of the same name."""
+    world.api.create(an_object(CLAIM, name, {"devices": {"requests": [a_request()]}}, namespace))
+    claims = [{"name": "claim", "resourceClaimName": name}]
+    container = {"name": "c", "image": "none"}
+    spec = {"schedulerName": SCHEDULER, "containers": [container], "resourceClaims": claims}
+    world.api.create(an_object(POD, name, spec, namespace))
+
+
+def are_told(world: World, resource: str) -> bool:
+    """Whether each pod says which webhook denies which write, in the webhook's words."""
+    denied = f'/{resource}.* admission webhook "{WEBHOOK}" denied the request: no, says '
+    for pod in (pod for namespace in (DENIED, PUT_OFF) for pod in world.api.list(POD, namespace)):
+        message = (reported(pod) or {}).get("message", "")
+        if not re.search(denied + pod["metadata"]["name"][-3:], message):
+            return False
+    return True
+
+
+def is_logged(world: World, pattern: str) -> bool:
+    return re.search(pattern, world.program.log.read_text()) is not None
+
+
+def are_bound(world: World, prefix: str) -> None:
+    """Return once pods of another namespace that come now are bound."""
+    names = [f"{prefix}-{number}" for number in range(GOOD)]
+    for name in names:
+        world.a_claim(name)
+        world.a_pod(name, name)
+    for name in names:
+        world.bound(name)
+
+
+def test_any_code_of_a_webhook_concerns_the_pods_of_its_namespace_alone(world: World, denying: Denying) -> None:
+    are_bound(world, "beside-claims")
+    world.program.await_ready(lambda: are_told(world, "resourceclaims"))
+    denying.resources = {BINDINGS}
+    are_bound(world, "beside-bindings")
+    world.program.await_ready(lambda: are_told(world, "pods/[^ ]*/binding"))
+    denying.resources = {CLAIMS, STATUS}  # what pods would be told is another thing again
+    are_bound(world, "beside-statuses")
+    words = rf'admission webhook \\"{WEBHOOK}\\" denied the request: no, says'
+    for said in (
+        rf"pod {DENIED}/pod-4\d\d is not bound: .*{words}",
+        rf"cannot write its condition: .*/status: .*{words}",
+    ):
+        world.program.await_ready(partial(is_logged, world, said))
+    assert world.program.reported("/readyz") == "ok"
