@@ -23,6 +23,16 @@ class ClaimStep(Step):
         """Whether the pod, which another process has bound to the node, needs what this step has written."""
 
     @property
+    @abstractmethod
+    def key(self) -> str:
+        """Namespace and name of the claim."""
+
+    @property
+    def awaited(self) -> str:
+        """The answer of the API server, which asks its webhooks."""
+        return f"the API server's answer to a write of claim {self.key}"
+
+    @property
     def to_undo(self) -> WrittenClaim | None:
         """What this attempt has to undo."""
         return next((one for one in self.attempt.claims if one is self.written), None)

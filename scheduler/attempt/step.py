@@ -27,6 +27,11 @@ class Step(ABC):
         """
 
     @property
+    def awaited(self) -> str:
+        """What it waits for, which the pod says if that takes long; "" if it says that itself, or never does."""
+        return ""
+
+    @property
     def is_idle(self) -> bool:
         """Whether the outcome of each write is known: none can be stored later than now."""
         return True

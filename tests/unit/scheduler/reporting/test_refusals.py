@@ -10,10 +10,10 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.reporting.condition_writer import Refusals
 from tests.builders import a_pod
 
-REASONS = ["Forbidden", "Forbidden", "Forbidden", "", "Forbidden", "InternalError"]
+REASONS = ["BadRequest", "BadRequest", "BadRequest", "", "BadRequest", "InternalError"]
 """What becomes of one pod after the other; empty where it is told."""
 
-STATUS = {"Forbidden": 403, "InternalError": 500}
+STATUS = {"BadRequest": 400, "InternalError": 500}
 
 
 class Refusing:
