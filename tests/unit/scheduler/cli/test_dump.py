@@ -70,7 +70,7 @@ def renamed(value: Any, word: Callable[[str], str]) -> Any:  # Any: JSON
 
 def in_words(text: str, word: Callable[[str], str]) -> str:
     """The text with each name in it replaced, whatever stands between them."""
-    return "".join(word(one) for one in re.split(r"([\s,/:;()'\"]+)", text))
+    return "".join(word(one) for one in re.split(r"([\s,/:;=()'\"]+)", text))
 
 
 def answers(path: Path) -> dict[str, Any]:
