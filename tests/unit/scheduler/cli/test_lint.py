@@ -7,6 +7,7 @@ import pytest
 import cel
 from scheduler.checks.lint import RULES
 from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifest_cases import MANIFEST_CASES, NAMESPACE
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,
@@ -393,6 +394,17 @@ def test_an_object_whose_pods_cannot_be_determined_is_a_warning() -> None:
     assert rules(*cluster(), graph) == ["unused-input"]
     assert lint([*cluster(), graph]).code == 0
     assert lint([*cluster(), graph], "--fail-on", "warning").code == 1
+
+
+REFUSED = frozenset({"unreadable-input", "invalid-object", "unknown-field", "admin-access-without-label"})
+"""The rules about what the API server refuses."""
+
+
+@pytest.mark.parametrize("name", MANIFEST_CASES)
+def test_what_kubectl_apply_refuses_is_an_error_and_nothing_else(name: str) -> None:
+    case = MANIFEST_CASES[name]
+    assert REFUSED.isdisjoint(rules(a_namespace(NAMESPACE), case.raw)) == case.is_applied
+    assert (lint([a_namespace(NAMESPACE), case.raw]).code == 0) == case.is_applied
 
 
 # Selectors as the allocator asks them
