@@ -20,6 +20,7 @@ from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand
 from scheduler.output.check_page import CLASS_MAP, class_map
 from scheduler.output.data_page import MapColumns, PageTable
+from scheduler.output.switched_off import switched_off
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -74,4 +75,5 @@ def manifests_of(inventory: Inventory, features: Features) -> Manifests:
     cluster = cluster_of(unused, Claims(unused), (), features)
     expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
     pools = list(pool_statuses(cluster.fleet.current))
-    return Manifests(inventory, features.environment, pools, cluster.fleet, expanded)
+    off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]
+    return Manifests(inventory, features.environment, pools, cluster.fleet, expanded, off)
