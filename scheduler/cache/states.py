@@ -29,7 +29,7 @@ from scheduler.cache.watch_events import (
 from scheduler.client.errors import ApiError, CallFailed
 
 PAGE_LIMIT = 500
-"""Objects in one page of a list."""
+"""Objects in one page of a list, unless they are large."""
 
 _NOT_SUPPORTED = frozenset({400, 422})
 """What a server says that does not list by watch."""
@@ -139,13 +139,13 @@ def is_open(state: State[T]) -> bool:
     return isinstance(state, InitWatch | Watching)
 
 
-def query_of(state: State[T]) -> Mapping[str, str]:
-    """What the state's next call asks for."""
+def query_of(state: State[T], page_limit: int = PAGE_LIMIT) -> Mapping[str, str]:
+    """What the state's next call asks for. page_limit: objects in a page."""
     if isinstance(state, Cut):
         return {"limit": "1"}
     if lists(state):
         token = {"continue": state.continue_token} if isinstance(state, InitPage) else {}
-        return {"limit": str(PAGE_LIMIT), **token}
+        return {"limit": str(page_limit), **token}
     watch = {"watch": "1", "allowWatchBookmarks": "true"}
     if isinstance(state, Empty):
         return {**watch, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}

@@ -18,13 +18,22 @@ from scheduler.cache.watch_backoff import WatchBackoff
 from scheduler.cache.watch_events import Decoder, Event, Holder, Interrupted, Restarted, T, Unreadable
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection
-from scheduler.client.errors import CallFailed
+from scheduler.client.errors import CallFailed, TooLarge
 
 SILENCE_S = 90.0
 """After that a watch is taken for dead: the API server sends bookmarks about once a minute."""
 
 VAIN_OPENINGS = 3
 """Watches in a row that may open without an event; from then on an open watch is no sign that the server works."""
+
+PAGE_BYTES = 16 << 20
+"""Of a page of a list; a larger one is not read, and asked for with fewer objects. Tenants decide how large these are.
+
+Decoded, a page takes up to ten times as much. An object alone is read whatever its size, which etcd limits.
+"""
+
+FEWER = 8
+"""A page that is too large is asked for with so many times fewer objects, as are all that follow in this list."""
 
 _PAGE_TIMEOUT_S = 30.0
 _WATCH_S = 300
@@ -95,9 +104,14 @@ class Watcher(Generic[T]):
     async def _call(self, course: "_Course[T]") -> None:
         """The call that the state asks for, and all that it answers."""
         path = self.resource.path()
-        query = {**self.selector, **states.query_of(course.state)}
+        query = {**self.selector, **states.query_of(course.state, course.page_limit)}
         if states.lists(course.state):
-            page = await self.connection.text(path, query, _PAGE_TIMEOUT_S)
+            most_bytes = PAGE_BYTES if course.page_limit > 1 else None
+            try:
+                page = await self.connection.text(path, query, _PAGE_TIMEOUT_S, most_bytes)
+            except TooLarge:
+                course.page_limit = max(course.page_limit // FEWER, 1)
+                return
             course.take(page_of(f"GET {path}", page, self.decode, self.held))
             return
         # Watches of one start should not all be renewed in one moment.
@@ -125,13 +139,14 @@ class _Course(Generic[T]):
 
     failures: calls that ended or broke since a watch last delivered an event. Neither an open watch nor a list resets
     it: what a watch cannot get past is listed again and again. openings: watches opened since anything was last
-    delivered.
+    delivered. page_limit: objects in a page of a list.
     """
 
     on_event: EventHandler[T]
     state: State[T]
     failures: int = 0
     openings: int = 0
+    page_limit: int = states.PAGE_LIMIT
 
     def take(self, given: Input[T]) -> None:
         self.state, event = states.step(self.state, given)
@@ -143,5 +158,7 @@ class _Course(Generic[T]):
         elif event is not None:
             self.openings = 0
             self.failures = self.failures if isinstance(event, Restarted) else 0
+        if isinstance(event, Restarted):
+            self.page_limit = states.PAGE_LIMIT
         if event is not None:
             self.on_event(event)

@@ -22,7 +22,16 @@ from kubernetes_asyncio.client.rest import RESTClientObject
 from scheduler.client.call_time_limit import TimeLimit
 from scheduler.client.concurrency import ConcurrencyLimit
 from scheduler.client.credentials import Credentials, load
-from scheduler.client.errors import READS, ApiError, ApiErrorKind, NotConfigured, Unanswered, Withheld, api_error
+from scheduler.client.errors import (
+    READS,
+    ApiError,
+    ApiErrorKind,
+    NotConfigured,
+    TooLarge,
+    Unanswered,
+    Withheld,
+    api_error,
+)
 from scheduler.client.exchanges import ERRORS, Exchanges, HttpRequest, HttpResponse, Route
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
 from scheduler.version import VERSION
@@ -125,22 +134,27 @@ class Connection:
         timeouts = (timeout_s, timeout_s) if timeout_s is not None else (CALL_TIMEOUT_S, usual_s)
         return _object(str(call), await self._until_taken(call, *timeouts))
 
-    async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
-        """The answer to a GET as it came. Raises, and is sent again, as `request`."""
-        call = HttpRequest("GET", path, query, None, JSON, _BY_LIMIT)
-        return await self._until_taken(call, timeout_s, timeout_s)
+    async def text(self, path: str, query: Mapping[str, str], timeout_s: float, most_bytes: int | None = None) -> bytes:
+        """The answer to a GET as it came. Raises, and is sent again, as `request`.
 
-    async def _until_taken(self, call: HttpRequest, send_s: float, answer_s: float) -> bytes:
+        most_bytes: of the answer; raises TooLarge where there are more. None for any number.
+        """
+        call = HttpRequest("GET", path, query, None, JSON, _BY_LIMIT)
+        return await self._until_taken(call, timeout_s, timeout_s, most_bytes)
+
+    async def _until_taken(
+        self, call: HttpRequest, send_s: float, answer_s: float, most_bytes: int | None = None
+    ) -> bytes:
         """The answer's body; a call for which the server is too busy is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
-                return await self._body(call, send_s, answer_s)
+                return await self._body(call, send_s, answer_s, most_bytes)
             except ApiError as error:
                 if error.kind is not ApiErrorKind.BUSY:
                     raise
                 asked = error.retry_after_s
                 await asyncio.sleep(_PUT_OFF_S if asked is None else min(asked, _PUT_OFF_MAX_S))
-        return await self._body(call, send_s, answer_s)
+        return await self._body(call, send_s, answer_s, most_bytes)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -157,11 +171,13 @@ class Connection:
         async with answer:
             yield _lines(call, answer.content, limit)
 
-    async def _body(self, call: HttpRequest, send_s: float, answer_s: float) -> bytes:
+    async def _body(self, call: HttpRequest, send_s: float, answer_s: float, most_bytes: int | None) -> bytes:
         limit = TimeLimit(send_s, answer_s)
         with _OurErrors(call, limit), limit:
             async with self._limit.call(), await self._answer(call, limit) as answer:
-                return await answer.content.read()
+                if most_bytes is None:
+                    return await answer.content.read()
+                return await _at_most(call, answer.content, most_bytes)
 
     async def _answer(self, call: HttpRequest, limit: TimeLimit) -> HttpResponse:
         """The server's answer once it says yes, its body still to be read.
@@ -228,6 +244,17 @@ class _OurErrors:
 
 
 _NOT_SENT = "not sent: no connection, or no credentials, in time"
+
+
+async def _at_most(call: HttpRequest, content: aiohttp.StreamReader, most_bytes: int) -> bytes:
+    chunks: list[bytes] = []
+    left = most_bytes
+    while chunk := await content.readany():
+        left -= len(chunk)
+        if left < 0:
+            raise TooLarge(str(call), most_bytes)
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLimit) -> AsyncIterator[bytes]:

@@ -106,6 +106,13 @@ class Unanswered(CallFailed):
     """No answer came, or not all of it: connection refused, cut, timed out."""
 
 
+class TooLarge(CallFailed):
+    """The answer to a read is larger than it may be, and was not read to its end."""
+
+    def __init__(self, call: str, most_bytes: int) -> None:
+        super().__init__(call, f"the answer is larger than {most_bytes} bytes", is_ambiguous=False)
+
+
 class Withheld(CallFailed):
     """It was not sent: this process may not write, as one that does not lead, or leads no more."""
 

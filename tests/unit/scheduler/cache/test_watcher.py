@@ -7,12 +7,15 @@ from typing import Any, cast
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.cache.watch_backoff import WatchBackoff
 from scheduler.cache.watch_events import Event, Interrupted, Outdated, Progressed, Restarted
-from scheduler.cache.watcher import VAIN_OPENINGS, Watcher
+from scheduler.cache.watcher import PAGE_BYTES, VAIN_OPENINGS, Watcher
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
+from scheduler.client.errors import TooLarge
 
 PAGE = orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'
@@ -30,7 +33,7 @@ class Server:
         self.lists = 0
         self._watches = iter(watches)
 
-    async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
+    async def text(self, path: str, query: Mapping[str, str], timeout_s: float, most_bytes: int | None) -> bytes:
         self.lists += "limit" in query and query["limit"] != "1"
         return PAGE
 
@@ -99,3 +102,33 @@ def test_defect_of_our_own_does_not_end_the_watch(
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
         "pods (v1): cannot process what the API server sent"
     ] * 2
+
+
+class Paging:
+    """Answers lists by pages of objects of these sizes. largest: bytes of the largest page of several objects."""
+
+    def __init__(self, *sizes: int) -> None:
+        self.largest = 0
+        identity = {"namespace": "a", "uid": "u", "resourceVersion": "7"}
+        self._items: list[dict[str, Any]] = [
+            {"metadata": {**identity, "name": f"p{number}"}, "": size} for number, size in enumerate(sizes)
+        ]
+
+    async def text(self, path: str, query: Mapping[str, str], timeout_s: float, most_bytes: int | None) -> bytes:
+        first = int(query.get("continue", "0"))
+        after = first + int(query["limit"])
+        items = self._items[first:after]
+        size = sum(item[""] for item in items)  # the texts themselves do not have to be there
+        if most_bytes is not None and size > most_bytes:
+            raise TooLarge(f"GET {path}", most_bytes)
+        self.largest = max(self.largest, size if len(items) > 1 else 0)
+        metadata = {"resourceVersion": "7", "continue": str(after) if after < len(self._items) else ""}
+        return orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": metadata, "items": items})
+
+
+@given(sizes=st.lists(st.sampled_from([2_000, 100_000, 9_400_000, PAGE_BYTES + 1]), max_size=1_200))
+def test_pages_hold_so_few_objects_that_their_writers_do_not_decide_how_large_they_are(sizes: list[int]) -> None:
+    server = Paging(*sizes)
+    listed = asyncio.run(Watcher(cast(Connection, server), PODS, whole, lambda: 0.0).list_now())
+    assert [found.key.name for found in listed.objects] == [f"p{number}" for number in range(len(sizes))]
+    assert server.largest <= PAGE_BYTES
