@@ -7,12 +7,13 @@ same are told of once.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from allocator.allocate import allocate
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.questions import DeviceQuestion
-from allocator.model import Claim, DeviceID
+from allocator.model import Alternative, Claim, DeviceID
 from allocator.outcome import AllocationError
 from allocator.search.rules import Mask, bits
 from allocator.status.matching import OrderedAnswers
@@ -52,7 +53,7 @@ class HiddenErrors:
 
     cluster: Cluster
     _by_question: dict[object, _Suspects] = field(default_factory=dict)
-    _answers: OrderedAnswers | None = None
+    _by_selectors: dict[object, frozenset[DeviceID]] = field(default_factory=dict)
 
     @property
     def found(self) -> Iterator[HiddenError]:
@@ -65,7 +66,7 @@ class HiddenErrors:
         Cost: O(devices) for each new question, and an allocation for each suspicious node that has changed.
         """
         pending = [claim for claim in claims if claim.allocation is None]
-        if not pending or self.cluster.fleet.features.is_strict:
+        if self.cluster.fleet.features.is_strict or not any(map(self._failing, pending)):
             return None
         question = DeviceQuestion.of(pending, self.cluster.fleet.classes)
         suspects = self._by_question.get(question.key)
@@ -78,28 +79,30 @@ class HiddenErrors:
         return suspects.error
 
     def _suspicious(self, pending: Sequence[Claim]) -> Mask:
-        failing = self._failing(pending)
-        if not failing:
-            return 0
+        failing = frozenset[DeviceID]().union(*map(self._failing, pending))
         fleet, found = self.cluster.fleet, 0
         for number in bits(fleet.all):
             found |= (not failing.isdisjoint(fleet.reached_by(fleet.node(number)))) << number
         return found
 
-    def _failing(self, pending: Sequence[Claim]) -> set[DeviceID]:
-        """The devices on which a selector of the claims fails, after those before it accepted them."""
+    def _failing(self, claim: Claim) -> frozenset[DeviceID]:
+        """The devices on which a selector of the claim fails, after those before it accepted them."""
+        alternatives = [one for request in claim.requests for one in request.alternatives]
+        return frozenset[DeviceID]().union(*map(self._failing_for, alternatives))
+
+    def _failing_for(self, alternative: Alternative) -> frozenset[DeviceID]:
+        fleet, key = self.cluster.fleet, (alternative.class_name, alternative.selectors)
+        if key not in self._by_selectors and (device_class := fleet.classes.get(alternative.class_name)):
+            chain = tuple(expression for _, _, expression in selectors_of(device_class, alternative))
+            found = [self._answers.of(chain[: number + 1]).failing for number in range(len(chain))]
+            self._by_selectors[key] = frozenset(device.id for failing in found for device in failing)
+        return self._by_selectors.get(key, frozenset())
+
+    @cached_property
+    def _answers(self) -> OrderedAnswers:
         fleet = self.cluster.fleet
-        if self._answers is None:
-            devices = [one for slices in fleet.slices.by_pool.values() for slice_ in slices for one in slice_.devices]
-            self._answers = OrderedAnswers(devices, fleet.features.environment)
-        alternatives = [one for claim in pending for request in claim.requests for one in request.alternatives]
-        found: set[DeviceID] = set()
-        for alternative in alternatives:
-            if device_class := fleet.classes.get(alternative.class_name):
-                chain = tuple(expression for _, _, expression in selectors_of(device_class, alternative))
-                for number in range(len(chain)):
-                    found.update(device.id for device in self._answers.of(chain[: number + 1]).failing)
-        return found
+        devices = [one for slices in fleet.slices.by_pool.values() for slice_ in slices for one in slice_.devices]
+        return OrderedAnswers(devices, fleet.features.environment)
 
     def _error(self, pod: Pod | None, claims: Sequence[Claim], suspects: _Suspects) -> HiddenError | None:
         fleet = self.cluster.fleet
