@@ -14,6 +14,7 @@ their namespace.
 """
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ class Slots:
     clock: seconds that only go forward.
     """
 
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.on_room: Callable[[], None] = lambda: None
         self._clock = clock
         self._most = most
