@@ -6,6 +6,7 @@ Source: KEP-4381.
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from allocator.cluster.snapshot import Snapshot
@@ -29,6 +30,7 @@ from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_a
 from allocator.requests.failures import failure
 from allocator.results import allocation_of
 from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
+from allocator.search.budget import Budget, OutOfSteps
 from allocator.search.rules import Candidates, Choice, Pick, bits
 from cel import Cancelled
 
@@ -55,12 +57,14 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
     share_id: Callable[[str], str] = share_id_of,
     is_cancelled: Callable[[], bool] = lambda: False,
     policy: Policy = FIRST_FIT,
+    budget: Budget | None = None,
 ) -> Outcome:
     """Choose devices of the node for the claims, which have none yet: the first choice in canonical order.
 
     The answer is the smallest under (claim, request, alternative, positions of devices), as kube-scheduler's is.
     share_id: makes the id of a new share from a text that names it. is_cancelled: called before every step, and before
-    an expression is evaluated on a device. policy: another order of the devices, and a score.
+    an expression is evaluated on a device. policy: another order of the devices, and a score. budget: of what comes
+    before the search, where several attempts share one.
     Raises AllocationError for what ends the attempt on every node, Cancelled. No argument is changed.
     Cost: O(devices of the node) if no pick has to be taken back; at most a few hundred steps more than budget_steps.
     """
@@ -72,6 +76,7 @@ def allocate(  # noqa: PLR0913 - the last four have defaults, and are the caller
         share_id=share_id,
         is_cancelled=is_cancelled,
         policy=policy,
+        budget=budget,
     )
     return with_names(outcome, snapshot.view(node).devices, snapshot.usage) if isinstance(outcome, Refused) else outcome
 
@@ -86,18 +91,26 @@ def outcome_of(  # noqa: PLR0913 - as `allocate`
     is_cancelled: Callable[[], bool],
     policy: Policy,
     known: TypedMemo | None = None,
+    budget: Budget | None = None,
 ) -> Outcome:
     """As `allocate`, but a refusal has the positions of devices in place of names.
 
     known: what was worked out of these claims on nodes between which they do not distinguish.
     """
-    attempt = attempt_of(snapshot, snapshot.view(node), share_id, is_cancelled, known)
-    problem = problem_of(snapshot, attempt, claims)
-    terms = Terms(budget_steps, MAX_RESULTS, problem.is_exhaustive, problem.may_end, is_cancelled)
+    budget = Budget(budget_steps) if budget is None else budget
+    before = budget.steps
+    attempt = attempt_of(snapshot, snapshot.view(node), share_id, is_cancelled, known, budget)
     try:
-        return _answer(snapshot, attempt, claims, problem, terms, policy=policy)
+        problem = problem_of(snapshot, attempt, claims)
+    except OutOfSteps:
+        return Exhausted(budget.steps - before, snapshot.features)
+    spent = budget.steps - before
+    terms = Terms(budget_steps - spent, MAX_RESULTS, problem.is_exhaustive, problem.may_end, is_cancelled)
+    try:
+        outcome = _answer(snapshot, attempt, claims, problem, terms, policy=policy)
     finally:
         problem.let_go()
+    return replace(outcome, steps=outcome.steps + spent) if spent else outcome
 
 
 def _answer(  # noqa: PLR0913 - an attempt, and on which terms
@@ -162,14 +175,20 @@ def _pick(claims: Sequence[Claim], chosen: Choice) -> Pick:
 
 
 def pools_looked_at(
-    snapshot: Snapshot, node: Node, claims: Sequence[Claim], is_cancelled: Callable[[], bool] = lambda: False
+    snapshot: Snapshot,
+    node: Node,
+    claims: Sequence[Claim],
+    is_cancelled: Callable[[], bool] = lambda: False,
+    budget_steps: int = BUDGET_STEPS,
 ) -> frozenset[PoolID] | None:
     """The pools with a device that the claims could have on the node if nothing were in use; None if that fails.
 
-    The use of other pools makes no difference: devices share counters and groups within their pool only.
+    It fails, too, if it takes more steps than the budget has. The use of other pools makes no difference: devices share
+    counters and groups within their pool only.
     """
     try:
-        attempt = attempt_of(snapshot, snapshot.view(node), share_id_of, is_cancelled)
+        view, budget = snapshot.view(node), Budget(budget_steps)
+        attempt = attempt_of(snapshot, view, share_id_of, is_cancelled, budget=budget)
         looked_at = devices_looked_at(snapshot, attempt, claims)
     except AllocationError:
         return None

@@ -16,7 +16,7 @@ from cel.device.device import BoundDevice, DeviceLike, PlainDevice, bind_device,
 from cel.device.reads import Reads
 from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
 from cel.errors import Cancelled, CompileError, EvalAbortedError, EvalError
-from cel.program import Attribute, Outcome, Program, ValueProgram
+from cel.program import Attribute, Outcome, Program, ValueProgram, Worked
 from cel.run.frame import COST_LIMIT
 from cel.values.quantity import Quantity
 
@@ -39,6 +39,7 @@ __all__ = [
     "Quantity",
     "Reads",
     "ValueProgram",
+    "Worked",
     "bind_device",
     "compile",
     "compile_value",

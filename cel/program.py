@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cel.device.device import BoundDevice, DeviceLike, bind_device
 from cel.device.reads import Reads
@@ -69,6 +69,31 @@ class _Compiled(ABC):
         frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT, is_cancelled)
         return self._result(frame.run(self._evaluate))
 
+    def _worked(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None) -> "Worked":
+        """The value or error, with the work that it was. Raises Cancelled."""
+        try:
+            frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT, is_cancelled)
+        except EvalError as error:
+            return Worked(error, WORK_OF_AN_EVALUATION)
+        try:
+            return Worked(self._result(frame.run(self._evaluate)), WORK_OF_AN_EVALUATION + frame.work)
+        except EvalError as error:
+            return Worked(error, WORK_OF_AN_EVALUATION + frame.work)
+
+
+class Worked(NamedTuple):
+    """What an evaluation has found, a value or an error, and the work that it was.
+
+    Work is the cost and what the cost leaves out, in units of about a fifth of a microsecond.
+    """
+
+    found: Value
+    work: int
+
+
+WORK_OF_AN_EVALUATION: Final = 25
+"""Besides its cost."""
+
 
 class Program(_Compiled):
     """A compiled selector.
@@ -81,6 +106,10 @@ class Program(_Compiled):
         selected = self._raising(device, is_cancelled)
         assert isinstance(selected, bool)
         return selected
+
+    def judge(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> Worked:
+        """Whether the device is selected, or the error; raises Cancelled. is_cancelled: polled by loops."""
+        return self._worked(device, is_cancelled)
 
     def _result(self, value: Value) -> Value:
         while isinstance(value, Optional) and value.is_present:
@@ -106,6 +135,10 @@ class ValueProgram(_Compiled):
         attribute = self._raising(device, is_cancelled)
         assert isinstance(attribute, Attribute)
         return attribute
+
+    def derive(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> Worked:
+        """The attribute, or the error; raises Cancelled. is_cancelled: polled by loops."""
+        return self._worked(device, is_cancelled)
 
     def _result(self, value: Value) -> Value:
         if not isinstance(value, List):

@@ -16,6 +16,7 @@ from allocator.cluster.node_view import NodeView
 from allocator.cluster.read_key import ReadKey
 from allocator.did_you_mean import did_you_mean
 from allocator.model import Alternative, Device, DeviceClass, Slice
+from allocator.search.budget import Budget, OutOfSteps
 from allocator.search.rules import Mask
 from cel import Cancelled
 
@@ -48,8 +49,14 @@ def selectors_of(device_class: DeviceClass, alternative: Alternative) -> Iterato
         yield f"request {alternative.name}", position, expression or ""
 
 
-Answers = dict[Hashable, bool | None]
-"""By what an expression reads of a device; None if it fails."""
+Answers = dict[Hashable, tuple[bool | None, int]]
+"""By what an expression reads of a device: whether it is selected, None if it fails; and how much work that was."""
+
+WORK_OF_A_CHARACTER: Final = 15
+"""Of an expression that is compiled."""
+
+LEAST_WORK: Final = 64
+"""Of the answers about a slice; those that were no more are not remembered with their work."""
 
 
 NOTHING: Final = Selection(0, 0)
@@ -61,9 +68,13 @@ _shared = lru_cache(maxsize=1024)(Selection)
 
 @dataclass(frozen=True, slots=True)
 class _KnownAnswers:
-    """What is known of an expression, by number of the slice. begun: answers where it was cancelled."""
+    """What is known of an expression, by number of the slice.
+
+    work: of the answers, where it was more than LEAST_WORK. begun: answers where it was cancelled, or took too long.
+    """
 
     selections: dict[int, Selection] = field(default_factory=dict)
+    work: dict[int, int] = field(default_factory=dict)
     begun: dict[int, Answers] = field(default_factory=dict)
 
 
@@ -94,21 +105,33 @@ class Selectors:
         self._known: dict[str, _KnownAnswers] = {}
         self._slices: set[int] = set()
 
-    def select(self, expression: str, view: NodeView, is_cancelled: Callable[[], bool] = lambda: False) -> Selection:
-        """The answers over all devices of a view. Raises Cancelled, and goes on from there when it is asked again.
+    def select(
+        self,
+        expression: str,
+        view: NodeView,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        budget: Budget | None = None,
+    ) -> Selection:
+        """The answers over all devices of a view. Raises Cancelled, OutOfSteps, and goes on when it is asked again.
 
-        is_cancelled: asked before the expression is evaluated on a device, and by its loops.
+        is_cancelled: asked before the expression is evaluated on a device, and by its loops. budget: is charged for all
+        evaluations once, also where the answers are known, so that the same question ends the same way.
         Cost: O(slices), plus O(devices) for slices not seen before.
         """
         if not view.segments:
             return NOTHING
+        if budget is None or expression in budget.evaluated:
+            budget = Budget()
+        else:
+            budget.evaluated.add(expression)
+            budget.charge(WORK_OF_A_CHARACTER * len(expression))
         known = self._known.pop(expression, None) or _KnownAnswers()
         self._known[expression] = known  # at the end: the first is the least recently used
         if len(view.segments) == 1:
-            return self._of_slice(expression, known, view.segments[0].slice, is_cancelled)
+            return self._of_slice(expression, known, view.segments[0].slice, is_cancelled, budget)
         matches = errors = 0
         for segment in view.segments:
-            selection = self._of_slice(expression, known, segment.slice, is_cancelled)
+            selection = self._of_slice(expression, known, segment.slice, is_cancelled, budget)
             matches |= selection.matches << segment.offset
             errors |= selection.errors << segment.offset
         return Selection(matches, errors)
@@ -130,32 +153,40 @@ class Selectors:
         self._slices.remove(slice_.number)
         for expression, known in list(self._known.items()):
             known.begun.pop(slice_.number, None)
+            known.work.pop(slice_.number, None)
             if known.selections.pop(slice_.number, None) is not None:
                 self.kept -= 1
             if not known.selections and not known.begun:
                 del self._known[expression]
 
     def _of_slice(
-        self, expression: str, known: _KnownAnswers, slice_: Slice, is_cancelled: Callable[[], bool]
+        self, expression: str, known: _KnownAnswers, slice_: Slice, is_cancelled: Callable[[], bool], budget: Budget
     ) -> Selection:
         number = slice_.number
         selection = known.selections.get(number)
-        if selection is None:
-            self._slices.add(number)
-            answers = known.begun.pop(number, {})
-            try:
-                selection = known.selections[number] = self._evaluate(expression, slice_, answers, is_cancelled)
-            except Cancelled:
-                known.begun[number] = answers
-                raise
-            self.kept += 1
-            most = max(MOST_SELECTIONS, LEAST_EXPRESSIONS * len(self._slices))
-            while (self.kept > most or len(self._known) > MOST_EXPRESSIONS) and len(self._known) > 1:
-                self.kept -= len(self._known.pop(next(iter(self._known))).selections)
+        if selection is not None:
+            budget.charge(known.work.get(number, LEAST_WORK))
+            return selection
+        self._slices.add(number)
+        answers, before = known.begun.pop(number, {}), budget.spent
+        try:
+            selection = known.selections[number] = self._evaluate(expression, slice_, answers, is_cancelled, budget)
+        except (Cancelled, OutOfSteps):
+            known.begun[number] = answers
+            raise
+        work = budget.spent - before
+        if work > LEAST_WORK:
+            known.work[number] = work
+        else:
+            budget.charge(LEAST_WORK - work)
+        self.kept += 1
+        most = max(MOST_SELECTIONS, LEAST_EXPRESSIONS * len(self._slices))
+        while (self.kept > most or len(self._known) > MOST_EXPRESSIONS) and len(self._known) > 1:
+            self.kept -= len(self._known.pop(next(iter(self._known))).selections)
         return selection
 
     def _evaluate(
-        self, expression: str, slice_: Slice, answers: Answers, is_cancelled: Callable[[], bool]
+        self, expression: str, slice_: Slice, answers: Answers, is_cancelled: Callable[[], bool], budget: Budget
     ) -> Selection:
         """answers: those that are known already; grows in place."""
         devices = slice_.devices
@@ -164,30 +195,33 @@ class Selectors:
         except cel.CompileError:
             return _shared(0, (1 << len(devices)) - 1)
         read = _read_key(program.reads)
-        if devices and not read.distinguishes(slice_):
-            answer, every = _answer(program, devices[0], is_cancelled), (1 << len(devices)) - 1
-            return NOTHING if answer is False else _shared(every if answer else 0, every if answer is None else 0)
+        is_one_for_all = bool(devices) and not read.distinguishes(slice_)
         matches = errors = 0
-        for position, device in enumerate(devices):
-            key = read.of(device)
+        asked = set[Hashable]()
+        for position, device in enumerate(devices[:1] if is_one_for_all else devices):
+            key = None if is_one_for_all else read.of(device)
             if key not in answers:
                 answers[key] = _answer(program, device, is_cancelled)
-            answer = answers[key]
+            answer, work = answers[key]
+            if key not in asked:
+                asked.add(key)
+                budget.charge(work)
             if answer is None:
                 errors |= 1 << position
             elif answer:
                 matches |= 1 << position
+        if is_one_for_all:
+            every = (1 << len(devices)) - 1
+            matches, errors = matches * every, errors * every
         return _shared(matches, errors) if matches or errors else NOTHING
 
 
-def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool | None:
-    """Whether the device is selected; None if the selector fails on it. Raises Cancelled."""
+def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> tuple[bool | None, int]:
+    """Whether the device is selected, None if the selector fails on it; and the work. Raises Cancelled."""
     if is_cancelled():
         raise Cancelled("cancelled before a selector was evaluated")
-    try:
-        return program.evaluate(device, is_cancelled)
-    except cel.EvalError:
-        return None
+    found, work = program.judge(device, is_cancelled)
+    return None if isinstance(found, cel.EvalError) else found is True, work
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,7 @@ from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import Claim, Node, PoolID
 from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome
+from allocator.search.budget import Budget
 
 ASK_STEPS = 20_000
 """Picks that one question may try."""
@@ -33,20 +34,30 @@ class Asking:
         self.node = node
         self.gaps = 0
         self._left = all_steps
+        self._budget = Budget(all_steps)
         # What is in use elsewhere does not matter to the node.
         pools = {pool.id for pool in snapshot.view(node).pools}
         self.held = {name: claim for name, claim in held.items() if _occupies(claim, pools)}
 
+    def may_ask(self) -> bool:
+        """Whether any budget is left for a question; one that cannot be asked is a gap."""
+        self.gaps += self._left <= 0
+        return self._left > 0
+
+    def charge(self, steps: int) -> None:
+        """Count what is worked out beside questions."""
+        self._left -= steps
+
     def ask(self, claims: Sequence[Claim], without: frozenset[str] = frozenset()) -> Outcome | AllocationError:
         """The outcome for these claims, with the named claims released; `Exhausted` also where no budget is left."""
-        if self._left <= 0:
-            self.gaps += 1
+        if not self.may_ask():
             return Exhausted(0, self.snapshot.features)
         snapshot = self.snapshot
         if without:
             snapshot = snapshot.with_usage_of(claim for name, claim in self.held.items() if name not in without)
         try:
-            answer = allocate(snapshot, self.node, claims, budget_steps=min(ASK_STEPS, self._left))
+            steps = min(ASK_STEPS, self._left)
+            answer = allocate(snapshot, self.node, claims, budget_steps=steps, budget=self._budget)
         except AllocationError as error:
             self._left -= _LEAST_STEPS
             return error

@@ -84,6 +84,9 @@ def conflict_of(asking: Asking, claims: Sequence[Claim]) -> Conflict:
     every = tuple(member for claim in claims for member in members_of(claim))
     kept, is_minimal = set(every), True
     for member in _last_first(every):
+        if not asking.may_ask():
+            is_minimal = False
+            break
         fewer = reduced(claims, kept - {member})
         answer = asking.ask(fewer)
         if isinstance(answer, Refused):
@@ -107,7 +110,8 @@ def reduced(claims: Sequence[Claim], members: Iterable[Member]) -> list[Claim]:
 
 
 def _reduced(claim: Claim, kept: frozenset[Member]) -> Claim:
-    requests = tuple(request for request in claim.requests if ConflictingRequest(str(claim), request.name) in kept)
+    name = str(claim)
+    requests = tuple([one for one in claim.requests if ConflictingRequest(name, one.name) in kept])
     own = zip(claim.constraints, _constraints(claim), strict=True)
     return replace(
         claim, requests=requests, constraints=tuple(constraint for constraint, member in own if member in kept)

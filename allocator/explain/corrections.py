@@ -4,7 +4,7 @@ A word is a name or a text of the expression: the domain or name of an attribute
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -18,6 +18,9 @@ MOST_TRIED = 8
 
 LONGEST = 1024
 """Characters of an expression that a person has written."""
+
+MOST_WORDS = 1 << 12
+"""Of devices that a word is compared with; where there are more, it may differ in upper and lower case alone."""
 
 _LIKENESS = 0.75
 _WORD = re.compile(r"\"([^\"\\]{2,64})\"|'([^'\\]{2,64})'|\.([A-Za-z_]\w{1,63})\b(?!\()")
@@ -52,13 +55,17 @@ def _of_word(expression: str, match: re.Match[str], names: set[str], texts: set[
     like = dict.fromkeys(
         [
             *filter(None, [folded.get(word.casefold())]),
-            *(folded[one] for one in get_close_matches(word.casefold(), folded, MOST_LIKE, _LIKENESS)),
+            *(folded[one] for one in _like(word.casefold(), folded)),
             *(one for one in sorted(texts) if position != 3 and one.casefold().startswith(word.casefold())),
         ]
     )
     for by in list(like)[:MOST_LIKE]:
         start, end = match.span(position)
         yield Correction(f"{expression[:start]}{by}{expression[end:]}", word, by)
+
+
+def _like(word: str, known: Collection[str]) -> list[str]:
+    return get_close_matches(word, known, MOST_LIKE, _LIKENESS) if len(known) <= MOST_WORDS else []
 
 
 def _words_of(devices: Iterable[Device]) -> tuple[set[str], set[str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
+from typing import Final
 
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
@@ -15,6 +16,7 @@ from allocator.explain.cause import refusals_named, refusals_of
 from allocator.explain.selector_operands import SelectorOperand, operands_of
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.list_type_attributes import Token
+from allocator.memo import Topic
 from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
 from allocator.outcome import DeviceRefusal
 from allocator.requests.candidates import Problem, problem_of, selector_reason
@@ -142,8 +144,13 @@ def _operands(
             yield reason, found
 
 
+_IDS: Final[Topic[tuple[DeviceID, ...]]] = Topic("ids of devices")
+
+
 def _ids(attempt: NodeAttempt, devices: Mask) -> tuple[DeviceID, ...]:
-    return tuple(attempt.view.devices[device].id for device in bits(devices))
+    """The same object for requests that mean the same devices."""
+    view = attempt.view
+    return attempt.memo.remember((_IDS, devices), lambda: tuple(view.devices[device].id for device in bits(devices)))
 
 
 def _constraint_offer(constraint: Constraint, rule: AttributeRule) -> ConstraintOffer:

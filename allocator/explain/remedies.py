@@ -15,6 +15,9 @@ from allocator.features.device_taints import BLOCKING, tolerates
 from allocator.model import Alternative, Claim, Request, Toleration
 from allocator.requests.candidates import MAX_RESULTS
 
+_STEPS_OF_A_DEVICE = 2
+"""To collect the words that it has, and compare them with those of a selector."""
+
 MOST_RELEASES = 20
 """Claims whose release is tried one by one, those with the most devices of the node first."""
 
@@ -109,6 +112,8 @@ def selectors_mended(asking: Asking, claims: Sequence[Claim]) -> Iterator[Select
 
 def _lower(asking: Asking, claims: Sequence[Claim], claim: Claim, alternative: Alternative) -> Iterator[CountLowered]:
     """By halving: what fits with a count fits with every smaller one."""
+    if not asking.may_ask():
+        return
     is_all = alternative.mode == "All"
     low, high = 0, MAX_RESULTS + 1 if is_all else min(alternative.count, MAX_RESULTS + 1)
     while high - low > 1:
@@ -128,6 +133,9 @@ def _correct(
     """The first correction of each selector that makes it fit."""
     devices = asking.snapshot.view(asking.node).devices if alternative.selectors else ()
     for position, expression in enumerate(alternative.selectors):
+        if not asking.may_ask():
+            return
+        asking.charge(_STEPS_OF_A_DEVICE * len(devices))
         for one in corrections(expression or "", devices):
             other = (*alternative.selectors[:position], one.expression, *alternative.selectors[position + 1 :])
             if asking.fits(_changed(claims, claim, replace(alternative, selectors=other))):
@@ -145,7 +153,7 @@ def _drop(
         return asking.fits(_changed(claims, claim, replace(alternative, selectors=left)))
 
     every = range(len(alternative.selectors))
-    if not every or not fits(every):
+    if not every or not asking.may_ask() or not fits(every):
         return
     alone: list[Sequence[int]] = [[place] for place in every if len(every) == 1 or fits([place])]
     for places in alone or [_needed(asking, every, fits)]:

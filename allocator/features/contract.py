@@ -16,27 +16,33 @@ from allocator.cluster.usage import Usage
 from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
+from allocator.search.budget import Budget
 from allocator.search.rules import Mask, Pick, Rule, Stage
 
 _HELD: Final[Topic[Named]] = Topic("held")
 _SHARED: Final[Topic[Named]] = Topic("shared")
 
 
-def attempt_of(
+def attempt_of(  # noqa: PLR0913, PLR0917 - the last three have defaults
     snapshot: Snapshot,
     view: NodeView,
     share_id: Callable[[str], str],
     is_cancelled: Callable[[], bool] = lambda: False,
     known: TypedMemo | None = None,
+    budget: Budget | None = None,
 ) -> "NodeAttempt":
-    """The attempt on a view as things are in the snapshot. known: as in `NodeAttempt`; None for that of the view."""
+    """The attempt on a view as things are in the snapshot.
+
+    known: as in `NodeAttempt`; None for that of the view. budget: None for any number of steps.
+    """
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
     if features.has(CONSUMABLE_CAPACITY):
         shareable, shared = view.shareable, view.mask_of(usage.shares, _SHARED)
     in_use = view.mask_of(usage.holders, _HELD)
     known = view.memo if known is None else known
-    return NodeAttempt(features, view, usage, in_use, shareable, shared, known, share_id, is_cancelled)
+    budget = Budget() if budget is None else budget
+    return NodeAttempt(features, view, usage, in_use, shareable, shared, known, share_id, is_cancelled, budget)
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +52,8 @@ class NodeAttempt:
     in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
     share is held. known: what was worked out of the claims whatever is in use; nodes between which they do not
     distinguish may have it in common. share_id: makes the id of a new share from a text that names it. is_cancelled:
-    called before anything that may take long. memo: what features have worked out.
+    called before anything that may take long. budget: for what is worked out before the search. memo: what features
+    have worked out.
     """
 
     features: Features
@@ -58,6 +65,7 @@ class NodeAttempt:
     known: TypedMemo
     share_id: Callable[[str], str]
     is_cancelled: Callable[[], bool] = lambda: False
+    budget: Budget = field(default_factory=Budget)
     memo: TypedMemo = field(default_factory=TypedMemo)
 
     @property

@@ -18,6 +18,7 @@ from allocator.memo import TypedMemo
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
+from allocator.search.budget import Budget
 from allocator.search.rules import Choice
 from cel.lru import LruCache
 
@@ -191,7 +192,8 @@ class AnswerCache:
         snapshot = self._current.value
         try:
             view = snapshot.view(node.node)
-            distinguished = distinctions(snapshot, view, question.claims, self._decider.is_cancelled)
+            budget = Budget(self._decider.budget_steps)
+            distinguished = distinctions(snapshot, view, question.claims, self._decider.is_cancelled, budget)
         except AllocationError:
             return self._new_counting(answers, node, question)
         values = answers.values.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
@@ -204,8 +206,10 @@ class AnswerCache:
         """With a policy all slices count, else those of the pools that the claims look at."""
         looked_at = None
         if self._decider.policy is FIRST_FIT:
-            is_cancelled = self._decider.is_cancelled
-            looked_at = pools_looked_at(self._current.value, node.node, question.claims, is_cancelled)
+            asking = self._decider
+            looked_at = pools_looked_at(
+                self._current.value, node.node, question.claims, asking.is_cancelled, asking.budget_steps
+            )
         own: list[bool] = []
         shared: list[bool] = []
         for pool in node.pools or ():

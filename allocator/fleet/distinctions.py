@@ -11,16 +11,19 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.questions import expressions_of
 from allocator.model import Claim
 from allocator.requests.constraints import equal_values
+from allocator.search.budget import Budget
 
 
 def distinctions(
-    snapshot: Snapshot, view: NodeView, claims: Sequence[Claim], is_cancelled: Callable[[], bool]
+    snapshot: Snapshot, view: NodeView, claims: Sequence[Claim], is_cancelled: Callable[[], bool], budget: Budget
 ) -> Hashable:
     """Equal for views with devices that agree, one by one, in all but attributes, and get the same answers by these.
 
-    What features and policies read of attributes is left out. Raises Cancelled. Cost: O(devices).
+    What features and policies read of attributes is left out. Raises Cancelled, OutOfSteps. Cost: O(devices).
     """
-    selections = [snapshot.selectors.select(one, view, is_cancelled) for one in expressions_of(snapshot, claims)]
+    selections = [
+        snapshot.selectors.select(one, view, is_cancelled, budget) for one in expressions_of(snapshot, claims)
+    ]
     equal = [equal_values(view, name, snapshot.features) for name in dict.fromkeys(_constrained(claims))]
     return tuple(selections), tuple(equal)
 

@@ -60,7 +60,7 @@ def _least_fragmentation(attributes: Sequence[str]) -> Policy:
 
 
 def _topology(attributes: Sequence[str]) -> Policy:
-    # To import networkx takes a tenth of a second, which the other policies save.
+    # To import numpy takes a tenth of a second, which most other policies save.
     from allocator.policies.topology import TopologyPolicy
 
     return TopologyPolicy(attributes)

@@ -5,8 +5,8 @@ answer, so that nodes can be compared. Any class with these two methods and two 
 `allocator.policies` has those that are built in. Every policy places what first-fit places.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -14,8 +14,17 @@ from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.outcome import InvalidClaim
-from allocator.search.backtracking import BudgetSpent, Found, NotFound, Order, Search, Terms
-from allocator.search.rules import Candidates, Mask, Pick
+from allocator.search.backtracking import (
+    USUAL_ORDER_EFFORT,
+    BudgetSpent,
+    Found,
+    NotFound,
+    Order,
+    OrderEffort,
+    Search,
+    Terms,
+)
+from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick
 
 Requests = Sequence[Sequence[Candidates]]
 """The requests of all claims of an attempt in order, each with its alternatives in order of preference."""
@@ -24,6 +33,18 @@ Score = tuple[float, ...]
 """How good an answer is; scores compare number by number, and more is better."""
 
 _INDESCRIBABLE: Final[Topic[Mask]] = Topic("indescribable devices")
+
+
+@dataclass(frozen=True, slots=True)
+class PricedOrder:
+    """An order that says how much work it is; one that says nothing has `USUAL_ORDER_EFFORT`."""
+
+    order: Order
+    effort: OrderEffort
+
+    def __call__(self, slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
+        """The devices of the domain in order."""
+        return self.order(slot, domain, picks)
 
 
 class Policy(Protocol):
@@ -42,7 +63,10 @@ class Policy(Protocol):
         """
 
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
-        """In which order to try the devices of this attempt; None leaves them as they are."""
+        """In which order to try the devices of this attempt; None leaves them as they are.
+
+        To put a slot's devices in order is counted as work (`PricedOrder`): an attempt has a budget.
+        """
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """How good the picks are, in as many numbers on every node; of equal nodes the first one is taken.
@@ -88,7 +112,8 @@ def search_by(policy: Policy, attempt: NodeAttempt, requests: Requests, terms: T
     if order is None:
         return Search(requests, terms).run()
     harmless = [[_without(c, c.poison | _indescribable(attempt.view)) for c in own] for own in requests]
-    preferring = Search(harmless, replace(terms, order=order))
+    effort = order.effort if isinstance(order, PricedOrder) else USUAL_ORDER_EFFORT
+    preferring = Search(harmless, replace(terms, order=order, order_effort=effort))
     try:
         answer = preferring.run()
     except InvalidClaim:

@@ -8,8 +8,8 @@ what pods lose for which there are few places, and how much the node's pool is n
 from collections.abc import Hashable, Iterable, Sequence
 
 from allocator.features.contract import NodeAttempt
-from allocator.policies.contract import Requests, Score
-from allocator.search.backtracking import Order
+from allocator.policies.contract import PricedOrder, Requests, Score
+from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
 
@@ -49,7 +49,7 @@ class FromDevices:
         def first(_slot: DeviceSlot, domain: Mask, _picks: Sequence[Pick]) -> Iterable[int]:
             return sorted(bits(domain), key=lambda device: places.get(device, len(places)))
 
-        return first
+        return PricedOrder(first, OrderEffort(device=3))
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """All answers are as good: the node is chosen already."""

@@ -18,11 +18,15 @@ from allocator.model import Alternative, CounterConsumption, Device, PoolID
 from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
 from allocator.policies.shares import share_of, shared_of
 from allocator.requests.constraints import lookup
+from allocator.search.backtracking import OrderEffort
 from allocator.search.rules import Mask, Pick, bits
 from cel.lru import LruCache
 
 FULL: Final = 10**6
 """The fullness of a unit of which nothing is left."""
+
+EFFORT: Final = OrderEffort(whole=200, device=12, pick=15)
+"""Of an order by how full the parents of devices are."""
 
 Unit = int | tuple[PoolID, str]
 """A device, by its position in the view, or a counter set."""
@@ -36,14 +40,15 @@ class Hardware:
     """What the devices of a view belong to, whatever is in use.
 
     sets: the counters of each counter set, in 10**-9. units: those of each device. groups: sets of units; parents: for
-    each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node. local: the units
-    of devices that not every node reaches.
+    each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node; groups_of: for each
+    unit those that it is in. local: the units of devices that not every node reaches.
     """
 
     sets: Mapping[Unit, Mapping[str, int]]
     units: Sequence[tuple[Unit, ...]]
     groups: Sequence[Sequence[Unit]]
     parents: Sequence[tuple[int, ...]]
+    groups_of: Mapping[Unit, Sequence[int]]
     local: Sequence[Unit]
 
     def drawn(self, device: Device) -> Iterator[tuple[Unit, int]]:
@@ -64,12 +69,29 @@ class Fullness:
         self._hardware = hardware_of(attempt.view)
         # The attempt remembers this alone: what refers to the attempt would be garbage only a collector can free.
         self._used = attempt.memo.remember(_USED, self._in_use)
+        self._sums: Sequence[int] = ()
+        self._full: Sequence[int] = ()
 
-    def of_parents(self, picks: Iterable[Pick]) -> Sequence[tuple[int, ...]]:
-        """For each device, how full its own units, its PCIe root and its NUMA node are after the picks."""
-        used = self._after(picks)
-        full = [_mean(used, units) for units in self._hardware.groups]
-        return [tuple([full[group] for group in groups]) for groups in self._hardware.parents]
+    def look_at_groups(self) -> None:
+        """Prepare for `of_parents`. Cost: O(devices)."""
+        used, groups = self._used, self._hardware.groups
+        self._sums = [sum([used.get(unit, 0) for unit in units]) for units in groups]
+        self._full = [one // len(units) if units else 0 for one, units in zip(self._sums, groups, strict=True)]
+
+    def of_parents(self, devices: Iterable[int], picks: Sequence[Pick]) -> Sequence[tuple[tuple[int, ...], int]]:
+        """For each device, how full its own units, its PCIe root and its NUMA node are after the picks, and itself."""
+        hardware, used = self._hardware, self._after(picks)
+        full = self._full
+        if picks:
+            full = list(full)
+            more: dict[int, int] = {}
+            for unit in {unit for pick in picks for unit in hardware.units[pick.device]}:
+                for group in hardware.groups_of[unit]:
+                    more[group] = more.get(group, 0) + used.get(unit, 0) - self._used.get(unit, 0)
+            for group, grown in more.items():
+                full[group] = (self._sums[group] + grown) // len(hardware.groups[group])
+        parents = hardware.parents
+        return [(tuple([full[group] for group in parents[device]]), device) for device in devices]
 
     def of_node(self, picks: Sequence[Pick]) -> tuple[bool, int]:
         """(whether anything was in use, how full the node is after the picks).
@@ -102,17 +124,18 @@ class Fullness:
     def _after(self, picks: Iterable[Pick]) -> dict[Unit, int]:
         used, attempt = dict(self._used), self._attempt
         charged: Mask = attempt.shared & attempt.shareable
-        made: list[Pick] = []
+        made: dict[int, list[Pick]] = {}
         for pick in picks:
             if pick.candidates.alternative.admin_access:
                 continue
-            made.append(pick)
+            made.setdefault(pick.device, []).append(pick)
             if not charged >> pick.device & 1:
                 for unit, amount in self._hardware.drawn(attempt.view.devices[pick.device]):
                     used[unit] = used.get(unit, 0) + amount
             charged |= (1 << pick.device) & attempt.shareable
-            if pick.device in self._hardware.units[pick.device]:
-                used[pick.device] = self._own(pick.device, made)
+        for device, own in made.items():
+            if device in self._hardware.units[device]:
+                used[device] = self._own(device, own)
         return used
 
     def _own(self, device: int, picks: Sequence[Pick]) -> int:
@@ -188,7 +211,11 @@ def _hardware_of(view: NodeView) -> Hardware:
             groups.setdefault(key, {}).update(dict.fromkeys(own))
         parents.append(tuple(numbers[key] for key in keys))
     local = dict.fromkeys(unit for position in local_devices(view) for unit in units[position])
-    return Hardware(_sets(view.pools), units, [list(own) for own in groups.values()], parents, list(local))
+    groups_of: dict[Unit, list[int]] = {}
+    for group, members in enumerate(groups.values()):
+        for unit in members:
+            groups_of.setdefault(unit, []).append(group)
+    return Hardware(_sets(view.pools), units, [list(own) for own in groups.values()], parents, groups_of, list(local))
 
 
 def _units_of(position: int, device: Device) -> tuple[Unit, ...]:

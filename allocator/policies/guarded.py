@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from allocator.features.contract import NodeAttempt
 from allocator.outcome import AllocationError, PolicyFailed
-from allocator.policies.contract import Policy, Requests, Score
+from allocator.policies.contract import Policy, PricedOrder, Requests, Score
 from allocator.policies.whole_nodes import NodePolicy, NodeRoom, PodNeeds, UnitPick
 from allocator.search.backtracking import Order
 from allocator.search.rules import DeviceSlot, Mask, Pick
@@ -36,7 +36,10 @@ class GuardedPolicy:
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
         """That of the policy."""
         order = _called(self._policy, "order", lambda: _function(self._policy.order(attempt, requests)))
-        return None if order is None else _guarded_order(self._policy, order)
+        if order is None:
+            return None
+        guarded_order = _guarded_order(self._policy, order)
+        return PricedOrder(guarded_order, order.effort) if isinstance(order, PricedOrder) else guarded_order
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """That of the policy."""

@@ -11,13 +11,16 @@ from math import inf
 
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
-from allocator.policies.contract import Requests, Score
+from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.policies.partitions import Partitions
 from allocator.policies.shares import share_of, shared_of
 from allocator.requests.constraints import MatchAttribute
-from allocator.search.backtracking import Order
+from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+
+MOST_WORK = 5_000_000
+"""Of a score, in the measure of `OrderEffort`: about a second."""
 
 Cost = tuple[float, ...]
 """What is broken: partitions, capacity to share, groups of each attribute, the node; less is better."""
@@ -42,14 +45,18 @@ class LeastFragmentation:
         def smallest_first(slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             return sorted(bits(domain), key=blocks.costs(slot.candidates, domain, picks).__getitem__)
 
-        return smallest_first
+        return PricedOrder(smallest_first, blocks.effort)
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
-        """What the picks break, negative: all partitions, the largest one of all other blocks."""
+        """What the picks break, negative: all partitions, the largest one of all other blocks.
+
+        Of as many picks as MOST_WORK allows.
+        """
         blocks = _Blocks(attempt, requests, self.reads)
+        looked_at = picks[: MOST_WORK // (blocks.effort.whole + blocks.effort.pick * len(picks))]
         costs = [
-            blocks.costs(pick.candidates, 1 << pick.device, picks[:number])[pick.device]
-            for number, pick in enumerate(picks)
+            blocks.costs(pick.candidates, 1 << pick.device, looked_at[:number])[pick.device]
+            for number, pick in enumerate(looked_at)
         ]
         if not costs:
             return blocks.nothing
@@ -63,7 +70,12 @@ class _Blocks:
     def __init__(self, attempt: NodeAttempt, requests: Requests, attributes: Sequence[str]) -> None:
         self._attempt = attempt
         self._partitions = Partitions(attempt)
-        self._attributes = tuple(dict.fromkeys((*_matched(requests), *attributes)))
+        matched = {rule.attribute: rule for rule in _matched(requests)}
+        self._attributes = tuple(dict.fromkeys((*matched, *attributes)))
+        groups = sum([rule.effort(0).whole for rule in matched.values()])
+        groups += sum([len(groups_of(attempt, name)) for name in attributes])
+        number = len(self._attributes)
+        self.effort = OrderEffort(200 + self._partitions.effort + 5 * (groups + number), 20 + 3 * number, 10)
 
     @property
     def nothing(self) -> Score:
@@ -76,10 +88,13 @@ class _Blocks:
         partitions = self._partitions.losses(domain, picks)
         groups = [self._sizes(name, candidates, domain, free) for name in self._attributes]
         node = free.bit_count()
+        made: dict[int, list[Pick]] = {}
+        for pick in picks:
+            made.setdefault(pick.device, []).append(pick)
         return {
             device: (
                 partitions[device],
-                self._room(candidates, device, picks),
+                self._room(candidates, device, made.get(device, ())),
                 *[sizes.get(device, 0) for sizes in groups],
                 node,
             )
@@ -93,7 +108,7 @@ class _Blocks:
         return picked & ~self._attempt.shareable
 
     def _room(self, candidates: Candidates, device: int, picks: Sequence[Pick]) -> float:
-        """For how many such shares the device has room; nothing if it is not shared."""
+        """For how many such shares the device has room after the picks of it; nothing if it is not shared."""
         if not self._attempt.shareable >> device & 1:
             return 0.0
         share = share_of(self._attempt, candidates.alternative, device)
@@ -121,11 +136,11 @@ class _Blocks:
         return groups_of(self._attempt, name)
 
 
-def _matched(requests: Requests) -> Iterable[str]:
-    """The attributes of which devices have to have one value, in the order of the claims."""
+def _matched(requests: Requests) -> Iterable[MatchAttribute]:
+    """The rules by which devices have to have one value of an attribute, in the order of the claims."""
     for alternatives in requests:
         for candidates in alternatives:
-            yield from (rule.attribute for rule in candidates.rules if isinstance(rule, MatchAttribute))
+            yield from (rule for rule in candidates.rules if isinstance(rule, MatchAttribute))
 
 
 def _ratio(left: int, share: int) -> float:

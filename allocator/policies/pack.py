@@ -7,8 +7,8 @@ fullest PCIe root, then on the fullest NUMA node. Of nodes, one that is used goe
 from collections.abc import Iterable, Sequence
 
 from allocator.features.contract import NodeAttempt
-from allocator.policies.contract import Requests, Score
-from allocator.policies.fullness import FULL, LEVELS, fullness_of
+from allocator.policies.contract import PricedOrder, Requests, Score
+from allocator.policies.fullness import EFFORT, FULL, LEVELS, fullness_of
 from allocator.search.backtracking import Order
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
@@ -22,12 +22,13 @@ class Pack:
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """The fullest unit first, then PCIe root, then NUMA node."""
         fullness = fullness_of(attempt)
+        fullness.look_at_groups()
 
         def fullest_first(_slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
-            full = fullness.of_parents(picks)
-            return sorted(bits(domain), key=lambda device: [-parent for parent in full[device]])
+            keys = fullness.of_parents(bits(domain), picks)
+            return [device for _, device in sorted([([-parent for parent in full], device) for full, device in keys])]
 
-        return fullest_first
+        return PricedOrder(fullest_first, EFFORT)
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(1 where the node was used before, how full it is afterwards from 0 to 1)."""

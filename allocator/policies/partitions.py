@@ -6,9 +6,9 @@ Source: KEP-4815.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import partial
 
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
@@ -17,6 +17,7 @@ from allocator.memo import Topic
 from allocator.model import Device, PoolID
 from allocator.policies.fullness import fraction
 from allocator.search.rules import Mask, Pick, bits
+from cel.lru import LruCache
 
 CounterSetID = tuple[PoolID, str]
 
@@ -36,12 +37,14 @@ _COUNT_BITS = 16
 class Partitioned:
     """A counter set of a view, whatever is in use.
 
-    names: of its counters. whole: what there is of each. takes: what each partition takes of it, by position.
+    names: of its counters. whole: what there is of each. takes: what each partition takes of it, by position. sizes:
+    how many different ones there are.
     """
 
     names: tuple[str, ...]
     whole: Amounts
     takes: Mapping[int, Amounts]
+    sizes: int
 
 
 _PARTITIONED: Topic[Mapping[CounterSetID, Partitioned]] = Topic("partitioned counter sets")
@@ -67,11 +70,18 @@ class Partitions:
             if not any(position in losses for position in partitioned.takes):
                 continue
             possible = Counter(takes for position, takes in partitioned.takes.items() if not gone >> position & 1)
-            costs = _costs(partitioned.whole, left[counter_set], tuple(sorted(possible.items())))
+            of_set = partitioned.whole, left[counter_set], tuple(sorted(possible.items()))
+            costs = _COSTS.get(of_set, len(possible), partial(_costs, *of_set))
             for position, takes in partitioned.takes.items():
                 if position in losses and not gone >> position & 1:
                     losses[position] += costs.get(takes, 0)
         return losses
+
+    @property
+    def effort(self) -> int:
+        """The work of `losses`, as much as to read so many amounts."""
+        sets = self._sets.values()
+        return sum([one.sizes**2 * (2 + len(one.names)) + 4 * len(one.takes) for one in sets])
 
     def _left_over(self) -> dict[CounterSetID, Amounts]:
         attempt = self._attempt
@@ -126,7 +136,7 @@ def _counters(view: NodeView) -> Iterator[tuple[CounterSetID, Mapping[str, int]]
 def _set_of(counters: Mapping[str, int], takes: Mapping[int, Mapping[str, int]]) -> Partitioned:
     names = tuple(sorted(counters))
     amounts = {position: tuple(own.get(name, 0) for name in names) for position, own in takes.items()}
-    return Partitioned(names, tuple(counters[name] for name in names), amounts)
+    return Partitioned(names, tuple(counters[name] for name in names), amounts, len(set(amounts.values())))
 
 
 def _add(used: dict[CounterSetID, Counter[str]], device: Device) -> None:
@@ -142,11 +152,16 @@ def _minus(left: Amounts, takes: Amounts) -> Amounts:
     return tuple([amount - taken for amount, taken in zip(left, takes, strict=True)])
 
 
-@lru_cache(maxsize=4096)
+MOST_KEPT = 1 << 16
+"""Sizes of partitions of which it is known what one costs, in all counter sets together; some 20 MiB."""
+
+_COSTS: LruCache[Hashable, Mapping[Amounts, int]] = LruCache(MOST_KEPT, MOST_KEPT)
+"""Counter sets of a fleet are alike and are used in few ways, so that most answers are known."""
+
+
 def _costs(whole: Amounts, left: Amounts, partitions: Sequence[tuple[Amounts, int]]) -> Mapping[Amounts, int]:
     """What cutting one partition of each size costs. partitions: sizes (what they take), with how many there are.
 
-    Counter sets of a fleet are alike and are used in few ways, so that most answers are known.
     Cost: O(sizes**2 * counters).
     """
     costs = {}

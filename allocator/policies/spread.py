@@ -8,8 +8,8 @@ the emptiest.
 from collections.abc import Iterable, Sequence
 
 from allocator.features.contract import NodeAttempt
-from allocator.policies.contract import Requests, Score
-from allocator.policies.fullness import FULL, LEVELS, fullness_of
+from allocator.policies.contract import PricedOrder, Requests, Score
+from allocator.policies.fullness import EFFORT, FULL, LEVELS, fullness_of
 from allocator.search.backtracking import Order
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
@@ -23,11 +23,12 @@ class Spread:
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order:
         """The emptiest unit first, then PCIe root, then NUMA node."""
         fullness = fullness_of(attempt)
+        fullness.look_at_groups()
 
         def emptiest_first(_slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
-            return sorted(bits(domain), key=fullness.of_parents(picks).__getitem__)
+            return [device for _, device in sorted(fullness.of_parents(bits(domain), picks))]
 
-        return emptiest_first
+        return PricedOrder(emptiest_first, EFFORT)
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(-1 where the node was used before, how empty it is afterwards from -1 to 0)."""

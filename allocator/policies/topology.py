@@ -7,19 +7,28 @@ first device is the one that has what the claim still needs nearest; the next on
 Source: resource.kubernetes.io/pcieRoot and numaNode (KEP-4381, KEP-5491).
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import combinations
+from typing import Final
 
-import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
 
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
-from allocator.policies.contract import Requests, Score
+from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT, groups_of
-from allocator.search.backtracking import Order
+from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+from cel.lru import LruCache
+
+MOST_PLACES: Final = 256
+"""Places of one node. Where there are more, attributes are left out, those that count least first."""
+
+MOST_LAYOUTS: Final = 1 << 10
+MOST_DISTANCES: Final = 1 << 20
+"""Different ones that are kept, and pairs of places in all of them."""
 
 Values = tuple[tuple[int, ...], ...]
 """The values of a place for each attribute, numbered in the order in which a view shows them."""
@@ -29,7 +38,8 @@ class TopologyPolicy:
     """What is closest first.
 
     attributes: devices with the same value of the first one are closest; PCIe root and NUMA node follow those named.
-    Cost: O(devices * places) for each slot, where devices of the same values are in one place; O(places**3) once.
+    Cost: O(devices + places * devices needed) for each slot, where devices of the same values are in one place;
+    O(places**3) once.
     """
 
     name = "topology"
@@ -45,24 +55,34 @@ class TopologyPolicy:
             claim = slot.candidates.claim
             own = [pick.device for pick in picks if pick.candidates.claim == claim]
             others = [pick.device for pick in picks if pick.candidates.claim != claim]
-            needs = [(c.mask & ~_gone(attempt, picks), need) for c, need in _needed(slot, requests)]
+            gone = _gone(attempt, picks)
+            needs = [(c.mask & ~gone, need) for c, need in _needed(slot, requests)]
+            picked = _mask(own) | _mask(others)
+            known: dict[tuple[int, ...], tuple[float, float]] = {}
 
             def distance(device: int) -> tuple[float, float]:
-                return layout.together(device, own, needs), layout.total(device, others)
+                if picked >> device & 1:
+                    return layout.together(device, own, needs), layout.total(device, others)
+                key = (layout.place[device], *[free >> device & 1 for free, _ in needs])
+                found = known.get(key)
+                if found is None:
+                    found = known[key] = layout.together(device, own, needs), layout.total(device, others)
+                return found
 
             return sorted(bits(domain), key=distance)
 
-        return closest_first
+        return PricedOrder(closest_first, _effort(layout, requests))
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(how far apart two devices of one claim are on average, two of different claims), negative."""
         layout = layout_of(attempt, self.reads)
-        within: list[float] = []
-        across: list[float] = []
-        for one, other in combinations(picks, 2):
-            pairs = within if one.candidates.claim == other.candidates.claim else across
-            pairs.append(layout.between(one.device, other.device))
-        return (-_mean(within), -_mean(across))
+        by_claim: dict[int, list[int]] = {}
+        for pick in picks:
+            by_claim.setdefault(pick.candidates.claim, []).append(pick.device)
+        every = layout.pairs([pick.device for pick in picks])
+        within = [layout.pairs(devices) for devices in by_claim.values()]
+        total, number = sum([one[0] for one in within]), sum([one[1] for one in within])
+        return (-_mean(total, number), -_mean(every[0] - total, every[1] - number))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,12 +95,25 @@ class Layout:
 
     place: Sequence[int]
     members: Sequence[Mask]
-    distances: Sequence[Sequence[float]]
+    distances: Sequence[Sequence[int]]
     nearby: Sequence[Sequence[int]]
 
-    def between(self, one: int, other: int) -> float:
+    def between(self, one: int, other: int) -> int:
         """The distance of two devices; 0 from a device to itself."""
         return self.distances[self.place[one]][self.place[other]] if one != other else 0
+
+    def pairs(self, devices: Sequence[int]) -> tuple[int, int]:
+        """(the distances of each two of the devices added up, how many these are). Cost: O(places**2)."""
+        places = Counter([self.place[device] for device in devices])
+        ordered = list(places.items())
+        total = sum(
+            number * sum([times * self.distances[place][other] for other, times in ordered[position + 1 :]])
+            + number * (number - 1) // 2 * self.distances[place][place]
+            for position, (place, number) in enumerate(ordered)
+        )
+        same = sum(self.distances[self.place[device]][self.place[device]] * times * (times - 1) // 2
+                   for device, times in Counter(devices).items())  # fmt: skip
+        return total - same, len(devices) * (len(devices) - 1) // 2
 
     def total(self, device: int, others: Iterable[int]) -> float:
         """The distances from a device to the others, added up."""
@@ -115,19 +148,24 @@ _LAYOUT: Topic[Layout] = Topic("layout")
 
 
 def layout_of(attempt: NodeAttempt, attributes: Sequence[str]) -> Layout:
-    """The layout of the attempt's view. Cost: O(devices * attributes), and the distances, the first time."""
+    """The layout of the attempt's view. Cost: O(devices * attributes), and O(places**3) for the first node like it."""
     key = (_LAYOUT, tuple(attributes))
     return attempt.view.memo.remember(key, lambda: _layout(_values_in(attempt, attributes)))
 
 
 def _values_in(attempt: NodeAttempt, attributes: Sequence[str]) -> list[Values]:
-    """The values of each device."""
-    values: list[list[tuple[int, ...]]] = [[] for _ in attempt.view.devices]
+    """The values of each device, of as many of the attributes as put devices into at most MOST_PLACES places."""
+    found: list[Values] = [()] * len(attempt.view.devices)
     for name in attributes:
-        groups = groups_of(attempt, name).values()
-        for position, own in enumerate(values):
-            own.append(tuple(number for number, members in enumerate(groups) if members >> position & 1))
-    return [tuple(own) for own in values]
+        own: list[tuple[int, ...]] = [()] * len(found)
+        for number, members in enumerate(groups_of(attempt, name).values()):
+            for position in bits(members):
+                own[position] = (*own[position], number)
+        more = [(*values, of_name) for values, of_name in zip(found, own, strict=True)]
+        if len(set(more)) > MOST_PLACES:
+            break
+        found = more
+    return found
 
 
 def _layout(values: Sequence[Values]) -> Layout:
@@ -135,24 +173,46 @@ def _layout(values: Sequence[Values]) -> Layout:
     for device, own in enumerate(values):
         members[own] = members.get(own, 0) | 1 << device
     numbers = {own: number for number, own in enumerate(members)}
-    distances = _distances(tuple(members))
-    nearby = [sorted(range(len(row)), key=row.__getitem__) for row in distances]
+    places = tuple(members)
+    distances, nearby = _DISTANCES.get(places, len(places) ** 2, lambda: _distances(places))
     return Layout([numbers[own] for own in values], list(members.values()), distances, nearby)
 
 
-@lru_cache(maxsize=1024)
-def _distances(places: Sequence[Values]) -> Sequence[Sequence[float]]:
-    """The distances of places, on the diagonal those of two devices in one. Nodes that are alike have the same."""
-    graph: nx.Graph[Hashable] = nx.Graph()
+_Rows = Sequence[Sequence[int]]
+
+_DISTANCES: Final[LruCache[Hashable, tuple[_Rows, _Rows]]] = LruCache(MOST_LAYOUTS, MOST_DISTANCES)
+"""Nodes that are alike have the same."""
+
+
+def _distances(places: Sequence[Values]) -> tuple[_Rows, _Rows]:
+    """(the distances of places, on the diagonal those of two devices in one; for each place all, the nearest first).
+
+    A step through a value of the attribute in that place of the list costs twice its number, and one through the node
+    twice as much as one through a value that does not exist.
+    """
+    levels = len(places[0]) if places else 0
+    farthest = levels + 1
+    found = np.full((len(places), len(places)), farthest)
+    near = [np.identity(len(places), np.float32)]
+    alike = [_alike([place[level] for place in places]) for level in range(levels)]
+    for steps in range(1, farthest):
+        reached = np.zeros(found.shape, np.bool_)
+        for level in range(steps):
+            reached |= alike[level] @ near[steps - level - 1] > 0
+        near.append(reached.astype(np.float32))
+        found = np.where(reached & (found > steps), steps, found)
+    rows = (2 * found).tolist()
     for number, place in enumerate(places):
-        graph.add_edge(number, "node", weight=len(place) + 1)
-        for level, own in enumerate(place):
-            graph.add_edges_from(((number, (level, value)) for value in own), weight=level + 1)
-    paths = {number: nx.single_source_dijkstra_path_length(graph, number) for number in range(len(places))}
-    return tuple(
-        tuple(2 * _step(place) if one == other else paths[one][other] for other in range(len(places)))
-        for one, place in enumerate(places)
-    )
+        rows[number][number] = 2 * _step(place)
+    return rows, [sorted(range(len(row)), key=row.__getitem__) for row in rows]
+
+
+def _alike(values: Sequence[tuple[int, ...]]) -> NDArray[np.float32]:
+    """For each two places 1 if they have a value in common."""
+    has = np.zeros((len(values), 1 + max([value for own in values for value in own], default=0)), np.float32)
+    for place, own in enumerate(values):
+        has[place, list(own)] = 1
+    return (has @ has.T > 0).astype(np.float32)
 
 
 def _step(place: Values) -> int:
@@ -179,5 +239,19 @@ def _gone(attempt: NodeAttempt, picks: Iterable[Pick]) -> Mask:
     return picked & ~attempt.shareable
 
 
-def _mean(distances: Sequence[float]) -> float:
-    return sum(distances) / len(distances) if distances else 0.0
+def _mask(devices: Iterable[int]) -> Mask:
+    mask = 0
+    for device in devices:
+        mask |= 1 << device
+    return mask
+
+
+def _mean(total: int, number: int) -> float:
+    return total / number if number else 0.0
+
+
+def _effort(layout: Layout, requests: Requests) -> OrderEffort:
+    """Each place is looked at for each request of a claim, with the nearest ones, no more than the claim needs."""
+    by_claim = Counter(alternatives[0].claim for alternatives in requests)
+    asked = 2 + max(by_claim.values(), default=0)
+    return OrderEffort(whole=200 + len(layout.members) * asked * 40, device=10 + asked // 3, pick=20)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from allocator.features.contract import NodeAttempt
 from allocator.memo import TypedMemo
-from allocator.policies.contract import Requests, Score
+from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.fullness import FULL, Unit, fullness_of, hardware_of
-from allocator.search.backtracking import Order
+from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
 UNIT = 1000
@@ -179,7 +179,7 @@ class FromUnits:
         def in_units(_slot: DeviceSlot, domain: Mask, _picks: Sequence[Pick]) -> Iterable[int]:
             return sorted(bits(domain), key=places.__getitem__)
 
-        return in_units
+        return PricedOrder(in_units, OrderEffort(device=3))
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """All answers are as good: the node is chosen already."""

@@ -11,7 +11,7 @@ from functools import partial
 from sys import intern
 from typing import Final
 
-from allocator.cluster.selectors import selectors_of
+from allocator.cluster.selectors import Selection, selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.did_you_mean import did_you_mean
 from allocator.features import FEATURES, concerned
@@ -26,6 +26,17 @@ from allocator.search.rules import Candidates, Category, Mask, Rule, Stage, bits
 
 MAX_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
+
+
+_WORK_OF_AN_ALTERNATIVE: Final = 100
+"""To find its candidates, whatever its selectors are: masks of all devices are combined."""
+
+
+_COSTLY: Final = 5_000
+"""Work of selectors that is charged to each attempt, though the answers are known after the first one."""
+
+_WORK_OF_AN_ATTRIBUTE: Final = 4
+"""To look up the value that a constraint compares, for each device."""
 
 
 @dataclass(slots=True, eq=False)
@@ -72,6 +83,7 @@ def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]
         rules = rules_of(claim.constraints, str(claim), attempt)
         bound = [tuple(_with_rules(c, rules) for c in alternatives) for alternatives in prepared]
         for constraint, rule in rules:
+            attempt.budget.charge(len(attempt.view.devices) * _WORK_OF_AN_ATTRIBUTE)
             rule.cover(bound, partial(_covers, constraint))
         requests.extend(bound)
         constraints.extend(rules)
@@ -147,9 +159,11 @@ class _Meant:
     """What is known of an alternative on a view, whatever is in use.
 
     selected: the devices that it means. poison: those that cannot be decided. unusable: those that it cannot have.
+    is_costly: its selectors took long to evaluate, which counts again.
     """
 
     device_class: DeviceClass
+    is_costly: bool
     selected: Mask
     poison: Mask
     unusable: Mask
@@ -210,6 +224,7 @@ class _CandidateBuilder:
         return found
 
     def _candidates(self, number: int, claim: Claim, alternative: Alternative) -> Candidates:
+        self.attempt.budget.charge(_WORK_OF_AN_ALTERNATIVE)
         meant = self.meant(claim, alternative)
         selected, stages = meant.selected, meant.stages
         refused = meant.unusable
@@ -237,9 +252,20 @@ class _CandidateBuilder:
         # What is remembered keeps its class, so that no other class gets that identity.
         class_id = id(self.snapshot.classes.get(alternative.class_name))
         key = (_MEANT, (class_id, alternative.name, alternative.fingerprint))
-        return self.attempt.known.remember(key, lambda: self._work_out(claim, alternative))
+        meant = self.attempt.known.remember(key, lambda: self._work_out(claim, alternative))
+        if meant.is_costly:
+            for _, _, expression in selectors_of(meant.device_class, alternative):
+                self._selection(expression)
+        return meant
+
+    def _selection(self, expression: str) -> Selection:
+        """The devices that an expression selects; the budget is charged, also where they are known."""
+        attempt = self.attempt
+        return self.snapshot.selectors.select(expression, attempt.view, attempt.is_cancelled, attempt.budget)
 
     def _work_out(self, claim: Claim, alternative: Alternative) -> "_Meant":
+        budget = self.attempt.budget
+        before = budget.spent
         for feature in FEATURES:
             feature.check(self.attempt.features, claim, alternative)
         where = f"claim {claim}, request {alternative.name}"
@@ -257,7 +283,8 @@ class _CandidateBuilder:
                 if own := stage.refused & selected & ~unusable:
                     stages.append(Stage(stage.reason, own, stage.category, is_of_all=True))
                 unusable |= stage.refused
-        return _Meant(device_class, selected, poison, unusable, tuple(stages))
+        is_costly = budget.spent - before > _COSTLY
+        return _Meant(device_class, is_costly, selected, poison, unusable, tuple(stages))
 
     def _class(self, where: str, alternative: Alternative) -> DeviceClass:
         for position, expression in enumerate(alternative.selectors):
@@ -295,7 +322,7 @@ class _CandidateBuilder:
                 funnel.refuse(stage.reason, stage.refused)
         poison = 0
         for source, position, expression in selectors_of(device_class, alternative):
-            selection = self.snapshot.selectors.select(expression, view, attempt.is_cancelled)
+            selection = self._selection(expression)
             poison |= funnel.left & selection.errors
             if refused := funnel.left & ~selection.matches & ~selection.errors:
                 funnel.refuse(selector_reason(position, source, expression), refused, "selector")

@@ -6,7 +6,7 @@ Source: KEP-4381, fields matchAttribute and distinctAttribute.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -19,6 +19,7 @@ from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
+from allocator.search.budget import Budget
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Rule, Trail, bits
 from cel import Cancelled
 from cel.lru import LruCache
@@ -160,6 +161,7 @@ class AttributeRule(Rule):
     attribute: str
     columns: AttributeColumns
     is_fatal: bool
+    budget: Budget
     covered: Sequence[Candidates] = field(default=(), init=False)
     affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
 
@@ -222,7 +224,10 @@ class MatchAttribute(AttributeRule):
     def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
         """Learn also which values could satisfy every request that the constraint covers."""
         AttributeRule.cover(self, requests, covers)
-        self._viable = sum(1 << value for value in self._different_values() if self._is_viable(value))
+        looked_at = self._different_values()
+        # Each value is looked at for each alternative, now and to find out why there is no answer.
+        self.budget.charge(2 * len(looked_at) * len(self.covered))
+        self._viable = sum(1 << value for value in looked_at if self._is_viable(value))
 
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices with a value that all picks have."""
@@ -260,7 +265,7 @@ class MatchAttribute(AttributeRule):
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
         return max([min(self._offers(value), needed) for value in self._different_values()], default=0), needed
 
-    def _different_values(self) -> Iterable[int]:
+    def _different_values(self) -> Collection[int]:
         """The values; if there are many, one of those that the same devices have."""
         columns = self._columns()
         every: Collection[int] = columns[0].numbered if len(columns) == 1 else {v for c in columns for v in c.numbered}
@@ -362,7 +367,7 @@ def rules_of(
         # Not a nested function: compiled, it refers to itself, and would keep the attempt for the garbage collector.
         columns = AttributeColumns(view, name, partial(_derive, attempt), has_lists=has_lists)
         rule_type = MatchAttribute if constraint.match_attribute else DistinctAttribute
-        rules.append((constraint, rule_type(view, claim, position, name, columns, is_fatal)))
+        rules.append((constraint, rule_type(view, claim, position, name, columns, is_fatal, attempt.budget)))
     return tuple(rules)
 
 
@@ -384,11 +389,15 @@ def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute 
     if attempt.is_cancelled():
         raise Cancelled("cancelled before an attribute was derived")
     try:
-        return cel.compile_value(expression, attempt.features.environment).evaluate(device, attempt.is_cancelled)
+        program = cel.compile_value(expression, attempt.features.environment)
     except cel.CompileError as error:
         return f"CEL compile error: {error}"
-    except cel.EvalError as error:
-        return f"CEL runtime error: {error}"
+    found, work = program.derive(device, attempt.is_cancelled)
+    attempt.budget.charge(work)
+    if isinstance(found, cel.EvalError):
+        return f"CEL runtime error: {found}"
+    assert isinstance(found, tuple)
+    return found
 
 
 def _union(column: AttributeColumn, values: Mask) -> Mask:

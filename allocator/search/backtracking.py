@@ -13,11 +13,9 @@ from itertools import chain, combinations, islice
 from typing import Final, Protocol
 
 from allocator.outcome import AllocationError
+from allocator.search.budget import WORK_OF_A_STEP
 from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Mask, Pick, Rule, Trail, bits
 from cel import Cancelled
-
-WORK_OF_A_STEP: Final = 50
-"""Devices, values and amounts read that count as one more step, so that all steps take about as long."""
 
 WORK_OF_A_BOUND: Final = 15
 """The work for an alternative that is still ahead, besides that of its rules."""
@@ -36,6 +34,22 @@ MOST_SUBSETS: Final = 200
 
 Order = Callable[[DeviceSlot, Mask, Sequence[Pick]], Iterable[int]]
 """Which devices of a slot's domain to try first, after these picks; the others follow, ascending."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEffort:
+    """How much work it is to order the devices of a slot, as in `Effort`: as much as reading so many devices.
+
+    whole: whatever the slot. device: in addition for each device of its domain. pick: for each pick made before.
+    """
+
+    whole: int = 0
+    device: int = 20
+    pick: int = 5
+
+
+USUAL_ORDER_EFFORT: Final = OrderEffort()
+"""Of an order that says nothing else: a key is worked out for each device, and devices are sorted by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +101,8 @@ class Terms:
     one claim; an alternative that would exceed it is passed over. is_exhaustive: no choice is skipped, for attempts in
     which every meeting with a device that may end them counts, or in which the order of picks matters. may_end: there
     are such devices (`Poisoned`, or a rule that raises). is_cancelled: asked before every step. order: in which devices
-    are tried; None is ascending.
+    are tried; None is ascending. order_effort: of `order`, which may take half of the budget; from then on devices are
+    tried ascending.
     """
 
     budget_steps: int
@@ -96,6 +111,7 @@ class Terms:
     may_end: bool = False
     is_cancelled: Callable[[], bool] = lambda: False
     order: Order | None = None
+    order_effort: OrderEffort = USUAL_ORDER_EFFORT
 
 
 class Search:
@@ -112,6 +128,7 @@ class Search:
         self.trail = Trail()
         self.steps = 0
         self._work = 0
+        self._work_to_order = terms.budget_steps * WORK_OF_A_STEP // 2
         self._efforts = efforts
         self._answered: set[int] = set()
         self._frames: list[_Level] = []
@@ -236,6 +253,17 @@ class Search:
         if self._work >= WORK_OF_A_STEP:
             self.steps += self._work // WORK_OF_A_STEP
             self._work %= WORK_OF_A_STEP
+
+    def may_order(self, devices: int) -> bool:
+        """Whether so many devices may still be put in order; counts the work."""
+        effort = self.terms.order_effort
+        work = effort.whole + effort.device * devices + effort.pick * len(self._frames)
+        if work > self._work_to_order:
+            self._work_to_order = 0  # from now on all are ascending
+            return False
+        self._work_to_order -= work
+        self.charge(work)
+        return True
 
     @property
     def has_failed(self) -> bool:
@@ -471,7 +499,7 @@ class SlotFrame:
 
     def _in_order(self, order: Order) -> Iterator[int] | None:
         """The devices of the domain in that order; None if there is nothing to choose."""
-        if not self._domain or self._slot.is_forced:
+        if not self._domain or self._slot.is_forced or not self._search.may_order(self._domain.bit_count()):
             return None
         return chain(order(self._slot, self._domain, self._search.picks()), bits(self._domain))
 

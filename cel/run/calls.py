@@ -62,7 +62,7 @@ class Dispatch:
         before = frame.cost
         frame.cost += 1 if self._cost is cost_once else self._cost(arguments)
         if frame.cost > frame.limit:
-            frame.stop()
+            frame.stop(frame.cost - before)
         try:
             return self.invoke(*arguments)
         except EvalAbortedError:

@@ -17,13 +17,24 @@ ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well be
 
 @final
 class Frame:
-    """cost, limit: in the reference's units. slots: the values of the variables of macros, numbered by the planner.
+    """cost, limit: in the reference's units. beyond: of the cost what was refused, and not done.
 
-    elements_left: that calls may still process, see `spend_elements`. patterns: that calls may still compile.
-    is_cancelled: polled by loops. iterations: of all loops so far.
+    slots: the values of the variables of macros, numbered by the planner. elements_left: that calls may still process,
+    see `spend_elements`. patterns: that calls may still compile. is_cancelled: polled by loops. iterations: of all
+    loops so far.
     """
 
-    __slots__ = ("cost", "device", "elements_left", "is_cancelled", "iterations", "limit", "patterns", "slots")
+    __slots__ = (
+        "beyond",
+        "cost",
+        "device",
+        "elements_left",
+        "is_cancelled",
+        "iterations",
+        "limit",
+        "patterns",
+        "slots",
+    )
 
     def __init__(
         self, device: BoundDevice, slots: int, limit: int, is_cancelled: Callable[[], bool] | None = None
@@ -32,6 +43,7 @@ class Frame:
         self.is_cancelled = is_cancelled
         self.iterations = 0
         self.cost = 0
+        self.beyond = 0
         self.limit = limit
         self.slots: list[Value] = [None] * slots
         self.elements_left = MOST_ELEMENTS
@@ -52,6 +64,12 @@ class Frame:
         except RecursionError:
             raise EvalAbortedError("operation cancelled: nested deeper than calls may nest") from None
 
+    @property
+    def work(self) -> int:
+        """The cost, and what it leaves out: elements that calls have processed, and patterns that they compiled."""
+        compiled = 0 if self.patterns is None else self.patterns.spent
+        return min(self.cost - self.beyond, self.limit) + (MOST_ELEMENTS - self.elements_left) // 4 + 5 * compiled
+
     def _ended(self, error: EvalError) -> EvalError:
         self.slots.clear()  # they may hold it
         return bare(error)
@@ -66,17 +84,18 @@ class Frame:
         """Adds to the cost; raises EvalAbortedError beyond the limit."""
         self.cost += cost
         if self.cost > self.limit:
-            self.stop()
+            self.stop(cost)
 
     def refund(self) -> None:
         """Refunds one unit. At zero, the reference's counter wraps around, and exceeds any limit."""
         self.cost -= 1
         if self.cost < 0:
             self.cost = MAX_UINT
-            self.stop()
+            self.stop(MAX_UINT)
 
-    def stop(self) -> NoReturn:
-        """Aborts the evaluation, whose cost exceeds the limit."""
+    def stop(self, beyond: int = 0) -> NoReturn:
+        """Aborts the evaluation, whose cost exceeds the limit. beyond: what of it is not done."""
+        self.beyond = beyond
         raise EvalAbortedError("operation cancelled: actual cost limit exceeded")
 
     def spend_elements(self, value: Value) -> None:

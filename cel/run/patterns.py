@@ -149,6 +149,11 @@ class PatternBudget:
         self._left = MOST_INSTRUCTIONS
         self._seen: set[str] = set()
 
+    @property
+    def spent(self) -> int:
+        """The instructions so far."""
+        return MOST_INSTRUCTIONS - self._left
+
     def spend(self, text: str) -> None:
         """Compiles a pattern; raises EvalAbortedError beyond the limit, ValueError as `compile_pattern`."""
         if text in self._seen:

@@ -12,6 +12,7 @@ from scheduler.attempt.claim_objects import Claim, ClaimKey
 from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.key_locks import KeyLocks
 from scheduler.attempt.listener import Listener
+from scheduler.attempt.watched_changes import WatchedChanges
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.backoff import backoff_s
@@ -45,6 +46,7 @@ class Binder:
     epoch: larger than that of every process before; set again when this one is elected. process: a name that no
     other process has, of whatever epoch; two may begin in the same moment, and count their attempts alike.
     binding_timeout_s: how long devices may take to become ready, and volumes to be bound.
+    changes: by which attempts wait for what the watches show.
     claim_locks: of the attempts of this process, at the claims that they reserve; each passes on what it has stored.
     repairs: limits the calls that take writes back, so that a namespace where they fail delays no other.
     progress: what the attempts are at.
@@ -61,6 +63,7 @@ class Binder:
     listener: Listener
     binding_timeout_s: float = BINDING_TIMEOUT_S
     claim_locks: KeyLocks[ClaimKey, Claim] = field(default_factory=KeyLocks)
+    changes: WatchedChanges = field(default_factory=WatchedChanges)
     repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
     progress: CurrentSteps = field(init=False)
 

@@ -1,9 +1,14 @@
-"""Limits concurrent calls, in total and per namespace: a namespace where calls hang delays no other."""
+"""Limits concurrent calls, in total and per namespace: a namespace where calls hang delays no other.
+
+Calls that take long count for their namespace alone.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+from scheduler.client.concurrency import ConcurrencyLimit
 
 
 @dataclass(slots=True)
@@ -18,7 +23,7 @@ class CallLimit:
     """total: calls at the same time. each: of them in one namespace."""
 
     def __init__(self, total: int, each: int) -> None:
-        self._total = asyncio.Semaphore(total)
+        self._total = ConcurrencyLimit(total)
         self._each = each
         self._lanes: dict[str, _Lane] = {}
 
@@ -29,7 +34,7 @@ class CallLimit:
         lane.users += 1
         try:
             # First the namespace's own limit: what waits for it keeps nobody else from calling.
-            async with lane.limit, self._total:
+            async with lane.limit, self._total.call():
                 yield
         finally:
             lane.users -= 1

@@ -23,9 +23,14 @@ class ClaimStep(Step):
         """Whether the pod, which another process has bound to the node, needs what this step has written."""
 
     @property
+    @abstractmethod
+    def key(self) -> str:
+        """Namespace and name of the claim."""
+
+    @property
     def subject(self) -> str:
-        """The claim, once it is written to."""
-        return f"claim {self.written.key}" if self.written else ""
+        """The claim."""
+        return f"claim {self.key}"
 
     @property
     def to_undo(self) -> WrittenClaim | None:

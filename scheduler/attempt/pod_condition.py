@@ -11,7 +11,8 @@ from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.timestamps import in_seconds
 from scheduler.core_v1.pod_status import POD_SCHEDULED, Condition
 
-Reason = Literal["Unschedulable", "SchedulerError"]
+Reason = Literal["Unschedulable", "SchedulerError", "BindingPending"]
+"""The first two are kube-scheduler's. The third: a node is chosen, and what the binding needs takes long."""
 
 
 def not_scheduled(reason: Reason, message: str, generation: int) -> Condition:

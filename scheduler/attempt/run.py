@@ -13,6 +13,7 @@ from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.current_steps import UNDO
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Stopped
+from scheduler.attempt.pending_condition import reporting
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
 from scheduler.attempt.step import Step
 
@@ -34,7 +35,8 @@ async def run(
     """
     begun: list[Step] = []  # not the attempt's: steps know their attempt, and a cycle would wait for the collector
     try:
-        return await _do(binder, attempt, steps, begun)
+        with attempt.slot.not_for_long():
+            return await _do(binder, attempt, steps, begun)
     except AttemptEnded as ended:
         return await _take_back(binder, attempt, begun, ended.outcome, report)
     except asyncio.CancelledError:
@@ -63,7 +65,7 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: li
             for step in group:
                 begun.append(step)
                 _note(binder, attempt, type(step).__name__, step.subject)
-                if (ended := await step.do()) is not None:
+                if (ended := await _done(binder, attempt, step)) is not None:
                     return ended
         except BaseException:
             is_done = False
@@ -72,6 +74,13 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: li
             took_s = binder.time.monotonic() - began_s
             binder.listener.passed(attempt.decision, point, is_done=is_done, duration_s=took_s)
     return Bound(attempt.decision.node)
+
+
+async def _done(binder: Binder, attempt: Attempt, step: Step) -> Bound | Pending | None:
+    if not step.subject or attempt.decision.is_assigned:
+        return await step.do()
+    async with reporting(binder, attempt, f"the API server's answer to a write of {step.subject}"):
+        return await step.do()
 
 
 async def _take_back(

@@ -11,13 +11,16 @@ While no race is lost, attempts are decided ahead, and wait for a slot: half as 
 none of the last ones waits any more. In a row, a decision takes less time than alone between the writes of others
 (docs/benchmarks.md). Those that wait already keep their turn, whatever fails meanwhile; they count for the limit of
 their namespace.
+
+An attempt that takes longer than `SLOW_S`, such as behind a slow webhook, goes on beside the others without a slot. It
+counts for its namespace's share: a namespace that has used it up begins no further attempts, and delays no other.
 """
 
 import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 UNDOING_MAX = 256
@@ -29,6 +32,13 @@ CONTENDED_LEAST = 8
 
 FAILING_S = 300.0
 """A namespace where no write has failed for so long has no limit: a later attempt finds out whether writes succeed."""
+
+
+SLOW_S = 1.0
+"""An attempt that takes longer holds no slot any more."""
+
+BESIDE_MAX = 512
+"""Attempts without a slot, which namespaces share; each has half as many as there are slots, at the most."""
 
 
 class _Limit(NamedTuple):
@@ -53,6 +63,7 @@ class Slots:
         self._free = most
         self._taken: Counter[str] = Counter()
         self._undoing: Counter[str] = Counter()
+        self._beside: Counter[str] = Counter()
         self._limits: dict[str, _Limit] = {}  # in the order of their last failures
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._waiting_in: Counter[str] = Counter()
@@ -73,13 +84,32 @@ class Slots:
     def objection(self, namespace: str) -> str:
         """Why no further attempt may begin in the namespace for now; empty where one may."""
         limit = self._limit_of(namespace)
-        if limit and self._taken[namespace] + self._waiting_in[namespace] >= limit.most:
+        under_way = self._taken[namespace] + self._waiting_in[namespace] + self._beside[namespace]
+        if limit and under_way >= limit.most:
             return (
                 f"writes in namespace {namespace} fail, and its pods are tried {limit.most} at a time: {limit.reason}"
             )
         if self._undoing[namespace] >= UNDOING_MAX:
             return f"{UNDOING_MAX} attempts in namespace {namespace} have not undone their writes yet"
         return ""
+
+    def slowness(self, namespace: str) -> str:
+        """Why a further attempt in the namespace has to wait for others of it; empty where none has to."""
+        share = max(min(self._most // 2, BESIDE_MAX // max(len(self._beside), 1)), 1)
+        if self._beside[namespace] < share:
+            return ""
+        return f"writes in namespace {namespace} take long, and its pods are tried {share} at a time"
+
+    @contextmanager
+    def beside(self, namespace: str) -> Iterator[None]:
+        """While the context is open, an attempt in the namespace goes on without a slot."""
+        self._beside[namespace] += 1
+        try:
+            yield
+        finally:
+            _count_down(self._beside, namespace)
+            if not self.has_enough:
+                self.on_room()
 
     def take(self, namespace: str) -> "Slot":
         """A slot, of which one has to be free."""
@@ -177,12 +207,30 @@ class Slot:
         self._slots = slots
         self._namespace = namespace
         self._is_taken = True
+        self._beside = ExitStack()
+        self._is_slow = False
+
+    @contextmanager
+    def not_for_long(self) -> Iterator[None]:
+        """While the context is open, the attempt writes; it gives its slot back where that takes long."""
+        timer = asyncio.get_running_loop().call_later(SLOW_S, self._go_beside)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _go_beside(self) -> None:
+        if self._is_taken:
+            self._is_taken, self._is_slow = False, True
+            self._beside.enter_context(self._slots.beside(self._namespace))
+            self._slots.give_back(self._namespace)
 
     def give_back(self) -> None:
         """The attempt writes no more, or has only to wait; another time it does nothing."""
         if self._is_taken:
             self._is_taken = False
             self._slots.give_back(self._namespace)
+        self._beside.close()
 
     @contextmanager
     def undoing(self) -> Iterator[None]:
@@ -201,8 +249,8 @@ class Slot:
 
     @property
     def is_failing(self) -> bool:
-        """Whether writes of the namespace fail so often that a second try is not worth a slot."""
-        return self._slots.is_failing(self._namespace)
+        """Whether a second try is not worth it: the namespace's writes fail too often, or this attempt took long."""
+        return self._is_slow or self._slots.is_failing(self._namespace)
 
 
 def _count_down(counts: Counter[str], key: str) -> None:

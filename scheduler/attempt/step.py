@@ -28,7 +28,7 @@ class Step(ABC):
 
     @property
     def subject(self) -> str:
-        """What it is about, such as `claim ns/a`, if there are several such steps in one attempt."""
+        """The object that it writes, such as `claim ns/a`; "" if it says itself what it waits for, or never waits."""
         return ""
 
     @property

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from allocator.model import NodeSelector
-from scheduler.attempt.claim_objects import ClaimKey
+from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of, version_of
 from scheduler.attempt.decision import Decision
 from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.reflector import Reflector
+from scheduler.cache.watch_events import Key
 from scheduler.decision.cluster import Cluster
 from scheduler.state.invariants import is_reached
 from scheduler.state.rivals import Rival
@@ -38,6 +39,17 @@ class WatchedClaims:
     def made(self, made_up: str, claim: ClaimKey) -> None:
         """The claim with the made-up uid is there; what was taken for it is this one's."""
         self._cluster.made(made_up, claim.uid)
+
+    def claim(self, known: Claim) -> Claim | None:
+        """The claim as the watch shows it, or as it is known where that is older or cannot be read; None once gone."""
+        key = key_of(known)
+        found, name = self._claims.store, Key(key.namespace, key.name)
+        if name in found.undecoded:
+            return known
+        entry = found.entries.get(name)
+        if entry is None or entry.uid != key.uid:
+            return None
+        return entry.value.raw if entry.resource_version > int(version_of(known)) else known
 
     def has_node(self, node: str) -> bool:
         """Whether the node is there."""

@@ -15,12 +15,14 @@ from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import overlay_option, read_inventory
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
+from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand
 from scheduler.output.check_page import CLASS_MAP, class_map
 from scheduler.output.data_page import MapColumns, PageTable
-from scheduler.output.input_report import said_everywhere
+from scheduler.output.input_report import evicted_pods
+from scheduler.output.switched_off import switched_off
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -53,7 +55,7 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     found = (*inventory.errors, *inventory.workloads, *(one for one in inventory.warnings if one.subject))
     if not found and not inventory.kinds & _CHECKED:
         stop(f"the input contains no workload, no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
-    print_to_stderr(said_everywhere(inventory, source.features))
+    print_to_stderr(evicted_pods(evictions(inventory, source.features)))  # gates that are off are findings
     if "ResourceSlice" not in inventory.kinds:
         print_to_stderr(
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
@@ -76,4 +78,5 @@ def manifests_of(inventory: Inventory, features: Features) -> Manifests:
     cluster = cluster_of(unused, Claims(unused), (), features)
     expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
     pools = list(pool_statuses(cluster.fleet.current))
-    return Manifests(inventory, features.environment, pools, cluster.fleet, expanded)
+    off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]
+    return Manifests(inventory, features.environment, pools, cluster.fleet, expanded, off)

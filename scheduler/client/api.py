@@ -7,7 +7,7 @@ that fail or stop at a given write take its place, and none of them has streams,
 from collections.abc import Mapping
 from typing import Protocol
 
-from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, Json
+from scheduler.client.connection import JSON, Json
 
 
 class Api(Protocol):
@@ -21,7 +21,7 @@ class Api(Protocol):
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
-        timeout_s: float = WRITE_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> Json:
         """The answer's object. Raises CallFailed."""
         ...

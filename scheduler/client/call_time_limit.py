@@ -13,14 +13,17 @@ TICKS = 8
 
 
 class TimeLimit:
-    """Raises TimeoutError in the context that it is where it lasts longer than seconds, an eighth more at most.
+    """Raises TimeoutError in the context that it is where it lasts longer than it may, an eighth more at most.
 
-    Time in which the loop was held up is not counted. is_sent: whether the server may have heard of the call.
+    send_s: until the call is sent. answer_s: from then on. Time in which the loop was held up is not counted. is_sent:
+    whether the server may have heard of the call.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, send_s: float, answer_s: float) -> None:
         self.is_sent = False
-        self._tick_s = seconds / TICKS
+        self._send_s = send_s
+        self._answer_s = answer_s
+        self._tick_s = send_s / TICKS
         self._left = TICKS
         self._is_over = False
         self._loop = asyncio.get_running_loop()
@@ -31,12 +34,21 @@ class TimeLimit:
     def sent(self) -> None:
         """From here on the server may act; the time begins again: what was waited for before was none of its doing."""
         self.is_sent = True
-        self._left = TICKS + 1  # the tick that runs is not a whole one
+        self._begin(self._answer_s)
 
     def unsent(self) -> None:
         """The server has said that it did nothing; the time begins again."""
         self.is_sent = False
-        self._left = TICKS + 1
+        self._begin(self._send_s)
+
+    def _begin(self, seconds: float) -> None:
+        if seconds == self._tick_s * TICKS:
+            self._left = TICKS + 1  # the tick that runs is not a whole one
+            return
+        self._tick_s, self._left = seconds / TICKS, TICKS
+        if self._handle is not None:
+            self._handle.cancel()
+            self._count()
 
     def __enter__(self) -> Self:
         assert self._task is not None, "there is no task to cancel"

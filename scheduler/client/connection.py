@@ -20,8 +20,9 @@ import aiohttp
 from kubernetes_asyncio.client.rest import RESTClientObject
 
 from scheduler.client.call_time_limit import TimeLimit
+from scheduler.client.concurrency import ConcurrencyLimit
 from scheduler.client.credentials import Credentials, load
-from scheduler.client.errors import ApiError, ApiErrorKind, NotConfigured, Unanswered, Withheld, api_error
+from scheduler.client.errors import READS, ApiError, ApiErrorKind, NotConfigured, Unanswered, Withheld, api_error
 from scheduler.client.exchanges import ERRORS, Exchanges, HttpRequest, HttpResponse, Route
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
 from scheduler.version import VERSION
@@ -33,11 +34,14 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 MERGE = "application/merge-patch+json"
 APPLY = "application/apply-patch+yaml"  # any JSON is YAML
 
-WRITE_TIMEOUT_S = 4.0
-"""How long an answer is waited for: after that, and one second more, no write of ours can be under way."""
+CALL_TIMEOUT_S = 4.0
+"""How long a call may wait until it is sent, and a read for its answer from then on."""
+
+WRITE_TIMEOUT_S = 65.0
+"""How long a write waits for its answer. The API server ends it after 60 s at the latest, with all of its webhooks."""
 
 CALLS = 100
-"""Under way at the same time, at most, each with a connection of its own; watches have theirs beside them."""
+"""Under way at the same time, at most, each with a connection of its own; watches and slow calls have theirs beside."""
 
 _NO_LIMIT = 0  # of aiohttp's pool: our own is counted before, by what waits for its turn
 _BY_LIMIT = aiohttp.ClientTimeout(total=None, sock_connect=None)
@@ -59,7 +63,7 @@ _NOT_DONE = 300
 class Connection:
     """Calls of one API server as one identity; for one event loop.
 
-    slots: so many calls may be under way at the same time; others wait for one. may_send: whether a call may be sent
+    limit: of calls at the same time; others wait for one of them to end. may_send: whether a call may be sent
     now.
     """
 
@@ -67,12 +71,12 @@ class Connection:
         self,
         credentials: Credentials,
         exchanges: Exchanges,
-        slots: asyncio.Semaphore,
+        limit: ConcurrencyLimit,
         may_send: Callable[[], bool] = lambda: True,
     ) -> None:
         self._credentials = credentials
         self._exchanges = exchanges
-        self._slots = slots
+        self._limit = limit
         self._may_send = may_send
         self.server = str(credentials.configuration.host).rstrip("/")
 
@@ -81,11 +85,11 @@ class Connection:
 
         Asked a moment before the first byte: whatever a call waited for before does not count.
         """
-        return Connection(self._credentials, self._exchanges, self._slots, may_send)
+        return Connection(self._credentials, self._exchanges, self._limit, may_send)
 
     def apart(self, calls: int) -> "Connection":
         """The same server for so many calls at the same time that wait for no others; withheld as these are."""
-        return Connection(self._credentials, self._exchanges, asyncio.Semaphore(calls), self._may_send)
+        return Connection(self._credentials, self._exchanges, ConcurrencyLimit(calls), self._may_send)
 
     @property
     def refused(self) -> str:
@@ -106,33 +110,37 @@ class Connection:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
-        timeout_s: float = WRITE_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> Json:
-        """The answer's object. Raises ApiError where the server refuses, Unanswered where none came within timeout_s.
+        """The answer's object. Raises ApiError where the server refuses, Unanswered where none came in time.
 
-        path: such as `Resource.path` gives. body: any JSON value. The timeout holds until the call is sent, and again
-        from then on; time in which the event loop was held up is not counted. A call for which the server is too busy
-        (429) is sent again as it asks, up to five times, with the same timeout.
+        path: such as `Resource.path` gives. body: any JSON value. timeout_s: until the call is sent, and again from
+        then on; None for the usual times, in which a write waits for as long as the API server may take. Time in which
+        the event loop was held up is not counted. A call for which the server is too busy (429) is sent again as it
+        asks, up to five times, with the same timeout.
         """
         content = None if body is None else dumps(body)
         call = HttpRequest(method, path, query, content, content_type, _BY_LIMIT)
-        return _object(str(call), await self._until_taken(call, timeout_s))
+        usual_s = CALL_TIMEOUT_S if method in READS else WRITE_TIMEOUT_S
+        timeouts = (timeout_s, timeout_s) if timeout_s is not None else (CALL_TIMEOUT_S, usual_s)
+        return _object(str(call), await self._until_taken(call, *timeouts))
 
     async def text(self, path: str, query: Mapping[str, str], timeout_s: float) -> bytes:
         """The answer to a GET as it came. Raises, and is sent again, as `request`."""
-        return await self._until_taken(HttpRequest("GET", path, query, None, JSON, _BY_LIMIT), timeout_s)
+        call = HttpRequest("GET", path, query, None, JSON, _BY_LIMIT)
+        return await self._until_taken(call, timeout_s, timeout_s)
 
-    async def _until_taken(self, call: HttpRequest, timeout_s: float) -> bytes:
+    async def _until_taken(self, call: HttpRequest, send_s: float, answer_s: float) -> bytes:
         """The answer's body; a call for which the server is too busy is sent again."""
         for _ in range(_PUT_OFF_TRIES - 1):
             try:
-                return await self._body(call, timeout_s)
+                return await self._body(call, send_s, answer_s)
             except ApiError as error:
                 if error.kind is not ApiErrorKind.BUSY:
                     raise
                 asked = error.retry_after_s
                 await asyncio.sleep(_PUT_OFF_S if asked is None else min(asked, _PUT_OFF_MAX_S))
-        return await self._body(call, timeout_s)
+        return await self._body(call, send_s, answer_s)
 
     @asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str], idle_s: float) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -143,16 +151,16 @@ class Connection:
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=idle_s)
         call = HttpRequest("GET", path, query, None, JSON, timeout)
-        limit = TimeLimit(idle_s)
+        limit = TimeLimit(idle_s, idle_s)
         with _OurErrors(call, limit), limit:
             answer = await self._answer(call, limit)
         async with answer:
             yield _lines(call, answer.content, limit)
 
-    async def _body(self, call: HttpRequest, timeout_s: float) -> bytes:
-        limit = TimeLimit(timeout_s)
+    async def _body(self, call: HttpRequest, send_s: float, answer_s: float) -> bytes:
+        limit = TimeLimit(send_s, answer_s)
         with _OurErrors(call, limit), limit:
-            async with self._slots, await self._answer(call, limit) as answer:
+            async with self._limit.call(), await self._answer(call, limit) as answer:
                 return await answer.content.read()
 
     async def _answer(self, call: HttpRequest, limit: TimeLimit) -> HttpResponse:
@@ -197,7 +205,7 @@ class Connection:
 
 @dataclass(frozen=True, slots=True)
 class _OurErrors:
-    """Turns what aiohttp raises in the context into our errors."""
+    """ConcurrencyLimit what aiohttp raises in the context into our errors."""
 
     call: HttpRequest
     limit: TimeLimit
@@ -269,7 +277,7 @@ async def connect(
         connector = pool.pool_manager.connector
         assert connector is not None
         exchanges = Exchanges(connector, _route(credentials, pool), _HEADERS)
-        yield Connection(credentials, exchanges, asyncio.Semaphore(calls))
+        yield Connection(credentials, exchanges, ConcurrencyLimit(calls))
     finally:
         credentials.close()
         await pool.close()

@@ -16,7 +16,9 @@ from http import HTTPStatus
 
 import orjson
 
-_READS = frozenset({"GET", "HEAD", "OPTIONS"})
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
+"""The methods of calls that change nothing."""
+
 
 _OBJECT = re.compile(r"(?<=value: )[{\[]")
 _JSON = json.JSONDecoder()
@@ -85,7 +87,7 @@ class ApiError(CallFailed):
 
     def __init__(self, call: str, status: int, said: ApiStatus) -> None:
         self.kind = api_error_kind(status, said)
-        is_write = call.split(" ", 1)[0] not in _READS
+        is_write = call.split(" ", 1)[0] not in READS
         text = f"{f'{status} {said.reason}'.rstrip()}: {said.message}"
         super().__init__(call, text, is_ambiguous=is_write and self.kind is ApiErrorKind.TROUBLED)
         self.status = status

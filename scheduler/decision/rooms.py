@@ -6,7 +6,7 @@ A node is computed again only if its devices, cpu or memory have changed.
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 
-from allocator.allocate import share_id_of
+from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.fleet.fleet import Fleet
 from allocator.fleet.hardware_kinds import HardwareKinds
@@ -25,6 +25,7 @@ from allocator.policies.whole_nodes import (
     units_left,
 )
 from allocator.requests.candidates import devices_selected
+from allocator.search.budget import Budget
 from allocator.search.rules import bits
 from cel.lru import LruCache
 from scheduler.decision.typical_pods import PodShapes
@@ -217,7 +218,8 @@ class Rooms:
     def _attempt(self, number: int) -> NodeAttempt:
         """Raises InvalidPool."""
         snapshot = self._fleet.current
-        return attempt_of(snapshot, snapshot.view(self._fleet.node(number)), share_id_of)
+        view = snapshot.view(self._fleet.node(number))
+        return attempt_of(snapshot, view, share_id_of, budget=Budget(BUDGET_STEPS))
 
     def _amounts(self, number: int) -> tuple[int, int]:
         columns = self._infos.columns

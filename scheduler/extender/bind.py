@@ -123,7 +123,8 @@ class Binds:
     async def _bind(self, args: ExtenderBindingArgs) -> None:
         """Returns once the pod is bound to the node. Raises NotBound and CallFailed."""
         try:
-            if problem := self._attempts.objection(args.PodNamespace):
+            namespace = args.PodNamespace
+            if problem := self._attempts.slots.slowness(namespace) or self._attempts.objection(namespace):
                 raise NotBound(problem)
             reserved = self._reserved_at_once(args)
         finally:

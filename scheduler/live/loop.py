@@ -20,6 +20,7 @@ from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
 from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
+from scheduler.attempt.pending_condition import REPORT_S
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
@@ -57,6 +58,9 @@ DECISION_S = 3.0
 
 LEFT_S = 2.0
 """How long a pod is left to another process that works on its claims and may be about to bind it."""
+
+SHARE_S = 1.0
+"""How soon a pod is retried whose namespace waits for the answers to as many writes as it may."""
 
 LOST_S = 1.0
 """How soon a pod is retried after it was lost to another process."""
@@ -159,11 +163,7 @@ class Loop:
         if not pod.node_name and self._cluster.pods.is_placed(pod.uid):
             self._queue.done(pod.uid)  # the event that queued it is older than its binding
             return
-        if problem := self._attempts.objection(pod.namespace):
-            self._hold(entry, problem, started)
-            return
-        if self._lets_others_go_first(entry, started):
-            self._queue.held(pod.uid, started, self._time.waits_until(pod.namespace))
+        if self._is_held(entry, started):
             return
         found = self._cluster.claims_of(pod)
         if isinstance(found, Waiting):
@@ -194,6 +194,19 @@ class Loop:
                 self._fail(entry, reason, started)
             case OutOfTime():
                 self._go_on_later(entry, took_s, started)
+
+    def _is_held(self, entry: QueuedPod, started: float) -> bool:
+        """Whether the pod has to wait for others, of its namespace or of all."""
+        namespace = entry.pod.namespace
+        if problem := self._attempts.slots.slowness(namespace):
+            self._hold(entry, problem, started, started + SHARE_S)
+        elif problem := self._attempts.objection(namespace):
+            self._hold(entry, problem, started)
+        elif self._lets_others_go_first(entry, started):
+            self._queue.held(entry.pod.uid, started, self._time.waits_until(namespace))
+        else:
+            return False
+        return True
 
     def _lets_others_go_first(self, entry: QueuedPod, now: float) -> bool:
         """Whether the pod's namespace has used its share of time, and others need it.
@@ -348,11 +361,15 @@ class Loop:
         self._queue.refused(entry.pod.uid, refusal, now)
         self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.UNSCHEDULABLE, now - started)
 
-    def _hold(self, entry: QueuedPod, problem: str, started: float) -> None:
-        """Delay a pod, since more writes in its namespace would fail as well. It keeps its own error if it has one."""
-        self._queue.held(entry.pod.uid, started)
+    def _hold(self, entry: QueuedPod, problem: str, started: float, until: float | None = None) -> None:
+        """Delay a pod, since more writes in its namespace would fail, or have to wait, as well.
+
+        It keeps its own error if it has one. until: when it is tried again, None for its backoff.
+        """
+        self._queue.held(entry.pod.uid, started, until)
         standing = pod_condition.current(entry.pod.conditions)
-        if standing is None or standing.reason != "SchedulerError":
+        has_waited = until is None or started - (entry.first or started) >= REPORT_S
+        if has_waited and (standing is None or standing.reason != "SchedulerError"):
             self._report_reason(entry.pod, "SchedulerError", problem)
 
     def _fail(self, entry: QueuedPod, reason: str, started: float) -> None:

@@ -261,7 +261,7 @@ class Scheduler:
         places: Mapping[PodPlace, int] = self._queue.pending()
         pods = len(self._watched.pods.store)
         return Reading(
-            queues={str(place): number for place, number in places.items() if place is not PodPlace.IN_FLIGHT},
+            queues={place.replace(" ", "_"): number for place, number in places.items()},
             unschedulable={**dict.fromkeys(product(self._names, _REFUSING), 0), **self._queue.unschedulable()},
             cache={"nodes": len(self._watched.nodes.store), "pods": pods, "assumed_pods": self._cluster.pods.assumed},
             watches=self._core.watches(),

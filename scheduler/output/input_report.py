@@ -51,11 +51,6 @@ def report(inventory: Inventory, features: Features) -> Iterator[str]:
         yield f"warning: the input contains no {', no '.join(missing)}"
     yield from _incomplete_pools(inventory.slices)
     yield from unknown_attributes(inventory)
-    yield from said_everywhere(inventory, features)
-
-
-def said_everywhere(inventory: Inventory, features: Features) -> Iterator[str]:
-    """Also where the problems of the input are findings: gates that are off, pods that taints end. Cost: O(devices)."""
     yield from switched_off(inventory, features)
     yield from evicted_pods(evictions(inventory, features))
 

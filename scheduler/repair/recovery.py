@@ -6,6 +6,7 @@ flight cannot be stored. Claims whose pods are bound are complete.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -21,6 +22,11 @@ CONCURRENT = 16
 TRIES = 3
 """For each claim. One that cannot be written then is left to the sweep: nobody's pods wait for it."""
 
+
+WAIT_S = 10.0
+"""For each claim: nobody's pods wait for a webhook that takes longer."""
+
+_LOG = logging.getLogger(__name__)
 
 LAST_EPOCH = 2**63 - 2
 """What is later was written by nobody of ours, but for a clock that is millions of years ahead."""
@@ -46,10 +52,15 @@ async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[s
     limit = asyncio.Semaphore(CONCURRENT)
 
     async def end(claim: Claim) -> None:
+        key = key_of(claim)
         async with limit:
-            await edit_alone(
-                binder, key_of(claim), lambda current: _ending(binder, current, is_bound), claim, tries_max=TRIES
-            )
+            try:
+                async with asyncio.timeout(WAIT_S):
+                    await edit_alone(
+                        binder, key, lambda current: _ending(binder, current, is_bound), claim, tries_max=TRIES
+                    )
+            except TimeoutError:
+                _LOG.warning("claim %s: not recovered within %g s, left to the sweep", key, WAIT_S)
 
     await asyncio.gather(*(end(claim) for claim in found))
     return len(found)

@@ -131,7 +131,7 @@ class Core:
             self._reporter.undecoded(resource, new)
         if event := self._updates.update(resource, old, new):
             self._claim_statuses.on_event(event)
-            self.binder.volumes.on_event(event)
+            self.binder.changes.on_event(event)
             self._on_event(event)
 
     def background(self) -> list[Coroutine[Any, Any, None]]:

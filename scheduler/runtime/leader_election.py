@@ -17,7 +17,7 @@ from uuid import uuid4
 from scheduler.attempt.binder import Time
 from scheduler.client.api import Api
 from scheduler.client.api_resources import LEASES
-from scheduler.client.connection import WRITE_TIMEOUT_S, Json
+from scheduler.client.connection import CALL_TIMEOUT_S, Json
 from scheduler.client.errors import ApiError, CallFailed
 from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.lease import Durations, Elector
@@ -73,7 +73,7 @@ class LeaderElection:
         self._time = time
         self._namespace = namespace_of(settings)
         durations = Durations(settings.lease_duration_s, settings.renew_deadline_s, settings.retry_period_s)
-        self._timeout_s = min(WRITE_TIMEOUT_S, durations.renew_deadline / 2)
+        self._timeout_s = min(CALL_TIMEOUT_S, durations.renew_deadline / 2)
         self._elector = Elector(identity, durations)
         self._is_elected = asyncio.Event()
         self._trouble = ""

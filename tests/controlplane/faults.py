@@ -70,6 +70,21 @@ async def withhold_answer(forward: Forward) -> Answer:
     return answer
 
 
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """No answer comes, and the connection is reset after a while. is_done: the API server carries it out anyway."""
+
+    seconds: float
+    is_done: bool
+
+    async def __call__(self, forward: Forward) -> Answer:
+        """The fault."""
+        if self.is_done:
+            await forward()
+        await asyncio.sleep(self.seconds)
+        raise FaultsCut
+
+
 def send_twice(status: int, reason: str) -> Fault:
     """Somebody on the way repeats what was carried out already, and the client is told of the second time alone."""
     refused = refuse(status, reason)

@@ -1,27 +1,27 @@
 """Waits until the devices of all claims are ready for the node, as drivers report in `status.devices`.
 
-The wait fails when the node is gone, when a device fails, or at the binding timeout. A caller that learns earlier that
-the pod is no longer wanted cancels the attempt. A decision that does not wait for devices ends as Pending.
+It follows the watch of the claims. The wait fails when the node is gone, when a device fails, or at the binding
+timeout. A caller that learns earlier that the pod is no longer wanted cancels the attempt. A decision that does not
+wait for devices ends as Pending.
 Source: KEP-5007; feature gate DRADeviceBindingConditions.
 """
 
+import asyncio
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from allocator.model import DeviceID
-from scheduler.attempt import claim_calls
 from scheduler.attempt.attempt import Attempt, WrittenClaim
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
-from scheduler.attempt.decision import AttemptEnded, Fatal, Pending, Retry
+from scheduler.attempt.decision import AttemptEnded, Pending, Retry
 from scheduler.attempt.device_readiness import DevicesFailed, DevicesPending, state_of
 from scheduler.attempt.intent import is_of_another_attempt
 from scheduler.attempt.step import Step
-from scheduler.attempt.write_outcome import outcome_of
-from scheduler.client.errors import CallFailed
+from scheduler.attempt.watched_changes import Subject, node_subject, resource_claim_subject
 
-POLL_LEAST_S = 0.25
-POLL_MOST_S = 5.0
-"""Between two looks at the claims: the first pause, which doubles, and the longest."""
+LOOK_S = 5.0
+"""How often it is looked whether the time is up, while nothing changes."""
 
 
 @dataclass(eq=False)
@@ -35,35 +35,48 @@ class AwaitConditions(Step):
         """Return once all devices are ready. Raises AttemptEnded where they will not be."""
         waiting = unready(self.binder, self.attempt)
         if waiting:
-            message = f"waiting for binding conditions of devices {', '.join(map(str, waiting))}"
+            message = f"waiting for {awaited_devices(waiting)}"
             self.binder.listener.pending(self.attempt.decision, message)
             if not self.attempt.decision.waits_for_devices:
                 return Pending(message)
             self.attempt.slot.give_back()  # it may take minutes, in which others may write
-        poll_s = POLL_LEAST_S
         while waiting:
-            await self.binder.time.sleep(poll_s)
-            poll_s = min(2 * poll_s, POLL_MOST_S)
-            for written in self.attempt.claims:
-                await self._refresh(written)
-            waiting = unready(self.binder, self.attempt)
+            with self.binder.changes.following(self._subjects()) as changed:
+                for written in self.attempt.claims:
+                    self._refresh(written)
+                waiting = unready(self.binder, self.attempt)
+                if waiting:
+                    await self._until(changed)
         return None
 
-    async def _refresh(self, written: WrittenClaim) -> None:
-        """Read the claim again; while the server does not answer, what was read before has to do."""
-        attempt = self.attempt
+    def _subjects(self) -> Iterator[Subject]:
+        yield node_subject(self.attempt.decision.node)
+        yield from (resource_claim_subject(written.key.uid) for written in self.attempt.claims)
+
+    async def _until(self, changed: asyncio.Event) -> None:
+        """Return once something has changed, or after a while."""
+        loop = asyncio.get_running_loop()
+        either = [loop.create_task(changed.wait()), asyncio.ensure_future(self.binder.time.sleep(LOOK_S))]
         try:
-            current = await claim_calls.get(self.binder, written.key)
-        except CallFailed as error:
-            ended = outcome_of(error, f"claim {written.key}")
-            if isinstance(ended, Fatal):
-                raise AttemptEnded(ended) from error
-            return
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in either:
+                one.cancel()
+
+    def _refresh(self, written: WrittenClaim) -> None:
+        """Look at the claim as the watch shows it. Raises AttemptEnded where it is not the pod's any more."""
+        attempt = self.attempt
+        current = self.binder.watched.claim(written.stored)
         if current is None or allocation_of(current) is None or attempt.intent.podUID not in consumers_of(current):
             raise AttemptEnded(Retry(f"claim {written.key} was deallocated while the pod waited for its devices"))
         if is_of_another_attempt(current, attempt.intent):
             raise AttemptEnded(Retry(f"claim {written.key} was taken over by another attempt", is_lost=True))
-        written.stored = current
+        written.stored = dict(current)
+
+
+def awaited_devices(devices: Iterable[DeviceID]) -> str:
+    """What a pod waits for while these are not ready."""
+    return f"binding conditions of devices {', '.join(map(str, devices))}"
 
 
 def unready(binder: Binder, attempt: Attempt) -> list[DeviceID]:

@@ -14,10 +14,10 @@ from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.decision import AttemptEnded, Gone, Retry
 from scheduler.attempt.step import Step
-from scheduler.attempt.watched_volumes import Subject, claim_subject, node_subject, pod_subject, volume_subject
+from scheduler.attempt.watched_changes import Subject, claim_subject, node_subject, pod_subject, volume_subject
 from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
 from scheduler.state.storage_objects import ObjectKey
-from scheduler.state.volumes import Match
+from scheduler.state.volumes import Match, VolumePlan
 
 
 @dataclass(eq=False)
@@ -33,7 +33,7 @@ class AwaitVolumes(Step):
             async with asyncio.timeout(self.binder.binding_timeout_s):
                 while not self._are_bound():
                     self.attempt.slot.give_back()  # it may take minutes, in which others may write
-                    with self.binder.volumes.following(self._subjects()) as changed:
+                    with self.binder.changes.following(self._subjects()) as changed:
                         await changed.wait()
         except TimeoutError:
             _fail("context deadline exceeded")
@@ -109,6 +109,12 @@ class AwaitVolumes(Step):
         if not self.binder.volumes.is_reached(node, volume):
             _fail(f'pv "{volume.name}" node affinity doesn\'t match node "{node}"')
         return claim.is_bound
+
+
+def awaited_volumes(plan: VolumePlan) -> str:
+    """What a pod waits for that has the plan."""
+    claims = sorted(str(claim) for claim in (*(match.claim for match in plan.matches), *plan.provisioned))
+    return f"volumes of persistentvolumeclaims {', '.join(claims)}"
 
 
 def _fail(reason: str) -> NoReturn:

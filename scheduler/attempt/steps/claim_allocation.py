@@ -39,6 +39,11 @@ class Allocate(ClaimStep):
         marked = await stored_by(self.binder, self.attempt, self.written, self.claim, intent)
         await allocate(self.binder, self.attempt, self.written, marked, wanted)
 
+    @property
+    def key(self) -> str:
+        """Namespace and name of the claim."""
+        return str(key_of(self.claim))
+
     def stays(self, node: str) -> bool:
         """Whether the devices can be used on the node, where the pod has not only been waiting for them."""
         if self.attempt.decision.is_assigned:

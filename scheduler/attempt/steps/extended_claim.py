@@ -92,21 +92,22 @@ class MakeClaim(ClaimStep):
             except CallFailed as error:
                 is_unknown |= write_outcome(error) is WriteOutcome.UNKNOWN
                 self.is_making = is_unknown
-                await pause(self.binder, self.attempt, error, self._subject, tries)
+                await pause(self.binder, self.attempt, error, f"claim {self.key}", tries)
             found = await self._read()
             if found is not None:
                 return found
-        raise AttemptEnded(Retry(f"{self._subject} could not be created in {TRIES} attempts"))
+        raise AttemptEnded(Retry(f"claim {self.key} could not be created in {TRIES} attempts"))
 
     async def _read(self) -> Json | None:
         """The claim of ours; None where there is none. Raises AttemptEnded where it is another one."""
         claim = self.plan.claim.claim
-        found = await claim_calls.found(self.binder, claim.namespace, claim.name, self._subject)
+        found = await claim_calls.found(self.binder, claim.namespace, claim.name, f"claim {self.key}")
         if found is not None and intent_of(found) != self.attempt.intent:
-            raise AttemptEnded(Retry(f"{self._subject} already exists", is_lost=True))
+            raise AttemptEnded(Retry(f"claim {self.key} already exists", is_lost=True))
         return found
 
     @property
-    def _subject(self) -> str:
+    def key(self) -> str:
+        """Namespace and name of the claim."""
         claim = self.plan.claim.claim
-        return f"claim {claim.namespace}/{claim.name}"
+        return f"{claim.namespace}/{claim.name}"

@@ -1,4 +1,4 @@
-"""Writes status.nominatedNodeName of the pod while it waits for its devices or volumes.
+"""Writes status.nominatedNodeName of the pod while it waits for its devices or volumes, and what it waits for.
 
 The wait may take minutes, in which autoscalers and other schedulers should keep the node free. The API server clears
 the field when the pod is bound, from Kubernetes 1.35 on; before, bound pods keep it, as those of kube-scheduler do.
@@ -7,18 +7,17 @@ Source: KEP-5278.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from scheduler.attempt import pod_calls
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import Json
+from scheduler.attempt.pending_condition import Pod, waiting, write_status
 from scheduler.attempt.step import Step
-from scheduler.attempt.steps.binding_conditions import unready
-from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
+from scheduler.attempt.steps.binding_conditions import awaited_devices, unready
+from scheduler.attempt.steps.bound_volumes import awaited_volumes
 from scheduler.client.errors import CallFailed
-
-TRIES = 2
-"""How often the pod is read and written, where it changes in between."""
 
 FIELD = "nominatedNodeName"
 
@@ -41,36 +40,27 @@ class Nominate(Step):
         # Differs from kube-scheduler, which does so for every pod with claims: most are bound before anybody could
         # read it.
         decision = self.attempt.decision
-        if decision.waits_for_devices and (decision.volumes or unready(self.binder, self.attempt)):
+        if not decision.waits_for_devices:
+            return
+        devices = unready(self.binder, self.attempt)
+        awaited = [awaited_devices(devices)] if devices else []
+        awaited += [awaited_volumes(decision.volumes)] if decision.volumes else []
+        if awaited:
             self.is_written = True
-            await _write(self.binder, self.attempt, "", self.attempt.intent.node)
+            message = f"waiting for {' and '.join(awaited)}"
+            node = self.attempt.intent.node
+            await self._write(node, lambda pod: {FIELD: node, **waiting(self.binder, pod, message)})
 
     async def undo(self, node: str) -> bool:
         """Clear the nomination, unless another writer has changed it."""
+        own = self.attempt.intent.node
         if self.is_written:
-            await _write(self.binder, self.attempt, self.attempt.intent.node, None)
+            await self._write("no node", lambda pod: {FIELD: None} if pod["status"].get(FIELD) == own else None)
         return False
 
-
-async def _write(binder: Binder, attempt: Attempt, standing: str, node: str | None) -> None:
-    """standing: what has to stand there, "" for anything."""
-    pod = attempt.decision.pod
-    try:
-        for _ in range(TRIES):
-            found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
-            if found is None or found["spec"].get("nodeName"):
-                return
-            if standing and found["status"].get(FIELD) != standing:
-                return
-            try:
-                stored = await pod_calls.patch_status(binder.api, found, {FIELD: node})
-            except CallFailed as error:
-                if write_outcome(error) is not WriteOutcome.CONFLICT:
-                    raise
-            else:
-                # Where the version had moved before, the binding has to find that out.
-                if found["metadata"]["resourceVersion"] == attempt.pod.version:
-                    attempt.pod.version = stored["metadata"]["resourceVersion"]
-                return
-    except CallFailed as error:
-        _LOG.warning("pod %s: cannot write status.nominatedNodeName %s: %s", pod, node or "no node", error)
+    async def _write(self, node: str, status_of: Callable[[Pod], Json | None]) -> None:
+        try:
+            await write_status(self.binder, self.attempt, status_of)
+        except CallFailed as error:
+            pod = self.attempt.decision.pod
+            _LOG.warning("pod %s: cannot write status.nominatedNodeName %s: %s", pod, node, error)

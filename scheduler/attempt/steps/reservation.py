@@ -31,6 +31,11 @@ class Reserve(ClaimStep):
             if not any(one.key == key_of(claim) for one in self.attempt.claims):
                 lock.passed_on = await self._take_over(claim)
 
+    @property
+    def key(self) -> str:
+        """Namespace and name of the claim."""
+        return str(key_of(self.claim))
+
     def stays(self, node: str) -> bool:
         """Always: the process that bound the pod relies on it."""
         return True

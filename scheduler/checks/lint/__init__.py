@@ -7,6 +7,7 @@ from scheduler.checks.lint.admin_access_without_label import ADMIN_ACCESS_WITHOU
 from scheduler.checks.lint.capacity_without_policy import CAPACITY_WITHOUT_POLICY
 from scheduler.checks.lint.class_without_selectors import CLASS_WITHOUT_SELECTORS
 from scheduler.checks.lint.duplicate_object import DUPLICATE_OBJECT
+from scheduler.checks.lint.gate_off import GATE_OFF
 from scheduler.checks.lint.invalid_object import INVALID_OBJECT
 from scheduler.checks.lint.manifests import Manifests
 from scheduler.checks.lint.missing_claim import MISSING_CLAIM
@@ -54,6 +55,7 @@ RULES: Sequence[Check[Manifests]] = (
     UNUSABLE_POOL,
     NEAR_LIMIT,
     OLD_VERSION,
+    GATE_OFF,
     UNUSED_INPUT,
     SELECTOR_MATCHES_ALL,
 )

@@ -32,7 +32,7 @@ class CheckedSelector:
     """A selector of a class, or of a request. field: its path. devices: those that it is asked of.
 
     before: the expressions that are asked before it; no later one is asked of a device that one of them refuses. whole:
-    all that it is asked of, in words.
+    all that it is asked of, in words. is_first: of the class, or of the request.
     """
 
     subject: ObjectName
@@ -41,6 +41,7 @@ class CheckedSelector:
     before: tuple[str, ...]
     devices: Sequence[Device]
     whole: str
+    is_first: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,8 @@ class CheckedPod:
 class Manifests:
     """The input. pools: with the devices of the newest generation. fleet: all nodes, with nothing in use.
 
-    expanded: the pods that workloads stand for beside those of the input.
+    expanded: the pods that workloads stand for beside those of the input. switched_off: a line for each gate that is
+    off though the input uses its feature.
     """
 
     inventory: Inventory
@@ -64,6 +66,7 @@ class Manifests:
     pools: Sequence[PoolStatus]
     fleet: Fleet
     expanded: Sequence[Pod]
+    switched_off: Sequence[str]
 
     def reported(self, *reasons: FindingReason) -> Iterator[Observation]:
         """What was found for these reasons while the input was read."""
@@ -150,8 +153,9 @@ class Manifests:
         first = len(before)
         for field, expression in zip(fields, expressions, strict=True):
             if expression and self._compiles(expression):
-                asked_of = whole if len(before) == first else f"{whole} that pass the selectors before it"
-                yield CheckedSelector(subject, field, expression, before, self.passing(before), asked_of)
+                is_first = len(before) == first
+                asked_of = whole if is_first else f"{whole} that pass the selectors before it"
+                yield CheckedSelector(subject, field, expression, before, self.passing(before), asked_of, is_first)
             before = (*before, expression or "")
 
     def _compiles(self, expression: str) -> bool:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scheduler.client import connection
 from tests.controlplane.identities import OURS
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
@@ -14,7 +15,8 @@ REVIEW = Kind("authorization.k8s.io/v1", "SelfSubjectAccessReview")
 
 
 @pytest.fixture
-def scene(plane: ControlPlane, proxy: Proxy) -> Scene:
+def scene(plane: ControlPlane, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    monkeypatch.setattr(connection, "WRITE_TIMEOUT_S", 4.0)  # else a write that is held takes more than a minute
     grant(plane.client())
     await_right(plane.client(OURS), resource="resourceclaims", subresource="binding", is_given=True)
     return Scene(plane, proxy)

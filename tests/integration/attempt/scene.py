@@ -16,7 +16,7 @@ from typing import TypeVar
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.claim_objects import ClaimKey, allocation_of, results_of
+from scheduler.attempt.claim_objects import Claim, ClaimKey, allocation_of, key_of, results_of
 from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.pod_device_fields import device_status
@@ -25,7 +25,7 @@ from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.api import Api
 from scheduler.client.api_resources import Resource, claims
-from scheduler.client.connection import JSON, WRITE_TIMEOUT_S, connect
+from scheduler.client.connection import JSON, connect
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
@@ -107,6 +107,11 @@ class ListedClaims(WatchedClaims):
     async def catch_up(self) -> None:
         self.lists += 1
 
+    def claim(self, known: Claim) -> Claim | None:
+        key = key_of(known)
+        found = [one for one in self.api.list(CLAIM, key.namespace) if key_of(one) == key]
+        return found[0] if found else None
+
     def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
         found = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.api.list(CLAIM)}
         mine = devices_of(found.pop((claim.namespace, claim.name), {}))
@@ -157,7 +162,7 @@ class Mortal:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
-        timeout_s: float = WRITE_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> Json:
         if not self._left:
             raise Killed

@@ -7,7 +7,7 @@ import pytest
 from allocator.model import DeviceID
 from scheduler.attempt.decision import Bound, Decision, Retry
 from scheduler.attempt.device_readiness import CLOCK_SLACK
-from tests.controlplane.faults import cut_before, refuse
+from tests.controlplane.faults import refuse
 from tests.controlplane.rest import Json
 from tests.integration.attempt.scene import DRIVER, NAMESPACE, NODE, POOL, Scene, gets, is_untouched
 
@@ -135,7 +135,8 @@ def test_node_that_goes_while_its_devices_are_made_ready_ends_the_wait(scene: Sc
     assert is_untouched(scene.claim())
 
 
-def test_server_that_does_not_answer_is_asked_again(scene: Scene) -> None:
-    scene.proxy.on("GET", rf"/namespaces/{NAMESPACE}/resourceclaims/", cut_before, times=3)
+def test_nothing_is_read_while_the_devices_are_made_ready(scene: Scene) -> None:
     after(scene, 20, lambda: report(scene, READY[0]))
     assert scene.bind(a_decision(scene)) == Bound(NODE)
+    reads = [one.path for one in scene.proxy.requests if one.method == "GET" and "watch" not in one.query]
+    assert reads == [f"/api/v1/namespaces/{NAMESPACE}/pods/pod"]  # for what it says of its node

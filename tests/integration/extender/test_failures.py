@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, refuse, withhold_answer
+from tests.controlplane.faults import Fault, HangUp, Hold, cut_before, lose_answer, refuse
 from tests.controlplane.proxy import Request
 from tests.controlplane.rest import POD, Json
 from tests.integration.extender.beside import Beside, an_entry
@@ -76,7 +76,7 @@ def test_while_a_pod_is_being_bound_it_is_not_decided_again(world: Beside, betwe
 @pytest.mark.parametrize("write", [W1, W2, BIND], ids=["mark", "allocate", "bind"])
 @pytest.mark.parametrize(
     "fault",
-    [lose_answer, withhold_answer, cut_before, refuse(500, "InternalError"), refuse(409, "Conflict")],
+    [lose_answer, HangUp(2, is_done=True), cut_before, refuse(500, "InternalError"), refuse(409, "Conflict")],
     ids=["lost", "withheld", "cut", "500", "409"],
 )
 def test_write_that_goes_wrong_once_costs_no_pod(world: Beside, write: tuple[str, str], fault: Fault) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.controlplane.faults import (
     HALF_A_LINE,
     Fault,
+    HangUp,
     Hold,
     Stream,
     Then,
@@ -18,7 +19,6 @@ from tests.controlplane.faults import (
     meanwhile,
     refuse,
     send_twice,
-    withhold_answer,
 )
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler
@@ -118,8 +118,8 @@ FAULTS: Mapping[str, tuple[Fault, int]] = {
     "answer lost, done": (lose_answer, PODS),
     "answer lost, not done": (cut_before, 2),
     "answer lost again and again, not done": (cut_before, TRIES),
-    "no answer in time, done": (withhold_answer, 1),
-    "no answer in time, not done": (Hold(), 1),
+    "no answer for long, done": (HangUp(2, is_done=True), 1),
+    "no answer for long, not done": (HangUp(2, is_done=False), 1),
 }
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
-from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, refuse, send_twice, withhold_answer
+from tests.controlplane.faults import Fault, HangUp, cut_before, lose_answer, refuse, send_twice, withhold_answer
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
@@ -69,8 +69,8 @@ FAULTS: Mapping[str, tuple[Fault, int]] = {
     "server in trouble though it was done": (send_twice(500, "InternalError"), FEW),
     "answer lost, done": (lose_answer, FEW),
     "answer lost again and again, not done": (cut_before, TRIES),
-    "no answer in time, done": (withhold_answer, 1),
-    "no answer in time, not done": (Hold(), 1),
+    "no answer for long, done": (HangUp(2, is_done=True), 1),
+    "no answer for long, not done": (HangUp(2, is_done=False), 1),
 }
 
 

@@ -8,7 +8,7 @@ from tests.controlplane.faults import Hold
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import POD, Json
 from tests.integration.live.storage import MADE, Storage
-from tests.integration.live.world import NAMESPACE, PRIORITY, World, a_device
+from tests.integration.live.world import NAMESPACE, PRIORITY, World, a_device, reported
 
 GATE = {"name": "example.com/not-yet"}
 CONDITIONS: Json = {"bindsToNode": True, "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
@@ -41,9 +41,7 @@ def a_refused_pod(world: World, name: str = "waiting") -> None:
 
 
 @pytest.mark.needs("DRADeviceBindingConditions", "ClearingNominatedNodeNameAfterBinding")
-def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_more_when_it_is_there(
-    world: World,
-) -> None:
+def test_pod_says_where_it_goes_and_for_what_it_waits_and_its_claim_is_not_read_meanwhile(world: World) -> None:
     world.a_class()
     world.a_node()
     world.a_slice("node-0", a_device(**CONDITIONS))
@@ -51,8 +49,16 @@ def test_pod_says_where_it_goes_while_its_devices_are_made_ready_and_not_any_mor
     world.a_pod("pod", "claim")
     promised = world.pod_when("pod", lambda pod: pod["status"].get("nominatedNodeName") == "node-0")
     assert "nodeName" not in promised["spec"]
+    condition = reported(promised)
+    assert condition is not None
+    assert condition["reason"] == "BindingPending"
+    assert condition["message"] == "waiting for binding conditions of devices gpu.example/node-0/gpu-0"
+    world.await_metric('scheduler_pending_pods{queue="in_flight"}', 1)
     world.report("claim", "ready")
     assert "nominatedNodeName" not in world.bound()["status"]
+    assert not [
+        one for one in world.proxy.requests if one.method == "GET" and one.path.endswith("/resourceclaims/claim")
+    ]
 
 
 @pytest.mark.needs("ClearingNominatedNodeNameAfterBinding")

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, results_of
-from scheduler.client.connection import JSON, WRITE_TIMEOUT_S
+from scheduler.client.connection import JSON
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 
 NAMESPACE = "work"
@@ -77,7 +77,7 @@ class Server:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
-        timeout_s: float = WRITE_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> Json:
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         task = asyncio.current_task()

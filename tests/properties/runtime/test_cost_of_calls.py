@@ -94,8 +94,10 @@ def many(entry: str) -> Callable[[int], str]:
 
 
 def of_names(value: str) -> Callable[[int], str]:
-    entries = lambda size: (f'"k{number:06}":{value}' for number in range(size // (len(value) + 11)))  # noqa: E731
-    return lambda size: "{" + ",".join(entries(size)) + "}"
+    def filled(size: int) -> str:
+        return "{" + ",".join(f'"k{number:06}":{value}' for number in range(size // (len(value) + 11))) + "}"
+
+    return filled
 
 
 FILLINGS: Mapping[str, Callable[[int], str]] = {

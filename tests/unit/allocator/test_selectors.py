@@ -51,13 +51,13 @@ def selection(expression: str, *slices: Slice) -> Selection:
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[str, str]]:
     """How often each expression was evaluated on each device."""
     times: Counter[tuple[str, str]] = Counter()
-    evaluate = cel.Program.evaluate
+    judge = cel.Program.judge
 
-    def counted(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> bool:
+    def counted(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> cel.Worked:
         times[program.source, device.name] += 1
-        return evaluate(program, device, is_cancelled)
+        return judge(program, device, is_cancelled)
 
-    monkeypatch.setattr(cel.Program, "evaluate", counted)
+    monkeypatch.setattr(cel.Program, "judge", counted)
     return times
 
 

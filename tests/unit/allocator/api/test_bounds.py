@@ -15,7 +15,7 @@ def with_results(*results: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("field", "most"), LISTS.items())
 def test_list_may_have_as_many_entries_as_the_api_permits(field: str, most: int) -> None:
-    claim = {"spec": {"devices": {field: [{}] * most}}}
+    claim: Any = {"spec": {"devices": {field: [{}] * most}}}
     assert excess(claim) is None
     claim["spec"]["devices"][field].append({})
     assert str(excess(claim)) == f"spec.devices.{field}: must not have more than {most} entries (got {most + 1})"

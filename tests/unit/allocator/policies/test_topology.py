@@ -1,12 +1,14 @@
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from random import Random
 
+import networkx as nx
 import pytest
 
 from allocator.model import Claim, Device
 from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
+from allocator.policies.topology import MOST_PLACES, Values, _distances
 from tests.builders import DRIVER, a_claim, a_device, a_request, a_slice, kubernetes, match, strings
 from tests.unit.allocator.policies.hardware import a_share, a_shared_device, gpu_slice, holding, homed, placed
 from tests.unit.allocator.policies.simulation import Simulation, answer, chosen
@@ -24,6 +26,64 @@ def of_kind(kind: str, number: int, numa: int, root: int | None = None) -> Devic
 
 def gpu_and_nic(gpus: int = 1, nics: int = 1) -> Claim:
     return a_claim(a_request("gpu", gpus, GPU), a_request("nic", nics, NIC))
+
+
+# -- distances
+
+
+def by_dijkstra(places: Sequence[Values]) -> Sequence[Sequence[float]]:
+    """The distances as paths of a graph: from places to the values that they have, and to the node."""
+    graph: nx.Graph[Hashable] = nx.Graph()
+    for number, place in enumerate(places):
+        graph.add_edge(number, "node", weight=len(place) + 1)
+        for level, own in enumerate(place):
+            graph.add_edges_from(((number, (level, value)) for value in own), weight=level + 1)
+    paths = [nx.single_source_dijkstra_path_length(graph, number) for number in range(len(places))]
+    return [[paths[one][other] for other in range(len(places))] for one in range(len(places))]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_distances_are_the_shortest_paths_through_values_in_common(seed: int) -> None:
+    random = Random(seed)  # noqa: S311
+    levels = random.choice((1, 2, 3, 5))
+    drawn = [
+        tuple(tuple(sorted(random.sample(range(8), random.choice((0, 1, 1, 1, 2))))) for _ in range(levels))
+        for _ in range(24)
+    ]
+    places = tuple(dict.fromkeys(drawn))
+    rows, nearby = _distances(places)
+    expected = by_dijkstra(places)
+    for one, row in enumerate(rows):
+        assert [cell for other, cell in enumerate(row) if other != one] == [
+            cell for other, cell in enumerate(expected[one]) if other != one
+        ]
+        assert [row[other] for other in nearby[one]] == sorted(row)
+
+
+def test_where_there_are_too_many_places_the_attributes_that_count_least_are_left_out() -> None:
+    """Each device has a NUMA node of its own; the PCIe roots are few."""
+    devices = [a_device(f"gpu-{n:04}", {PCIE_ROOT: f"pci{n % 4}", NUMA_NODE: n}) for n in range(MOST_PLACES + 4)]
+    slices = [homed(a_slice(*devices), "n")]
+    assert chosen("topology", slices, a_claim(a_request(count=2))) == ["gpu-0000", "gpu-0004"]
+    assert chosen("topology:gpu.example/serial", slices, a_claim(a_request(count=2))) == ["gpu-0000", "gpu-0004"]
+
+
+def test_score_is_the_mean_distance_of_each_two_devices() -> None:
+    """Within a claim, then across claims; a device that is shared is at no distance from itself."""
+    slices = [gpu_slice("n", [[2, 2], [2, 2]])]
+    claims = [a_claim(a_request(count=count), name=f"claim-{count}") for count in (3, 2)]
+    picked = [
+        [int(result.device.removeprefix("gpu-")) for result in allocation.results]
+        for allocation in answer("topology", slices, *claims).allocations
+    ]
+    within = [distance(*two) for own in picked for two in combinations(own, 2)]
+    across = [distance(one, other) for one in picked[0] for other in picked[1]]
+    assert answer("topology", slices, *claims).score[1:] == (-sum(within) / len(within), -sum(across) / len(across))
+
+
+def distance(one: int, other: int) -> int:
+    """Of two devices of different numbers, where each two are on one root, and each four on one NUMA node."""
+    return 2 if one // 2 == other // 2 else 4 if one // 4 == other // 4 else 6
 
 
 # -- devices

@@ -76,7 +76,7 @@ def test_wait_for_a_volume_that_is_made_ends_once_it_is_there_too() -> None:
 def test_nobody_is_followed_any_more_afterwards() -> None:
     scene = matched()
     assert outcome(scene, shows(TAKEN, BOUND)) is None
-    assert scene.volumes._following == {}
+    assert scene.changes._following == {}
 
 
 def test_provisioner_that_asks_for_another_node_ends_the_wait_and_the_next_decision_is_for_one() -> None:

@@ -1,16 +1,11 @@
 """When the devices of an allocated claim are ready for its pod."""
 
-import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from allocator.model import DeviceID
-from scheduler.attempt.attempt import Attempt
-from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.device_readiness import (
     CLOCK_SLACK,
@@ -20,8 +15,6 @@ from scheduler.attempt.device_readiness import (
     is_overdue,
     state_of,
 )
-from scheduler.attempt.steps import binding_conditions
-from scheduler.attempt.steps.binding_conditions import POLL_LEAST_S, AwaitConditions
 from tests.unit.scheduler.attempt.raw_claims import a_raw_claim, an_allocation
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,24 +81,3 @@ def test_allocation_without_a_time_is_never_overdue() -> None:
     assert not is_overdue({}, NOW, 0.0)
     assert is_overdue({"allocationTimestamp": "2025-12-31T23:59:00Z"}, NOW, 29.0)
     assert not is_overdue({"allocationTimestamp": "2025-12-31T23:59:00Z"}, NOW, 60.0 - CLOCK_SLACK.total_seconds())
-
-
-def test_devices_that_are_not_ready_are_looked_at_again_after_a_while_each_time_a_longer_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    waiting = iter([[FIRST], [FIRST], [FIRST], []])
-    slept: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        slept.append(seconds)
-
-    async def refresh(*_: object) -> None:
-        pass
-
-    binder = SimpleNamespace(time=SimpleNamespace(sleep=sleep), listener=SimpleNamespace(pending=lambda *_: None))
-    decision = SimpleNamespace(waits_for_devices=True, is_assigned=True)
-    attempt = SimpleNamespace(decision=decision, slot=SimpleNamespace(give_back=lambda: None), claims=[None])
-    monkeypatch.setattr(binding_conditions, "unready", lambda *_: next(waiting))
-    monkeypatch.setattr(AwaitConditions, "_refresh", refresh)
-    asyncio.run(AwaitConditions(cast(Binder, binder), cast(Attempt, attempt)).do())
-    assert slept == [POLL_LEAST_S, 2 * POLL_LEAST_S, 4 * POLL_LEAST_S]

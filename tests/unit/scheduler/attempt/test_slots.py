@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.attempt.slots import CONTENDED_LEAST, FAILING_S, UNDOING_MAX, Slots
+from scheduler.attempt import slots as slots_module
+from scheduler.attempt.slots import BESIDE_MAX, CONTENDED_LEAST, FAILING_S, UNDOING_MAX, Slots
 
 MOST = 8
 
@@ -244,3 +245,81 @@ def test_where_there_are_few_slots_lost_races_take_none_of_them() -> None:
     slots = Slots(2, float)
     slots.lost()
     assert room(slots) == 2
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any attempt takes long."""
+    monkeypatch.setattr(slots_module, "SLOW_S", 0.0)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_attempt_that_takes_long_goes_on_without_its_slot() -> None:
+    async def act() -> list[bool]:
+        slots = Slots(1, float)
+        slot = slots.take("slow")
+        full = [slots.is_full]
+        with slot.not_for_long():
+            await turns()
+            full.append(slots.is_full)
+            full.append(slot.is_failing)  # a second try would take as long
+        slot.give_back()
+        return [*full, slots.is_full]
+
+    assert asyncio.run(act()) == [True, False, True, False]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_namespace_whose_attempts_take_long_begins_no_more_than_its_share_and_others_go_on() -> None:
+    async def act() -> list[str]:
+        slots = Slots(MOST, float)
+        said = []
+        with ExitStack() as writing:
+            for _ in range(MOST // 2):
+                said.append(slots.slowness("slow"))
+                writing.enter_context((slot := slots.take("slow")).not_for_long())
+                writing.callback(slot.give_back)
+                await turns()
+            said += [slots.slowness("slow"), slots.slowness("good")]
+        return [*said, slots.slowness("slow")]
+
+    told = f"writes in namespace slow take long, and its pods are tried {MOST // 2} at a time"
+    assert asyncio.run(act()) == [*[""] * (MOST // 2), told, "", ""]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_namespaces_whose_attempts_take_long_share_what_goes_on_without_slots() -> None:
+    async def act() -> list[str]:
+        slots = Slots(4 * BESIDE_MAX, float)
+        with ExitStack() as writing:
+            for namespace in range(BESIDE_MAX):
+                writing.enter_context((slot := slots.take(f"namespace-{namespace}")).not_for_long())
+                writing.callback(slot.give_back)
+            await turns()
+            return [slots.slowness("namespace-0"), slots.slowness("good")]
+
+    told = "writes in namespace namespace-0 take long, and its pods are tried 1 at a time"
+    assert asyncio.run(act()) == [told, ""]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_attempt_that_took_long_and_waits_for_its_devices_does_not_count() -> None:
+    async def act() -> str:
+        slots = Slots(2, float)
+        slot = slots.take("slow")
+        with slot.not_for_long():
+            await turns()
+            slot.give_back()
+            return slots.slowness("slow")
+
+    assert asyncio.run(act()) == ""
+
+
+def test_attempt_that_is_short_keeps_its_slot() -> None:
+    async def act() -> bool:
+        slots = Slots(1, float)
+        with slots.take("quick").not_for_long():
+            await turns()
+            return slots.is_full
+
+    assert asyncio.run(act())

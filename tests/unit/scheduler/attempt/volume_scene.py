@@ -12,6 +12,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.slots import Slots
+from scheduler.attempt.watched_changes import WatchedChanges
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
 from scheduler.core_v1.persistent_volume import PersistentVolume
@@ -40,14 +41,15 @@ class VolumeScene:
         self.cluster.set_node(self.node)
         self.cluster.set_pod(self.pod)
         self.volumes = WatchedVolumes(self.cluster)
+        self.changes = WatchedChanges()
         self.objects: dict[str, Json] = {}
         self.patches: list[Json] = []
         self.faults: list[Callable[[str, Json], CallFailed]] = []
         decision = Decision(PodKey.of(self.pod), NODE, (), 1, volumes=plan)
         time = SimpleNamespace(sleep=lambda _: asyncio.sleep(0), random=lambda: 0.5, monotonic=lambda: 0.0)
-        binder = SimpleNamespace(api=self, volumes=self.volumes, time=time, binding_timeout_s=600.0)
-        binder.progress = CurrentSteps(float)
-        self.binder = cast(Binder, binder)
+        parts = {"api": self, "volumes": self.volumes, "changes": self.changes, "time": time}
+        progress = CurrentSteps(float)
+        self.binder = cast(Binder, SimpleNamespace(**parts, progress=progress, binding_timeout_s=600.0))
         self.attempt = Attempt(decision, cast(Any, None), Slots(4, float).take("default"), WrittenPod("1", {}))
 
     # -- the API server
@@ -80,24 +82,24 @@ class VolumeScene:
 
     def show_volume(self, volume: PersistentVolume) -> None:
         self.cluster.volumes.set_volume(volume)
-        self.volumes.on_event(PersistentVolumeChanged(None, volume))
+        self.changes.on_event(PersistentVolumeChanged(None, volume))
 
     def show_claim(self, claim: PersistentVolumeClaim) -> None:
         self.cluster.volumes.set_claim(claim)
-        self.volumes.on_event(PersistentVolumeClaimChanged(None, claim))
+        self.changes.on_event(PersistentVolumeClaimChanged(None, claim))
 
     def pod_goes(self) -> None:
         self.cluster.remove_pod(self.pod.uid)
-        self.volumes.on_event(PodChanged(self.pod, None))
+        self.changes.on_event(PodChanged(self.pod, None))
 
     def pod_is_deleted(self) -> None:
         deleted = replace(self.pod, is_deleting=True)
         self.cluster.set_pod(deleted)
-        self.volumes.on_event(PodChanged(self.pod, deleted))
+        self.changes.on_event(PodChanged(self.pod, deleted))
 
     def node_goes(self) -> None:
         self.cluster.remove_node(NODE)
-        self.volumes.on_event(NodeChanged(self.node, None))
+        self.changes.on_event(NodeChanged(self.node, None))
 
 
 def lost_before(path: str, _: Json) -> CallFailed:

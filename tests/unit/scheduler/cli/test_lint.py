@@ -7,6 +7,7 @@ import pytest
 import cel
 from scheduler.checks.lint import RULES
 from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifest_cases import MANIFEST_CASES, NAMESPACE
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,
@@ -395,6 +396,25 @@ def test_an_object_whose_pods_cannot_be_determined_is_a_warning() -> None:
     assert lint([*cluster(), graph], "--fail-on", "warning").code == 1
 
 
+REFUSED = frozenset({"unreadable-input", "invalid-object", "unknown-field", "admin-access-without-label"})
+"""The rules about what the API server refuses."""
+
+
+@pytest.mark.parametrize("name", MANIFEST_CASES)
+def test_what_kubectl_apply_refuses_is_an_error_and_nothing_else(name: str) -> None:
+    case = MANIFEST_CASES[name]
+    assert REFUSED.isdisjoint(rules(a_namespace(NAMESPACE), case.raw)) == case.is_applied
+    assert (lint([a_namespace(NAMESPACE), case.raw]).code == 0) == case.is_applied
+
+
+def test_what_the_api_server_drops_since_a_gate_is_off_is_a_warning() -> None:
+    tainted = cluster(taints=[{"key": "k", "effect": "NoSchedule"}])
+    [(rule, subject, _, message)] = found(tainted, "--kubernetes", "1.34")
+    assert (rule, subject) == ("gate-off", "feature gate/DRADeviceTaints")
+    assert message.endswith("taints of devices are ignored (2 devices)")
+    assert rules(*tainted) == []
+
+
 # Selectors as the allocator asks them
 
 NIC = a_slice("nic", node="node-2", driver="nic.example", devices=[{"name": "nic", "attributes": {"a": {"int": 1}}}])
@@ -403,6 +423,7 @@ IS_NIC, IS_ONE = 'device.driver == "nic.example"', 'device.attributes["nic.examp
 
 def test_a_selector_is_not_asked_of_devices_that_the_one_before_it_refuses() -> None:
     assert rules(*cluster(), NIC, a_class("nic", expressions=[IS_NIC, IS_ONE])) == []
+    assert lint([a_node(), NIC, a_slice(), a_class("nic", expressions=[IS_NIC, IS_ONE])]).out == ""
     assert rules(*cluster(), NIC, a_class("nic", expressions=[IS_ONE, IS_NIC])) == ["selector-fails"]
     selectors = [{"cel": {"expression": one}} for one in (IS_NIC, IS_ONE)]
     claim = a_claim("c", a_request(device_class="all", selectors=selectors))
@@ -429,16 +450,19 @@ def test_only_devices_that_count_are_asked() -> None:
 # Rules about taints, admin access, pods and their claims
 
 
+WITH_RULES = ("--feature-gates", "DRADeviceTaintRules=true")
+
+
 def a_rule(**selector: str) -> Json:
     spec = {"deviceSelector": selector, "taint": {"key": "k", "effect": "NoExecute"}}
     return {**an_object("resource.k8s.io/v1beta2", "DeviceTaintRule", "rule"), "spec": spec}
 
 
 def test_a_taint_rule_with_an_empty_selector_is_a_warning() -> None:
-    [(rule, subject, field, message)] = found([*cluster(), a_rule()])
+    [(rule, subject, field, message)] = found([*cluster(), a_rule()], *WITH_RULES)
     assert (rule, subject, field) == ("taints-everything", "DeviceTaintRule/rule", "spec.deviceSelector")
     assert message == "taints every device of every driver with k:NoExecute"
-    assert rules(*cluster(), a_rule(driver=DRIVER)) == []
+    assert rules(*cluster(), a_rule(driver=DRIVER), options=WITH_RULES) == []
 
 
 @pytest.mark.parametrize(
@@ -450,15 +474,15 @@ def test_a_taint_rule_with_an_empty_selector_is_a_warning() -> None:
     ],
 )
 def test_a_taint_rule_that_selects_nothing_is_a_warning(selector: dict[str, str], message: str) -> None:
-    [(rule, *_, text)] = found([*cluster(), a_rule(**selector)])
+    [(rule, *_, text)] = found([*cluster(), a_rule(**selector)], *WITH_RULES)
     assert (rule, text) == ("taints-nothing", f"selects none of the input's devices: {message}")
-    assert rules(a_rule(**selector)) == []
+    assert rules(a_rule(**selector), options=WITH_RULES) == []
 
 
 def test_a_taint_rule_without_a_selector_taints_nothing() -> None:
     raw = a_rule()
     del raw["spec"]["deviceSelector"]
-    assert rules(*cluster(), raw) == ["taints-nothing"]
+    assert rules(*cluster(), raw, options=WITH_RULES) == ["taints-nothing"]
 
 
 def test_admin_access_needs_the_label_of_the_namespace() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scheduler.client import connection as connection_module
 from scheduler.client import credentials
 from scheduler.client.call_time_limit import TICKS, TimeLimit
 from scheduler.client.connection import Connection, connect
@@ -55,7 +56,7 @@ async def until_it_ends(limit: TimeLimit, turns: list[float], held_up_s: float, 
 async def turns_within(limit_s: float, held_up_s: float, sent_at: int = -1) -> int:
     turns: list[float] = []
     with pytest.raises(TimeoutError):
-        await until_it_ends(TimeLimit(limit_s), turns, held_up_s, sent_at)
+        await until_it_ends(TimeLimit(limit_s, limit_s), turns, held_up_s, sent_at)
     return len(turns)
 
 
@@ -84,7 +85,7 @@ def test_time_that_is_up_leaves_the_task_as_it_was() -> None:
 
 def test_call_that_is_cancelled_is_not_late() -> None:
     async def cancelled() -> bool:
-        task = asyncio.create_task(until_it_ends(TimeLimit(4.0), [], 0.0))
+        task = asyncio.create_task(until_it_ends(TimeLimit(4.0, 4.0), [], 0.0))
         await asyncio.sleep(0)
         task.cancel()
         await asyncio.wait([task])
@@ -202,3 +203,26 @@ def test_call_that_needs_new_credentials_waits_no_longer_than_it_may(tmp_path: P
     error = asyncio.run(hung())
     assert not error.is_ambiguous
     assert str(error) == "PUT /a: not sent: no connection, or no credentials, in time"
+
+
+@pytest.mark.parametrize(("method", "is_over"), [("PUT", False), ("GET", True)])
+def test_write_is_waited_for_as_long_as_the_server_may_take_and_a_read_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, *, is_over: bool
+) -> None:
+    monkeypatch.setattr(connection_module, "CALL_TIMEOUT_S", SOON_S)
+
+    async def act() -> bool:
+        async with connected(tmp_path) as (connection, requests):
+            call = asyncio.ensure_future(connection.request(method, "/a"))
+            to = await requests.next()
+            done, _ = await asyncio.wait([call], timeout=4 * SOON_S)
+            answer(to)
+            await asyncio.wait([call])
+            call.exception()
+            return bool(done)
+
+    assert asyncio.run(act()) is is_over
+
+
+def test_write_waits_longer_than_the_server_with_all_its_webhooks() -> None:
+    assert connection_module.WRITE_TIMEOUT_S > 60

@@ -68,7 +68,7 @@ class World:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = "",
-        timeout_s: float = 0,
+        timeout_s: float | None = None,
     ) -> dict[str, Any]:
         assert (method, content_type) == ("PATCH", "application/merge-patch+json")
         text = self.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

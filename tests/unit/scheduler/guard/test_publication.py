@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.client.connection import JSON, WRITE_TIMEOUT_S
+from scheduler.client.connection import JSON
 from scheduler.client.errors import CallFailed, Unanswered
 from scheduler.guard.publication import RENEW_AFTER, Publication, SecretPath
 
@@ -33,7 +33,7 @@ class Stored:
         query: object = None,
         body: Any = None,
         content_type: str = JSON,
-        timeout_s: float = WRITE_TIMEOUT_S,
+        timeout_s: float | None = None,
     ) -> Json:
         if method == "GET":
             return {"webhooks": [{"name": "guard.dra-scheduler.dev", "clientConfig": self.config}]}

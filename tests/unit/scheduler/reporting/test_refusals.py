@@ -10,11 +10,10 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.reporting.condition_writer import Refusals
 from tests.builders import a_pod
 
-REASONS = ["Forbidden", "Forbidden", "Forbidden", "", "Forbidden", "InternalError"]
+REASONS = ["BadRequest", "BadRequest", "BadRequest", "", "BadRequest", "InternalError"]
 """What becomes of one pod after the other; empty where it is told."""
 
-STATUS = {"Forbidden": 403, "InternalError": 500}
-NO_RIGHT = 'pods "a" is forbidden: User "dra" cannot patch resource "pods/status" in API group ""'
+STATUS = {"BadRequest": 400, "InternalError": 500}
 
 
 class Refusing:
@@ -25,7 +24,7 @@ class Refusing:
 
     async def request(self, method: str, path: str, **_: object) -> dict[str, object]:
         if reason := next(self._reasons):
-            raise ApiError(f"{method} {path}", STATUS[reason], ApiStatus(reason, NO_RIGHT))
+            raise ApiError(f"{method} {path}", STATUS[reason], ApiStatus(reason, "no"))
         return {"metadata": {"resourceVersion": "2"}}
 
 

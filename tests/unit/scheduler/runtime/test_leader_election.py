@@ -65,7 +65,7 @@ class Server:
         query: Mapping[str, str] | None = None,
         body: object = None,
         content_type: str = JSON,
-        timeout_s: float = 4.0,
+        timeout_s: float | None = None,
     ) -> Json:
         self.calls.append(f"{method} {path.removesuffix('/dra-scheduler')}")
         await asyncio.sleep(0)
