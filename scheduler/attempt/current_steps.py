@@ -77,7 +77,9 @@ class CurrentSteps:
         now = self._clock()
         for one in self._late(now):
             one.is_logged = True
-            _LOG.warning(one.text(now), extra={"pod": one.pod, "node": one.node, "step": one.step})
+            # Devices and volumes may take minutes; calls that fail should not.
+            level = logging.WARNING if one.trouble else logging.INFO
+            _LOG.log(level, one.text(now), extra={"pod": one.pod, "node": one.node, "step": one.step})
 
     def _late(self, now: float) -> Iterator[CurrentStep]:
         return (one for one in self._current.values() if not one.is_logged and now - one.since >= LATE_S)

@@ -17,6 +17,7 @@ counts for its namespace's share: a namespace that has used it up begins no furt
 """
 
 import asyncio
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -54,7 +55,7 @@ class Slots:
     clock: seconds that only go forward.
     """
 
-    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+    def __init__(self, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.on_room: Callable[[], None] = lambda: None
         self._clock = clock
         self._most = most

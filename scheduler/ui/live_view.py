@@ -6,7 +6,7 @@ Readers are not known here: each asks for what has changed since the version tha
 
 import asyncio
 import logging
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -59,6 +59,9 @@ NOT_YET = "..."
 
 FAILED_S = 5.0
 """Pause after an error."""
+
+GONE_S = 1200.0
+"""For so long rows that are gone are kept: longer than a reader goes on without beginning anew."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -115,8 +118,10 @@ class LiveView:
     def __init__(self, source: UiSource, clock: Callable[[], float]) -> None:
         self.version = 0
         self._source = source
+        self._clock = clock
         self._breath = _Breath(clock)
         self._groups: dict[tuple[str, str], _ShownRows] = {}
+        self._gone: deque[tuple[float, tuple[str, str], _ShownRows]] = deque()
         self._pools: dict[PoolID, _PoolView] = {}
         self._states: Counter[DeviceState] = Counter()
         self._drivers, self._classes = LiveTallies(), LiveTallies()
@@ -140,6 +145,7 @@ class LiveView:
     async def refresh(self) -> None:
         """Look at everything once."""
         self._breath.begin()
+        self._forget_gone()
         self._find_classes()
         self._tables()
         snapshot = self._snapshot
@@ -286,8 +292,17 @@ class LiveView:
         if (known and known.json == found) or (known is None and not rows):
             return
         self._groups.pop((table, group), None)  # the order of the groups is that of their versions
-        self._groups[table, group] = _ShownRows(self.version + 1, found)
+        rows_now = self._groups[table, group] = _ShownRows(self.version + 1, found)
         self._is_changed = True
+        if rows is None:
+            self._gone.append((self._clock(), (table, group), rows_now))
+
+    def _forget_gone(self) -> None:
+        """Forget the rows that are gone for so long that every reader has seen it."""
+        while self._gone and self._clock() - self._gone[0][0] > GONE_S:
+            _, group, rows = self._gone.popleft()
+            if self._groups.get(group) is rows:
+                del self._groups[group]
 
     def _publish(self) -> None:
         if self._is_changed:

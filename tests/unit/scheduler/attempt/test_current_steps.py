@@ -35,7 +35,7 @@ def test_attempt_that_is_at_a_step_for_ten_seconds_is_logged_once_for_each_step(
     progress.at("uid", "ns/pod", "node-0", "Allocate", "claim ns/c")
     progress.failed("uid", Unanswered("PUT /claim", "no answer in time", is_ambiguous=True))
     reported: list[int] = []
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         for _ in range(3):
             clock.now += LATE_S - 1
             progress.log_late()
@@ -52,6 +52,7 @@ def test_attempt_that_is_at_a_step_for_ten_seconds_is_logged_once_for_each_step(
         "PUT /claim: no answer in time"
     )
     assert second == "its attempt on node node-0 has been at step Bind for 10.0 s"
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert progress.of("uid") == ""
 
 

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from allocator.model import Taint
 from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import Attempts
@@ -28,7 +29,7 @@ from scheduler.queue.queue import Queue
 from scheduler.reporting.condition_writer import Refusals
 from scheduler.reporting.event_recorder import Events
 from scheduler.runtime.metrics import AttemptResult, Metrics
-from scheduler.state.cluster_changes import Event
+from scheduler.state.cluster_changes import Event, NodeChanged
 from scheduler.state.invariants import Violation
 from tests.builders import a_node, a_pod, a_user, kubernetes
 
@@ -95,6 +96,7 @@ class LoopRoom:
         self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
         self.metrics = metrics = Metrics(lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
+        self.events, self.refusals = events, refusals
         self.attempts = Attempts(
             cluster,
             binder,
@@ -271,6 +273,28 @@ def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_that_lac
     before, after = asyncio.run(act())
     assert 'User "ours" cannot POST' in before
     assert after == ""
+
+
+def test_pod_that_fits_nowhere_has_another_event_for_another_reason_and_none_for_another_number_of_nodes(
+    room: LoopRoom,
+) -> None:
+    """The first node that comes has a taint, which no node had before; the next one has it as well."""
+
+    async def act() -> list[tuple[int, int]]:
+        room.queue.add(a_pod(name="pod", resource_version="1", node_selector={"zone": "mars"}), room.now)
+        running = asyncio.create_task(room.loop.run())
+        found = []
+        for number in range(3):
+            await room.go_on()
+            found.append((room.refusals.waiting, room.events._waiting))
+            node = a_node(f"other-{number}", labels={"zone": "mars"}, taints=(Taint("key", "", "NoSchedule"),))
+            room.cluster.set_node(node)
+            room.queue.on_event(NodeChanged(None, node), room.now)
+            room.now += 10
+        running.cancel()
+        return found
+
+    assert asyncio.run(act()) == [(1, 1), (1, 2), (1, 2)]
 
 
 def test_pods_that_would_be_bound_are_counted_as_scheduled() -> None:

@@ -16,7 +16,7 @@ from scheduler.output.status_report import ClassRoom, class_columns, largest_cla
 from scheduler.status.tally import by_class, by_driver, tallies
 from scheduler.ui import live_view
 from scheduler.ui.decision_log import MOST, DecisionLog
-from scheduler.ui.live_view import NOT_YET, LiveView
+from scheduler.ui.live_view import GONE_S, NOT_YET, LiveView
 from tests.builders import CLASS, DRIVER, a_class, a_pod, a_slice, on_node, watched
 from tests.unit.scheduler.extender.clusters import add_node
 from tests.unit.scheduler.ui.shown import Program, State, a_holder, answer_of, applied, devices_of, rows_of
@@ -139,6 +139,21 @@ def test_the_log_and_the_queue_that_is_shown_are_bounded(monkeypatch: pytest.Mon
     state = refreshed(program.view())
     assert [row[0] for row in rows_of(state, "queue")] == ["ml/0", "ml/1", "ml/2"]
     assert answer_of(state)[1].startswith("9 pods wait")
+
+
+def test_rows_that_are_gone_are_forgotten_once_every_reader_has_seen_it() -> None:
+    now = [0.0]
+    program = Program(1)
+    view = LiveView(program.source, lambda: now[0])
+    refreshed(view)
+    sizes = []
+    for number in range(20):
+        for _ in range(MOST):
+            program.decisions.answered(0.0, f"pod-{number}", "Unschedulable", "no room")
+        now[0] += GONE_S / 2
+        refreshed(view)
+        sizes.append(len(view._groups))
+    assert sizes[-1] == sizes[4] < 5 * MOST
 
 
 def test_what_steers_a_reader_is_written_out() -> None:
