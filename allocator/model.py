@@ -130,6 +130,9 @@ class Taint:
     value: str = ""
     effect: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.key}{'=' if self.value else ''}{self.value}:{self.effect}"
+
 
 @dataclass(frozen=True, slots=True)
 class Toleration:

@@ -85,9 +85,16 @@ class ConstraintUnmet:
 
 @dataclass(frozen=True, slots=True)
 class NotTogether:
-    """Each request has enough devices, and each constraint a value, but not all together."""
+    """Each request has enough devices, and each constraint a value, but not all together.
+
+    requests: those that want more devices together than pass the checks of one of them; none if the reason is another
+    one. wanted: by them. left: the devices that pass.
+    """
 
     claims: tuple[str, ...]
+    requests: tuple[str, ...] = ()
+    wanted: int = 0
+    left: int = 0
 
 
 Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether

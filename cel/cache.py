@@ -57,6 +57,13 @@ def _known(
     return found
 
 
+def conjuncts(text: str) -> tuple[str, ...]:
+    """The operands of the `&&` at the top of an expression that compiles; the expression alone if it is none."""
+    from cel.syntax import conjunction
+
+    return conjunction.conjuncts(text)
+
+
 def _selector(text: str, environment: Environment) -> Program:
     from cel import compiler
 

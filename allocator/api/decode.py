@@ -16,7 +16,8 @@ from allocator.api.allocation import Consumer, build_consumers
 from allocator.api.by_text import ByText
 from allocator.api.device_class import ClassFields, build_class, check_class
 from allocator.api.device_taint_rule import RuleFields, TaintRule, build_rule, check_rule
-from allocator.api.field_types import typed
+from allocator.api.field_places import advice_on_place
+from allocator.api.field_types import MOST_ERRORS, typed
 from allocator.api.findings import FieldError, Findings, UnknownField
 from allocator.api.metadata import Metadata, MetadataFields, build_metadata, check_metadata
 from allocator.api.resource_claim import (
@@ -73,24 +74,40 @@ _DECODERS: Mapping[object, _Decoder] = {
 
 
 def decode(
-    raw: Mapping[str, object], *, validate: bool = True, apply_defaults: bool = True, allows_combined: bool = False
+    raw: Mapping[str, object],
+    *,
+    validate: bool = True,
+    apply_defaults: bool = True,
+    allows_combined: bool = False,
+    most_errors: int = MOST_ERRORS,
 ) -> Decoded:
     """The object of resource.k8s.io that `raw` holds, or all that is wrong with it.
 
     raw: as a JSON or YAML parser gives it; never changed. Recorded cases, which never went through an API server, need
     less: validate=False leaves out limits and required fields, apply_defaults=False the API's defaults.
-    allows_combined: as in Findings. Never raises for any content. Cost: O(size).
+    allows_combined: as in Findings. most_errors: as `typed` takes it. Never raises for any content. Cost: O(size).
     """
     refusal = versions.refusal(raw)
     if refusal is not None:
         return Decoded(None, errors=(refusal,))
     if raw["kind"] == "ResourceClaim" and validate and apply_defaults and not raw.get("status"):
         return _like_another(raw) or _decoded(raw)
-    return _decoded(raw, validate=validate, apply_defaults=apply_defaults, allows_combined=allows_combined)
+    return _decoded(
+        raw,
+        validate=validate,
+        apply_defaults=apply_defaults,
+        allows_combined=allows_combined,
+        most_errors=most_errors,
+    )
 
 
 def _decoded(
-    raw: Mapping[str, object], *, validate: bool = True, apply_defaults: bool = True, allows_combined: bool = False
+    raw: Mapping[str, object],
+    *,
+    validate: bool = True,
+    apply_defaults: bool = True,
+    allows_combined: bool = False,
+    most_errors: int = MOST_ERRORS,
 ) -> Decoded:
     """The object of a served version and kind."""
     findings = Findings(allows_combined=allows_combined)
@@ -98,7 +115,7 @@ def _decoded(
     converted = older_versions.to_v1(raw, findings)
     if apply_defaults:
         converted = older_versions.with_defaults(converted)
-    fields = typed(kind.reader, converted, findings)
+    fields = typed(kind.reader, converted, findings, most_errors)
     if fields is None:
         return Decoded(None, tuple(findings.errors), _advised(findings, raw), tuple(findings.notes), converted)
     if validate:
@@ -116,8 +133,11 @@ def _decoded(
 
 def _advised(findings: Findings, raw: Mapping[str, object]) -> tuple[UnknownField, ...]:
     """The unknown fields, each with where it belongs, as far as that is known."""
-    version = str(raw["apiVersion"])
-    return tuple(UnknownField(one.path, older_versions.advice_on(one.path, version)) for one in findings.unknown)
+    version, type_ = str(raw["apiVersion"]), _DECODERS[raw["kind"]].reader.type
+    paths = [one.path for one in findings.unknown]
+    return tuple(
+        UnknownField(path, older_versions.advice_on(path, version) or advice_on_place(path, type_)) for path in paths
+    )
 
 
 def _consumers(claim: ClaimFields) -> tuple[Consumer, ...]:

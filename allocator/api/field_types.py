@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic_core import ErrorDetails, PydanticCustomError, ValidationError, core_schema
 
-from allocator.api.findings import Findings, Location
+from allocator.api.findings import FieldError, Findings, Location
 from allocator.api.names import USUAL_MAX
 from allocator.api.schema import CheckedBy, Reader, schema_of
 from cel.values.quantity import Quantity
@@ -22,6 +22,9 @@ from cel.values.quantity import Quantity
 Fields = TypeVar("Fields")
 
 _ABSENT = object()
+MOST_ERRORS = 1 << 13
+"""Errors of an object that are all reported: several unknown fields in each device of a slice are among them."""
+
 _TRIES = 2  # the second sees what the first has repaired
 _REPAIRS: Mapping[str, tuple[str, object]] = {
     "string_type": ("must be a string", ""),
@@ -82,17 +85,24 @@ Timestamp = Annotated[str, CheckedBy(core_schema.no_info_after_validator_functio
 """A point in time, kept as it is written (RFC 3339)."""
 
 
-def typed(reader: Reader[Fields], raw: Mapping[str, object], findings: Findings) -> Fields | None:
+def typed(
+    reader: Reader[Fields], raw: Mapping[str, object], findings: Findings, most_errors: int = MOST_ERRORS
+) -> Fields | None:
     """The object with typed fields, after wrong types and unknown fields are reported and taken out of it.
 
-    `raw` itself stays as it is. None where not even the rest can be typed. Cost: O(size).
+    `raw` itself stays as it is. None where not even the rest can be typed, or more than `most_errors` are found, of
+    which the first are reported. Cost: O(size).
     """
     rest: Mapping[str, object] = raw
     for _ in range(_TRIES):
         try:
             return reader.read(rest)
         except ValidationError as error:
-            rest = _repaired(rest, error.errors(include_url=False, include_context=False), findings)
+            details = reader.errors(rest, error, most_errors)
+            rest = _repaired(rest, details, findings)
+            if error.error_count() > most_errors:
+                findings.errors.append(FieldError("", None, f"{error.error_count() - len(details):,} more errors"))
+                break
     return None
 
 

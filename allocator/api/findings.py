@@ -25,7 +25,10 @@ _CARRIERS = frozenset({"constraints", "devices", "firstAvailable", "requests"})
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One violated rule. value: what stands there now, None where nothing does; printed in short."""
+    """One violated rule.
+
+    path: empty for the object as a whole. value: what stands there now, None where nothing does; printed in short.
+    """
 
     path: str
     value: object
@@ -33,7 +36,7 @@ class FieldError:
 
     def __str__(self) -> str:
         got = "" if self.value is None else f" (got {shown(self.value)})"
-        return f"{self.path}: {self.message}{got}"
+        return f"{self.path}: {self.message}{got}" if self.path else f"{self.message}{got}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,8 +78,9 @@ def long_name(text: str) -> str:
     """The name of an object, class or node: a DNS subdomain."""
     if not text:
         return "is required"
-    is_valid = all(_SHORT.fullmatch(part) for part in text.split("."))
-    return too_long(text, LONG_NAME_MAX) or ("" if is_valid else _LONG_RULE)
+    if problem := too_long(text, LONG_NAME_MAX):
+        return problem
+    return "" if all(_SHORT.fullmatch(part) for part in text.split(".")) else _LONG_RULE
 
 
 @_remembered
@@ -92,9 +93,10 @@ def pool_name(text: str) -> str:
     """A pool's name: DNS subdomains separated by slashes."""
     if not text:
         return "is required"
-    problems = (long_name(part) for part in text.split("/"))
-    is_valid = not any(problems)
-    return too_long(text, LONG_NAME_MAX) or ("" if is_valid else f"each part between slashes {_LONG_RULE}")
+    if problem := too_long(text, LONG_NAME_MAX):
+        return problem
+    is_valid = not any(long_name(part) for part in text.split("/"))
+    return "" if is_valid else f"each part between slashes {_LONG_RULE}"
 
 
 def identifier(text: str) -> str:

@@ -116,7 +116,7 @@ def _check_devices(spec: SliceSpecFields, findings: Findings) -> None:
     if devices is None:
         return
     if spec.get("sharedCounters") is not None and not findings.allows_combined:
-        findings.error("spec", None, "must not set both devices and sharedCounters")
+        findings.error("spec", None, "must not set both devices and sharedCounters: only Kubernetes 1.34 reads both")
     _check_device_count(devices, findings)
     is_per_device = bool(spec.get("perDeviceNodeSelection"))
     for index, device in enumerate(devices):

@@ -10,7 +10,7 @@ from functools import cached_property
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, get_origin
 
-from pydantic_core import CoreSchema, SchemaValidator, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, ValidationError, core_schema
 from typing_extensions import is_typeddict
 
 Fields = TypeVar("Fields")
@@ -34,16 +34,43 @@ class Reader(Generic[Fields]):
     """Checks raw objects against a type. Its validator is built when it is needed first."""
 
     def __init__(self, type_: type[Fields]) -> None:
-        self._type = type_
+        self.type = type_
 
     def read(self, raw: object) -> Fields:
         """The object with typed fields. Raises pydantic_core.ValidationError. Cost: O(size)."""
         typed: Fields = self._validator.validate_python(raw)
         return typed
 
+    def errors(self, raw: object, error: ValidationError, most: int) -> list[ErrorDetails]:
+        """What is wrong with the object, of which `error` was raised.
+
+        If that is more than `most`, only the first of each list and map: each takes a kilobyte.
+        """
+        if error.error_count() > most:
+            try:
+                self._brief_validator.validate_python(raw)
+            except ValidationError as brief:
+                error = brief
+        return error.errors(include_url=False)[:most]
+
     @cached_property
     def _validator(self) -> SchemaValidator:
-        return SchemaValidator(schema_of(self._type))
+        return SchemaValidator(schema_of(self.type))
+
+    @cached_property
+    def _brief_validator(self) -> SchemaValidator:
+        return SchemaValidator(_brief(schema_of(self.type)))
+
+
+def _brief(schema: Any) -> Any:
+    """The schema, by which a list or map is read no further than to its first error."""
+    inner = {name: _brief(one) for name, one in schema.items() if name in _INNER}
+    if isinstance(fields := schema.get("fields"), dict):
+        inner["fields"] = {name: _brief(field) for name, field in fields.items()}
+    return {**schema, **inner, **({"fail_fast": True} if schema["type"] in {"list", "dict"} else {})}
+
+
+_INNER = frozenset({"schema", "items_schema", "keys_schema", "values_schema"})
 
 
 def schema_of(annotation: Any) -> CoreSchema:

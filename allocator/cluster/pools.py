@@ -125,7 +125,7 @@ def _reaches(slice_: Slice, node: Node | None) -> bool:
 def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], features: Features) -> Pool | None:
     """The pool, or None if a newer generation exists that does not reach this node."""
     slices = tuple(kept) if len(kept) == 1 else tuple(sorted(kept, key=lambda slice_: slice_.name))
-    generation, wanted = slices[0].generation, _slice_count(slices, everywhere)
+    generation, wanted = slices[0].generation, _slice_count(slices)
     elsewhere: tuple[Slice, ...] = ()
     # Differs from kube-scheduler, which uses an old generation that is complete on this node though a newer one exists.
     if (len(slices) != wanted or not features.is_strict) and _has_newer(generation, everywhere):
@@ -142,16 +142,16 @@ def _pool(pool_id: PoolID, kept: list[Slice], everywhere: Sequence[Slice], featu
     return Pool(pool_id, slices, elsewhere, contradiction=contradiction)
 
 
-def _slice_count(slices: Sequence[Slice], everywhere: Sequence[Slice]) -> int:
-    """The number of slices that the pool should have.
+def _slice_count(slices: Sequence[Slice]) -> int:
+    """The number of slices that the pool should have, of which these are there, by name.
 
-    If its slices disagree, kube-scheduler takes the first one, those for one node before others.
+    If they disagree, kube-scheduler takes the one that it saw first, those for one node before others.
     """
     count = slices[0].slice_count
     if all([slice_.slice_count == count for slice_ in slices]):  # noqa: C419 - faster
         return count
-    here = {slice_.number for slice_ in slices}
-    return min((p for p in everywhere if p.number in here), key=lambda slice_: not slice_.reach.node_name).slice_count
+    # Differs from kube-scheduler: the first by name, so that the same slices give the same answer.
+    return min(slices, key=lambda slice_: not slice_.reach.node_name).slice_count
 
 
 def _has_newer(generation: int, everywhere: Sequence[Slice]) -> bool:

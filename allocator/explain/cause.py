@@ -5,16 +5,29 @@ value of its attribute gives too few devices. What is left is a conflict between
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import combinations, starmap
+from operator import or_
 
 from allocator.cluster.usage import Usage
 from allocator.features.consumable_capacity import short_of
 from allocator.features.contract import NodeAttempt
 from allocator.model import Alternative, Claim, Device, DeviceID
-from allocator.outcome import AllBlocked, Cause, ConstraintUnmet, DeviceRefusal, NotEnough, NotTogether
+from allocator.outcome import (
+    AllBlocked,
+    Cause,
+    ConstraintUnmet,
+    DeviceRefusal,
+    InvalidPoolSeen,
+    NotEnough,
+    NotTogether,
+    Outcome,
+    Refused,
+)
 from allocator.requests.candidates import Problem
-from allocator.search.rules import Candidates, Stage, bits
+from allocator.search.rules import Candidates, Mask, Stage, bits
 
 
 def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
@@ -28,7 +41,59 @@ def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) ->
             names = tuple(alternatives[0].alternative.name for alternatives in rule.affected)
             field = "matchAttribute" if constraint.match_attribute else "distinctAttribute"
             return ConstraintUnmet(rule.claim, f"{field} {rule.attribute}", names, wanted, best)
-    return NotTogether(tuple(str(claim) for claim in claims))
+    return _not_together(problem, attempt, tuple(str(claim) for claim in claims))
+
+
+def _not_together(problem: Problem, attempt: NodeAttempt, claims: tuple[str, ...]) -> NotTogether:
+    """Two of the requests, or else all that compete, that want more devices than there are for them."""
+    whole = [one for one in map(_Wanted.of, problem.requests) if one and not one.devices & attempt.view.shareable]
+    competing = [reduce(_Wanted.beside, [one for one in whole if one.devices & other.devices]) for other in whole]
+    for one in (*starmap(_Wanted.beside, combinations(whole, 2)), *competing):
+        if one.number > (left := one.devices.bit_count()):
+            return NotTogether(claims, one.requests, one.number, left)
+    return NotTogether(claims)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """So many devices that requests want, and those that may be theirs, which no other request can share."""
+
+    requests: tuple[str, ...]
+    number: int
+    devices: Mask
+
+    @staticmethod
+    def of(alternatives: Sequence[Candidates]) -> "_Wanted | None":
+        """What one request wants, at least; None for one that takes no devices from others."""
+        if any(one.alternative.admin_access for one in alternatives):
+            return None
+        devices = reduce(or_, (one.mask for one in alternatives), 0)
+        return _Wanted((alternatives[0].alternative.name,), min(one.need for one in alternatives), devices)
+
+    def beside(self, other: "_Wanted") -> "_Wanted":
+        """What both want."""
+        return _Wanted((*self.requests, *other.requests), self.number + other.number, self.devices | other.devices)
+
+
+def with_requests_named(outcome: Outcome, claim: str, names: Mapping[str, str]) -> Outcome:
+    """The outcome with other names for the requests of the claim, for people who have not written them."""
+    if not isinstance(outcome, Refused) or not names:
+        return outcome
+    if isinstance(outcome.cause, InvalidPoolSeen):
+        inner = outcome.cause.cause
+        return replace(outcome, cause=replace(outcome.cause, cause=inner and _with_names(inner, claim, names)))
+    return replace(outcome, cause=_with_names(outcome.cause, claim, names))
+
+
+def _with_names(cause: Cause, claim: str, names: Mapping[str, str]) -> Cause:
+    if isinstance(cause, NotTogether):
+        own = names if claim in cause.claims else {}
+        return replace(cause, requests=tuple(own.get(request, request) for request in cause.requests))
+    if cause.claim != claim:
+        return cause
+    if isinstance(cause, ConstraintUnmet):
+        return replace(cause, requests=tuple(names.get(request, request) for request in cause.requests))
+    return replace(cause, request=names.get(cause.request, cause.request))
 
 
 def _shortage(candidates: Candidates, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:

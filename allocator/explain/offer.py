@@ -4,18 +4,20 @@ The whole of what a refusal takes its first cause from: the funnel of every alte
 of every value of a constraint's attribute, and the pools that cannot be used. Nothing is searched.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 
+from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.cause import refusals_named, refusals_of
+from allocator.explain.selector_operands import SelectorOperand, operands_of
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.list_type_attributes import Token
 from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
 from allocator.outcome import DeviceRefusal
-from allocator.requests.candidates import Problem, problem_of
+from allocator.requests.candidates import Problem, problem_of, selector_reason
 from allocator.requests.constraints import AttributeRule
 from allocator.search.rules import Candidates, Mask, bits
 
@@ -29,6 +31,7 @@ class Funnel:
 
     mode: `ExactCount` or `All`. wanted: devices that it needs; under `All` those that it means. total: devices of the
     node. refusals: in the order of the checks. left: what remains. unjudged: those of `left` on which a selector fails.
+    operands: by the reason of a selector's refusals, the operands of its `&&`, if it is one.
     """
 
     claim: str
@@ -39,6 +42,7 @@ class Funnel:
     refusals: tuple[DeviceRefusal, ...]
     left: tuple[DeviceID, ...]
     unjudged: tuple[DeviceID, ...]
+    operands: Mapping[str, tuple[SelectorOperand, ...]] = field(default_factory=dict, compare=False)
 
     @property
     def matching(self) -> int:
@@ -96,7 +100,9 @@ def offer_of(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> 
     Raises AllocationError for what ends the attempt before any pick. Cost: O(requests and constraints times devices).
     """
     attempt, problem = prepared(snapshot, node, claims)
-    funnels = tuple(_funnel(attempt, claims, one) for alternatives in problem.requests for one in alternatives)
+    funnels = tuple(
+        _funnel(snapshot, attempt, claims, one) for alternatives in problem.requests for one in alternatives
+    )
     constraints = tuple(_constraint_offer(constraint, rule) for constraint, rule in problem.constraints)
     unusable = [(pool.id, _problem(pool.missing, pool.contradiction)) for pool in attempt.view.pools]
     return Offer(funnels, constraints, tuple((pool_id, what) for pool_id, what in unusable if what))
@@ -108,7 +114,7 @@ def _problem(missing: str, contradiction: str) -> str:
     return f"is being updated: {missing}" if missing else ""
 
 
-def _funnel(attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
+def _funnel(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
     alternative = candidates.alternative
     return Funnel(
         str(claims[candidates.claim]),
@@ -119,7 +125,21 @@ def _funnel(attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidate
         refusals_named(refusals_of(attempt, alternative, candidates.stages), attempt.view.devices, attempt.usage),
         _ids(attempt, candidates.mask),
         _ids(attempt, candidates.poison),
+        dict(_operands(snapshot, attempt, candidates)),
     )
+
+
+def _operands(
+    snapshot: Snapshot, attempt: NodeAttempt, candidates: Candidates
+) -> Iterator[tuple[str, tuple[SelectorOperand, ...]]]:
+    """The parts of each selector that refuses devices, over these devices."""
+    refused = {stage.reason: stage.refused for stage in candidates.stages if stage.category == "selector"}
+    device_class = snapshot.classes[candidates.alternative.class_name]
+    for source, position, expression in selectors_of(device_class, candidates.alternative):
+        reason = selector_reason(position, source, expression)
+        devices = [attempt.view.devices[one] for one in bits(refused.get(reason, 0))]
+        if found := operands_of(expression, devices, snapshot.features.environment):
+            yield reason, found
 
 
 def _ids(attempt: NodeAttempt, devices: Mask) -> tuple[DeviceID, ...]:

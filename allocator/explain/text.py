@@ -155,8 +155,11 @@ def _cause_text(cause: Cause | None, reader: str) -> str:
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
             return f"{cause.constraint} lets at most {cause.best} of {wanted} together (requests {names})"
-        case NotTogether():
+        case NotTogether(requests=()):
             return f"no choice of devices satisfies everything together (claims {', '.join(cause.claims)})"
+        case NotTogether():
+            wanted = f"requests {', '.join(cause.requests)} need {devices_text(cause.wanted)} together"
+            return f"{wanted}, {left_text(cause.left)} (claims {', '.join(cause.claims)})"
         case None:
             return "no devices"
 

@@ -91,6 +91,10 @@ class Feature:
     def check(self, features: Features, claim: Claim, alternative: Alternative) -> None:
         """Raises InvalidClaim if the alternative uses a field whose gate is off."""
 
+    def switched_off(self, attempt: NodeAttempt) -> Iterable[Stage]:
+        """Devices that no request can have because a gate is off, whatever is in use."""
+        return ()
+
     def unseen(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices that are left out before selectors are evaluated, whatever is in use."""
         return ()

@@ -25,11 +25,15 @@ class DeviceBindingConditions(Feature):
         """Only views with a device that has binding or binding failure conditions."""
         return not view.traits.isdisjoint(_TRAITS)
 
-    def unseen(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+    def switched_off(self, attempt: NodeAttempt) -> Iterable[Stage]:
         """Devices whose conditions would be ignored."""
         if not attempt.features.has(BINDING_CONDITIONS):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.binding_conditions)
             yield Stage(f"have binding conditions, and {BINDING_CONDITIONS} is off", mask)
+
+    def unseen(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """The same."""
+        return self.switched_off(attempt)
 
     def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
         """Copy the conditions; failure conditions also without binding conditions."""

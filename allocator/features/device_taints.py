@@ -38,8 +38,7 @@ class DeviceTaints(Feature):
         for position, taints in blocking_taints(attempt.view):
             taint = next((taint for taint in taints if not tolerates(alternative.tolerations, taint)), None)
             if taint is not None:
-                text = f"{taint.key}{'=' if taint.value else ''}{taint.value}:{taint.effect}"
-                by_taint[text] = by_taint.get(text, 0) | 1 << position
+                by_taint[str(taint)] = by_taint.get(str(taint), 0) | 1 << position
         for text, mask in by_taint.items():
             yield Stage(f"are tainted {text}", mask, "taint")
 

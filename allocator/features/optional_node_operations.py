@@ -10,7 +10,7 @@ from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import OPTIONAL_NODE_OPERATIONS
 from allocator.model import Alternative, Claim, DeviceResult
-from allocator.search.rules import Pick, Stage
+from allocator.search.rules import Mask, Pick, Stage
 
 
 class OptionalNodeOperations(Feature):
@@ -20,18 +20,22 @@ class OptionalNodeOperations(Feature):
         """Only views with a slice that skips operations."""
         return any(segment.slice.skip_node_operations for segment in view.segments)
 
-    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+    def switched_off(self, attempt: NodeAttempt) -> Iterable[Stage]:
         """The devices of slices with skipNodeOperations."""
         if attempt.features.is_strict and not attempt.features.knows_node_operations:
             # Differs from kube-scheduler: the node would try to prepare the devices.
             return
-        mask = sum(s.mask for s in attempt.view.segments if s.slice.skip_node_operations)
-        if not mask:
-            return
-        node = attempt.node
-        if not attempt.features.has(OPTIONAL_NODE_OPERATIONS):
+        mask = _skipping(attempt)
+        if mask and not attempt.features.has(OPTIONAL_NODE_OPERATIONS):
             yield Stage(f"skip node operations, and {OPTIONAL_NODE_OPERATIONS} is off", mask)
-        elif node is None or OPTIONAL_NODE_OPERATIONS not in node.declared_features:
+
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """The same, and with the gate on those whose node does not declare the feature."""
+        yield from self.switched_off(attempt)
+        if not attempt.features.has(OPTIONAL_NODE_OPERATIONS):
+            return
+        mask, node = _skipping(attempt), attempt.node
+        if mask and (node is None or OPTIONAL_NODE_OPERATIONS not in node.declared_features):
             yield Stage(f"skip node operations, and the node does not declare {OPTIONAL_NODE_OPERATIONS}", mask)
 
     def finish(self, attempt: NodeAttempt, claim: Claim, pick: Pick, result: DeviceResult) -> DeviceResult:
@@ -40,3 +44,7 @@ class OptionalNodeOperations(Feature):
             return result
         skipped = attempt.view.segment(pick.device).slice.skip_node_operations
         return replace(result, skip_node_operations=skipped) if skipped else result
+
+
+def _skipping(attempt: NodeAttempt) -> Mask:
+    return sum(segment.mask for segment in attempt.view.segments if segment.slice.skip_node_operations)

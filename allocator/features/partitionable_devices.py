@@ -2,7 +2,8 @@
 
 A device is available while each counter that it consumes has enough left, after all allocations of the pool on any
 node, and all picks of this attempt. A further share of a device in use is not charged again. With the gate off, such
-devices are not used, and slices with counters are ignored.
+devices are not used, and slices with counters are ignored. To consume less than nothing gives something back only where
+strict, as in kube-scheduler.
 Source: KEP-4815, feature gate DRAPartitionableDevices.
 """
 
@@ -32,11 +33,15 @@ class PartitionableDevices(Feature):
         """Only views with a device that consumes counters."""
         return "consumes_counters" in view.traits
 
-    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
-        """All that consume counters, if the gate is off."""
+    def switched_off(self, attempt: NodeAttempt) -> Iterable[Stage]:
+        """All that consume counters."""
         if not attempt.features.has(PARTITIONABLE_DEVICES):
             mask = sum(1 << position for position, d in enumerate(attempt.view.devices) if d.consumes_counters)
             yield Stage(f"consume counters, and {PARTITIONABLE_DEVICES} is off", mask)
+
+    def unusable(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
+        """All that consume counters, if the gate is off."""
+        return self.switched_off(attempt)
 
     def taken(self, attempt: NodeAttempt, alternative: Alternative) -> Iterable[Stage]:
         """Devices whose counters are used up already."""
@@ -55,26 +60,29 @@ class Published:
     """The counters of a view's pools, whatever is in use.
 
     values: of each counter, in 10**-9. numbers: its position by pool, counter set and name. consumption: of each device
-    that consumes any; sets: the numbers of the counter sets that it draws on.
+    that consumes any; sets: the numbers of the counter sets that it draws on. giving: for each of those in a pool with
+    a device that gives something back, the numbers of the counters of that pool.
     """
 
     values: Sequence[int]
     numbers: Mapping[CounterID, int]
     consumption: Mapping[int, Consumption]
     sets: Mapping[int, tuple[int, ...]]
+    giving: Mapping[int, Sequence[int]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counters:
     """The counters of an attempt. left: of each counter, before any pick; may be negative.
 
-    consumption: of each device that has to be charged; sets: the counter sets that it draws on. exceeding: devices that
-    cannot be charged even first.
+    consumption: of each device that has to be charged; sets, giving: as in `Published`. exceeding: devices that cannot
+    be charged even first.
     """
 
     left: Sequence[int]
     consumption: Mapping[int, Consumption]
     sets: Mapping[int, tuple[int, ...]]
+    giving: Mapping[int, Sequence[int]]
     exceeding: Mask
 
 
@@ -88,6 +96,7 @@ class _Last:
 
 _COUNTERS: Final[Topic[Counters | None]] = Topic("counters")
 _PUBLISHED: Final[Topic[Published]] = Topic("published counters")
+_PUBLISHED_STRICTLY: Final[Topic[Published]] = Topic("published counters, where strict")
 _LAST: Final[Topic[_Last]] = Topic("counters of the last attempt")
 
 
@@ -103,6 +112,11 @@ class CounterRule(Rule):
 
     def __post_init__(self) -> None:
         self._left = list(self.counters.left)
+
+    @property
+    def is_monotone(self) -> bool:
+        """False where a device may give back what another one needs."""
+        return not self.counters.giving
 
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices that can still be charged."""
@@ -120,14 +134,14 @@ class CounterRule(Rule):
         consumption = self.counters.consumption.get(device)
         if consumption is None or self._charged >> device & 1:
             return True
-        if not self._fits(consumption):
+        if not self.counters.giving and not self._fits(consumption):
             return False
         trail.push(self._refund, (consumption, self._charged))
         self._charged |= (1 << device) & self.shareable
         self._picks += 1
         for counter, amount in consumption:
             self._left[counter] -= amount
-        return True
+        return not self.counters.giving or self._has_enough(device)
 
     def room(self, slot: DeviceSlot, domain: Mask) -> int:
         """Of the devices of one counter set, as many as its scarcest counter allows; of all others, each."""
@@ -182,6 +196,12 @@ class CounterRule(Rule):
                 return False
         return True
 
+    def _has_enough(self, device: int) -> bool:
+        """Whether no counter is below zero once the device is charged, of those that kube-scheduler looks at."""
+        every = self.counters.giving.get(device)
+        looked_at = every if every is not None else [counter for counter, _ in self.counters.consumption[device]]
+        return all(self._left[counter] >= 0 for counter in looked_at)
+
     def _refund(self, old: tuple[Consumption, Mask]) -> None:
         consumption, self._charged = old
         self._picks -= 1
@@ -194,7 +214,7 @@ def counters_left(attempt: NodeAttempt) -> Mapping[CounterID, int]:
     counters = _counters(attempt)
     if counters is None:
         return {}
-    return {key: counters.left[number] for key, number in _published_in(attempt.view).numbers.items()}
+    return {key: counters.left[number] for key, number in _published_in(attempt).numbers.items()}
 
 
 def exceeding_devices(attempt: NodeAttempt) -> Mask:
@@ -211,15 +231,17 @@ def _counters(attempt: NodeAttempt) -> Counters | None:
 def _counters_in(attempt: NodeAttempt) -> Counters | None:
     if not attempt.features.has(PARTITIONABLE_DEVICES):
         return None
-    published = _published_in(attempt.view)
+    published = _published_in(attempt)
     return _remembered(attempt, published) if published.consumption else None
 
 
-def _published_in(view: NodeView) -> Published:
-    return view.memo.remember(_PUBLISHED, lambda: _published(view))
+def _published_in(attempt: NodeAttempt) -> Published:
+    view, is_strict = attempt.view, attempt.features.is_strict
+    topic = _PUBLISHED_STRICTLY if is_strict else _PUBLISHED
+    return view.memo.remember(topic, lambda: _published(view, is_strict=is_strict))
 
 
-def _published(view: NodeView) -> Published:
+def _published(view: NodeView, *, is_strict: bool) -> Published:
     values: list[int] = []
     numbers: dict[CounterID, int] = {}
     for pool in view.pools:
@@ -228,7 +250,7 @@ def _published(view: NodeView) -> Published:
                 numbers[key] = len(values)
                 values.append(amount)
     consuming = [(position, device) for position, device in enumerate(view.devices) if device.consumes_counters]
-    consumption = {position: _summed(device, numbers) for position, device in consuming}
+    consumption = {position: _summed(device, numbers, is_strict=is_strict) for position, device in consuming}
     set_numbers: dict[tuple[PoolID, str], int] = {}
     sets = {
         position: tuple(
@@ -237,12 +259,25 @@ def _published(view: NodeView) -> Published:
         )
         for position, device in consuming
     }
-    return Published(values, numbers, consumption, sets)
+    return Published(values, numbers, consumption, sets, _giving(consuming, consumption, numbers))
 
 
-def _summed(device: Device, numbers: Mapping[CounterID, int]) -> Consumption:
+def _giving(
+    consuming: Sequence[tuple[int, Device]], consumption: Mapping[int, Consumption], numbers: Mapping[CounterID, int]
+) -> Mapping[int, Sequence[int]]:
+    pools = {
+        PoolID(device.driver, device.pool)
+        for position, device in consuming
+        if any(amount < 0 for _, amount in consumption[position])
+    }
+    every = {pool: [number for key, number in numbers.items() if key[0] == pool] for pool in pools}
+    own = [(position, PoolID(device.driver, device.pool)) for position, device in consuming]
+    return {position: every[pool] for position, pool in own if pool in pools}
+
+
+def _summed(device: Device, numbers: Mapping[CounterID, int], *, is_strict: bool) -> Consumption:
     sums: dict[int, int] = {}
-    for key, amount in consumed(device):
+    for key, amount in consumed(device, is_strict=is_strict):
         sums[numbers[key]] = sums.get(numbers[key], 0) + amount
     return tuple(sums.items())
 
@@ -258,11 +293,11 @@ def _remembered(attempt: NodeAttempt, published: Published) -> Counters:
 
 
 def _in_use(attempt: NodeAttempt, published: Published) -> Counters:
-    left = list(published.values)
+    left, is_strict = list(published.values), attempt.features.is_strict
     for pool in attempt.view.pools:
         if pool.is_usable:
             for device in attempt.allocated_devices(pool):
-                for key, amount in consumed(device):
+                for key, amount in consumed(device, is_strict=is_strict):
                     left[published.numbers[key]] -= amount
     blocked = {key[0] for key, number in published.numbers.items() if left[number] < 0}
     charged = _charged(attempt)
@@ -270,11 +305,13 @@ def _in_use(attempt: NodeAttempt, published: Published) -> Counters:
     exceeding = 0
     for position, counters in consumption.items():
         device = attempt.view.devices[position]
+        if position in published.giving:
+            continue  # what was picked before may have given enough
         # Differs from kube-scheduler, where one counter below zero blocks all devices of the pool that consume any.
-        is_blocked = attempt.features.is_strict and PoolID(device.driver, device.pool) in blocked
+        is_blocked = is_strict and PoolID(device.driver, device.pool) in blocked
         if is_blocked or any(amount > left[counter] for counter, amount in counters):
             exceeding |= 1 << position
-    return Counters(left, consumption, published.sets, exceeding)
+    return Counters(left, consumption, published.sets, published.giving, exceeding)
 
 
 def _charged(attempt: NodeAttempt) -> Mask:
@@ -295,9 +332,10 @@ def _counters_of(pool: Pool) -> Iterator[tuple[CounterID, int]]:
                 yield (pool.id, counter_set.name, name), amount.nanos
 
 
-def consumed(device: Device) -> Iterator[tuple[CounterID, int]]:
+def consumed(device: Device, *, is_strict: bool = False) -> Iterator[tuple[CounterID, int]]:
     """The counters that a device consumes, with the amounts in 10**-9."""
     pool_id = PoolID(device.driver, device.pool)
     for consumption in device.consumes_counters:
         for name, amount in consumption.counters.items():
-            yield (pool_id, consumption.counter_set, name), amount.nanos
+            # Differs from kube-scheduler, where an amount below zero makes room for other devices.
+            yield (pool_id, consumption.counter_set, name), amount.nanos if is_strict else max(0, amount.nanos)

@@ -91,5 +91,5 @@ def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
             return AllBlocked(names[claim], request, total, refusals)
         case ConstraintUnmet(claim, constraint, requests, wanted, best):
             return ConstraintUnmet(names[claim], constraint, requests, wanted, best)
-        case NotTogether(claims):
-            return NotTogether(tuple(names[claim] for claim in claims))
+        case NotTogether(claims, requests, wanted, left):
+            return NotTogether(tuple(names[claim] for claim in claims), requests, wanted, left)

@@ -79,6 +79,7 @@ def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]
     may_end = any(c.poison for c in every) or (bool(constraints) and any(map(_may_raise, every)))
     # Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
     is_exhaustive = may_end and attempt.features.is_strict
+    is_exhaustive |= any(not rule.is_monotone for rule in builder.watching)
     if constraints and not is_exhaustive:
         is_exhaustive = any(map(_depends_on_order, every))
     return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
@@ -297,7 +298,7 @@ class _CandidateBuilder:
             selection = self.snapshot.selectors.select(expression, view, attempt.is_cancelled)
             poison |= funnel.left & selection.errors
             if refused := funnel.left & ~selection.matches & ~selection.errors:
-                funnel.refuse(_failing(position, source, expression), refused, "selector")
+                funnel.refuse(selector_reason(position, source, expression), refused, "selector")
             funnel.left &= ~selection.errors
         poison |= funnel.left & view.unreadable
         funnel.left &= ~view.unreadable
@@ -339,8 +340,8 @@ def _devices(candidates: Candidates) -> int:
     return candidates.alternative.count
 
 
-def _failing(position: int, source: str, expression: str) -> str:
-    """One text object for all views that keep it."""
+def selector_reason(position: int, source: str, expression: str) -> str:
+    """The reason of the devices that a selector refuses; one text object for all views that keep it."""
     return intern(f"fail selector #{position} of {source} ({_shortened(expression)})")
 
 

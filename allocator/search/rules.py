@@ -1,7 +1,7 @@
 """The contract of everything that can refuse a device, and the only undo (`Trail`).
 
 Rules are monotone, since more picks never allow what was refused, and independent of the order of picks. The search
-relies on both, and property tests check every rule for them.
+relies on both, and property tests check every rule for them; what is otherwise is searched exhaustively.
 """
 
 from abc import ABCMeta, abstractmethod
@@ -187,6 +187,11 @@ class Rule(metaclass=ABCMeta):
     def hides(self) -> bool:
         """True if a device that `narrow` drops is hidden from the other rules."""
         return False
+
+    @property
+    def is_monotone(self) -> bool:
+        """False if a pick may allow what was refused before."""
+        return True
 
     @abstractmethod
     def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:

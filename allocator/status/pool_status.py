@@ -14,6 +14,7 @@ from allocator.cluster.node_view import view_of
 from allocator.cluster.pools import Pool, whole_pool
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Names, Shares, Usage
+from allocator.features import concerned
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.device_taints import blocking_taints
 from allocator.features.partitionable_devices import CounterID, counters_left, exceeding_devices
@@ -31,7 +32,8 @@ class DeviceState(StrEnum):
     SHARED = "shared"
     """Claims hold shares of it."""
     UNUSABLE = "unusable"
-    """Its pool is incomplete or contradicts itself, or it has fields that this version does not know."""
+    """Its pool is incomplete or contradicts itself, it has fields that this version does not know, or needs a gate
+    that is off."""
     TAINTED = "tainted"
     """A taint keeps it from requests that do not tolerate it."""
     BLOCKED = "blocked"
@@ -138,12 +140,21 @@ def _states(attempt: NodeAttempt) -> Mapping[int, DeviceState]:
     for state, mask in (
         (DeviceState.BLOCKED, exceeding_devices(attempt)),
         (DeviceState.TAINTED, _tainted(attempt)),
-        (DeviceState.UNUSABLE, attempt.view.unknown),
+        (DeviceState.UNUSABLE, attempt.view.unknown | _switched_off(attempt)),
         (DeviceState.SHARED, attempt.shared),
         (DeviceState.ALLOCATED, attempt.in_use),
     ):
         states.update(dict.fromkeys(bits(mask), state))
     return states
+
+
+def _switched_off(attempt: NodeAttempt) -> Mask:
+    """The devices that need a gate that is off."""
+    found = 0
+    for feature in concerned(attempt.view, "switched_off"):
+        for stage in feature.switched_off(attempt):
+            found |= stage.refused
+    return found
 
 
 def _tainted(attempt: NodeAttempt) -> Mask:

@@ -1,9 +1,9 @@
 r"""Go's regular expressions on RE2, which matches in time linear in the text.
 
-`matches`, `find` and `findAll` compile their patterns here. Both libraries agree in syntax and semantics, with four
+`matches`, `find` and `findAll` compile their patterns here. Both libraries agree in syntax and semantics, with five
 exceptions: Go has no `\C`, and accepts only ASCII names of groups; it looks up the names of Unicode classes
 (`\p{Letter}`) in any case and by their aliases, and its class C includes unassigned code points; its `\B` never matches
-inside a character.
+inside a character; and it limits how deeply groups nest.
 Source: the documentation of Go's regexp/syntax.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, Final
 import re2
 
 from cel.errors import EvalAbortedError
+from cel.run.pattern_nesting import nests_too_deeply
 
 _MEMORY: Final = 8 << 20  # bytes for a compiled pattern with what it learns while matching; 32 of them are kept
 MOST_INSTRUCTIONS: Final = 2**20  # of RE2, compiled for one expression, and again in one evaluation: about a second
@@ -125,7 +126,10 @@ def known_patterns(text: str) -> Pattern | str:
     """The compiled pattern, or the error message."""
     try:
         rewritten = _rewritten(text)
-        return Pattern(rewritten) if len(rewritten) <= _LONGEST_REWRITTEN else "expression too large"
+        if len(rewritten) > _LONGEST_REWRITTEN:
+            return "expression too large"
+        pattern = Pattern(rewritten)
+        return f"expression nests too deeply: `{text}`" if nests_too_deeply(text) else pattern
     except ValueError as error:
         return str(error)
     except re2.error as error:

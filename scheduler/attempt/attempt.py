@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, ClaimKey, Json, version_of
-from scheduler.attempt.decision import Decision
+from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.state.storage_objects import ObjectKey
@@ -68,7 +68,7 @@ class Attempt:
 
     slot: of the writers; given back before the attempt ends. claims: those that may have been written to, in the order
     of the writes. volumes: PersistentVolumes by their names and claims of such by namespace and name, with the versions
-    that were stored of them.
+    that were stored of them. ended: with what, once it is taken back.
     """
 
     decision: Decision
@@ -77,6 +77,7 @@ class Attempt:
     pod: WrittenPod
     claims: list[WrittenClaim] = field(default_factory=list)
     volumes: dict[ObjectKey, int] = field(default_factory=dict)
+    ended: AttemptOutcome | None = None
 
     def note(self, claim: WrittenClaim, version: str) -> None:
         """The claim is about to be written to, under that version."""

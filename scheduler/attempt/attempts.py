@@ -19,6 +19,7 @@ from scheduler.attempt import device_readiness
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
+from scheduler.attempt.current_steps import DEALLOCATE, SLOT
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
@@ -184,12 +185,18 @@ class Attempts:
 
     async def slot(self, namespace: str, reserved: Reserved | None) -> Slot:
         """A slot; what is reserved stays so until there is one, and is released where the wait is cancelled."""
+        pod = reserved and reserved.decision.pod
+        if pod and reserved:
+            self._binder.progress.at(pod.uid, str(pod), reserved.decision.node, SLOT)
         try:
             return await self.slots.wait(namespace)
         except asyncio.CancelledError:
             if reserved:
                 self.withdraw(reserved)
             raise
+        finally:
+            if pod:
+                self._binder.progress.end(pod.uid)
 
     async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
@@ -250,8 +257,11 @@ class Attempts:
 
         failed: those whose devices will not be made ready, by uid.
         """
+        progress = self._binder.progress
+        progress.at(pod.uid, str(pod), "", SLOT)
         slot = await self.slots.wait(pod.namespace)
         decision = self._decision(pod, "", [ClaimPlan(one.raw) for one in claims])
+        progress.at(pod.uid, str(pod), "", DEALLOCATE)
         try:
             freed = await deallocate_one(self._binder, decision, slot)
         except CallFailed as error:
@@ -262,6 +272,7 @@ class Attempts:
             return Freed(None, INTERNAL)
         finally:
             slot.give_back()
+            progress.end(pod.uid)
         if freed is not None:
             _LOG.info("claim deallocated, because its pod cannot use it", extra={"pod": str(pod)})
             broken = failed.get(key_of(freed).uid)

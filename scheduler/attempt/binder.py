@@ -9,6 +9,7 @@ from datetime import datetime
 
 from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.claim_objects import Claim, ClaimKey
+from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.key_locks import KeyLocks
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_changes import WatchedChanges
@@ -48,6 +49,7 @@ class Binder:
     changes: by which attempts wait for what the watches show.
     claim_locks: of the attempts of this process, at the claims that they reserve; each passes on what it has stored.
     repairs: limits the calls that take writes back, so that a namespace where they fail delays no other.
+    progress: what the attempts are at.
     """
 
     api: Api
@@ -63,6 +65,10 @@ class Binder:
     claim_locks: KeyLocks[ClaimKey, Claim] = field(default_factory=KeyLocks)
     changes: WatchedChanges = field(default_factory=WatchedChanges)
     repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
+    progress: CurrentSteps = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.progress = CurrentSteps(self.time.monotonic)
 
 
 def pause_s(failures: int, time: Time, first_s: float = 0.05, most_s: float = 5.0) -> float:

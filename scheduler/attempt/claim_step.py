@@ -28,9 +28,9 @@ class ClaimStep(Step):
         """Namespace and name of the claim."""
 
     @property
-    def awaited(self) -> str:
-        """The answer of the API server, which asks its webhooks."""
-        return f"the API server's answer to a write of claim {self.key}"
+    def subject(self) -> str:
+        """The claim."""
+        return f"claim {self.key}"
 
     @property
     def to_undo(self) -> WrittenClaim | None:

@@ -35,7 +35,8 @@ async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *,
             raise UndoStopped(fate)
 
     known = written.stored if written.written == version_of(written.stored) and not written.sent else None
-    return await edit_until_done(binder, written.key, following, known, before=before)
+    pod = attempt.intent.podUID
+    return await edit_until_done(binder, written.key, following, known, before=before, for_pod=pod)
 
 
 def _may_be_relied_on(send: Send, claim: Claim, written: WrittenClaim) -> bool:

@@ -38,7 +38,7 @@ class UndoStopped(Exception):
 async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
     """The pod while it has no node, else what became of it; asks until the API server has answered."""
     try:
-        return await until_answered(binder, lambda: _read(binder, attempt))
+        return await until_answered(binder, lambda: _read(binder, attempt), for_pod=attempt.decision.pod.uid)
     except CallFailed as error:
         return _unknown(attempt, error)
 
@@ -59,7 +59,7 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
         return None
 
     try:
-        fate = await until_answered(binder, move)
+        fate = await until_answered(binder, move, for_pod=attempt.decision.pod.uid)
     except CallFailed as error:
         return _unknown(attempt, error)
     attempt.pod.sent = ""
@@ -92,9 +92,14 @@ def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
 
 
 def _moved(binder: Binder, attempt: Attempt, pod: Mapping[str, Any]) -> Json:
-    """A status that differs from the one that stands there: the same once more would leave the version as it is."""
-    intent, metadata = attempt.intent, pod["metadata"]
-    given_up = f"attempt {intent.epoch}/{intent.attempt} for node {intent.node} was given up"
-    message = f"{given_up} at version {metadata['resourceVersion']}"
-    condition = pod_condition.not_scheduled("SchedulerError", message, metadata.get("generation") or 0)
+    """A status that says why the attempt is given up.
+
+    It differs from the one that stands there: the same once more would leave the version as it is.
+    """
+    ended, metadata = attempt.ended, pod["metadata"]
+    given_up = f"the attempt for node {attempt.intent.node} was given up at version {metadata['resourceVersion']}"
+    reason = getattr(ended, "reason", "")
+    message = f"{reason} ({given_up})" if reason else given_up
+    kind: pod_condition.Reason = "Unschedulable" if isinstance(ended, Unschedulable) else "SchedulerError"
+    condition = pod_condition.not_scheduled(kind, message, metadata.get("generation") or 0)
     return pod_condition.status_with(condition, pod_condition.current_of(pod), binder.time.now())

@@ -67,6 +67,7 @@ class PodStep(Step):
     async def _failed(self, error: CallFailed) -> Bound | None:
         """Find out why; return where the write is to be sent again. Raises AttemptEnded where it is not."""
         attempt, pod = self.attempt, self.attempt.pod
+        self.binder.progress.failed(attempt.decision.pod.uid, error)
         if not may_pass(error):
             pod.sent = ""
             raise ended(attempt, error, f"pod {attempt.decision.pod}") from error

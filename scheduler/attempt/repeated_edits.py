@@ -42,12 +42,13 @@ async def edit_until_done(  # noqa: PLR0913 - what is edited, and how
     *,
     before: Before = nothing_before,
     tries_max: int | None = None,
+    for_pod: str = "",
 ) -> bool:
     """Write until `following` has nothing more; False where the claim stays as it is, which is logged.
 
     known: the claim if it was read already. A claim that is gone is done. before: is awaited before each write.
     While the API server does not answer it goes on trying, tries_max times if that is given: until then nobody knows
-    what is stored.
+    what is stored. for_pod: as for `until_answered`.
     """
     current = known
 
@@ -66,7 +67,7 @@ async def edit_until_done(  # noqa: PLR0913 - what is edited, and how
         return False
 
     try:
-        while not await until_answered(binder, write_next, tries_max):
+        while not await until_answered(binder, write_next, tries_max, for_pod=for_pod):
             pass
     except CallFailed as error:
         _LOG.warning("cannot update claim %s: %s", key, error)
@@ -85,10 +86,13 @@ async def edit_alone(
         return False
 
 
-async def until_answered(binder: Binder, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None) -> Answer:
+async def until_answered(
+    binder: Binder, act: Callable[[], Awaitable[Answer]], tries_max: int | None = None, *, for_pod: str = ""
+) -> Answer:
     """What `act` gives, tried again while the API server does not answer, or is in trouble.
 
-    Raises CallFailed for what is refused for good, and after tries_max.
+    for_pod: the uid of the pod whose attempt waits for it. Raises CallFailed for what is refused for good, and after
+    tries_max.
     """
     tries = 0
     while True:
@@ -96,6 +100,7 @@ async def until_answered(binder: Binder, act: Callable[[], Awaitable[Answer]], t
             return await act()
         except CallFailed as error:
             tries += 1
+            binder.progress.failed(for_pod, error)
             if not may_pass(error) or tries == tries_max:
                 raise
         await binder.time.sleep(pause_s(tries, binder.time, most_s=PAUSE_MAX_S))

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.current_steps import UNDO
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Stopped
 from scheduler.attempt.pending_condition import reporting
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
@@ -48,6 +49,12 @@ async def run(
         raise
     finally:
         attempt.slot.give_back()
+        binder.progress.end(attempt.decision.pod.uid)
+
+
+def _note(binder: Binder, attempt: Attempt, step: str, subject: str) -> None:
+    pod = attempt.decision.pod
+    binder.progress.at(pod.uid, str(pod), attempt.decision.node, step, subject)
 
 
 async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: list[Step]) -> Bound | Pending:
@@ -57,6 +64,7 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: li
         try:
             for step in group:
                 begun.append(step)
+                _note(binder, attempt, type(step).__name__, step.subject)
                 if (ended := await _done(binder, attempt, step)) is not None:
                     return ended
         except BaseException:
@@ -70,9 +78,9 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: li
 
 async def _done(binder: Binder, attempt: Attempt, step: Step) -> Bound | Pending | None:
     # Of a pod that has its node, or is kube-scheduler's, somebody else says how it is.
-    if not step.awaited or attempt.decision.is_assigned or not attempt.decision.waits_for_devices:
+    if not step.subject or attempt.decision.is_assigned or not attempt.decision.waits_for_devices:
         return await step.do()
-    async with reporting(binder, attempt, step.awaited):
+    async with reporting(binder, attempt, f"the API server's answer to a write of {step.subject}"):
         return await step.do()
 
 
@@ -80,6 +88,8 @@ async def _take_back(
     binder: Binder, attempt: Attempt, begun: Sequence[Step], outcome: AttemptOutcome, report: Report
 ) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
+    attempt.ended = outcome
+    _note(binder, attempt, UNDO, getattr(outcome, "reason", ""))
     with attempt.slot.undoing():
         fate = await _fate(binder, attempt, begun)
         if isinstance(fate, Bound):

@@ -27,8 +27,8 @@ class Step(ABC):
         """
 
     @property
-    def awaited(self) -> str:
-        """What it waits for, which the pod says if that takes long; "" if it says that itself, or never does."""
+    def subject(self) -> str:
+        """The object that it writes, such as `claim ns/a`; "" if it says itself what it waits for, or never waits."""
         return ""
 
     @property

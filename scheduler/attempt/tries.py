@@ -18,6 +18,7 @@ async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: st
 
     subject: such as `claim ns/a`. tries: how often the write was sent.
     """
+    binder.progress.failed(attempt.decision.pod.uid, error)
     match write_outcome(error):
         case WriteOutcome.CONFLICT:
             await binder.time.sleep(CONFLICT_PAUSE_S)

@@ -52,11 +52,6 @@ class VolumeStep(Step):
     def version(self) -> str:
         """Of the object, as the decision was made on it."""
 
-    @property
-    def awaited(self) -> str:
-        """The answer of the API server, which asks its webhooks."""
-        return f"the API server's answer to a write of {self.subject}"
-
     @abstractmethod
     def patch(self) -> Json:
         """What changes."""

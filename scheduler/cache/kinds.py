@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from allocator.api import TaintRule, decode
 from allocator.api.allocation import Consumer
 from allocator.api.decode import Decoded
+from allocator.api.field_types import MOST_ERRORS
 from allocator.api.findings import FieldError
 from allocator.api.metadata import Metadata
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
@@ -124,9 +125,9 @@ def pod_selector_of(raw: Raw) -> PodSelector:
     return _decoded(*decode_pod_selector(raw["kind"], raw, validate=False))
 
 
-def claim_of(raw: Raw) -> WatchedClaim:
-    """The claim, in any served version."""
-    decoded = _trusted(raw)
+def claim_of(raw: Raw, most_errors: int = MOST_ERRORS) -> WatchedClaim:
+    """The claim, in any served version. most_errors: as `decode` takes it."""
+    decoded = _trusted(raw, most_errors)
     claim = _as(Claim, decoded)
     if not claim.namespace:
         raise Undecodable("metadata.namespace: is required")
@@ -156,9 +157,9 @@ def taint_rule_of(raw: Raw) -> TaintRule:
     return _as(TaintRule, _trusted(raw))
 
 
-def _trusted(raw: Raw) -> Decoded:
+def _trusted(raw: Raw, most_errors: int = MOST_ERRORS) -> Decoded:
     _without_managed_fields(raw)
-    return decode(raw, validate=False, apply_defaults=False)
+    return decode(raw, validate=False, apply_defaults=False, most_errors=most_errors)
 
 
 def _without_managed_fields(raw: Raw) -> object:

@@ -103,9 +103,11 @@ def command(
 
 def _place(placement: Placement, pods: Sequence[Pod], claims: Sequence[Claim]) -> list[Result]:
     """What becomes of the pods, and of claims that no pod uses."""
+    placement.tells_hidden_errors = True
     with Progress() as progress:
         results = placement.run(pods, claims, progress.show)
     print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    print_to_stderr(f"warning: {one}" for one in placement.hidden_errors.found)
     return results
 
 

@@ -13,6 +13,7 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
+from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.data_page import MapColumns, PageTable
@@ -62,4 +63,5 @@ def _state(inventory: Inventory, features: Features) -> ClusterState:
     claims = Claims(inventory)
     cluster = cluster_of(inventory, claims, inventory.pods, features)
     pools = list(pool_statuses(cluster.fleet.current))
-    return ClusterState(pools, inventory.claims, inventory.pods, knows_pods="Pod" in inventory.kinds)
+    ending = evictions(inventory, features)
+    return ClusterState(pools, inventory.claims, inventory.pods, "Pod" in inventory.kinds, ending)

@@ -22,6 +22,7 @@ from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import Look, Placement, Result, is_pending
 from scheduler.offline.priorities import Priorities
@@ -30,6 +31,7 @@ from scheduler.offline.virtual_pods import expand
 from scheduler.offline.volume_claims import volume_claims_to_be
 from scheduler.output.input_report import (
     early_volumes,
+    evicted_pods,
     report,
     unchecked_room,
     unchecked_spread,
@@ -39,8 +41,6 @@ from scheduler.output.input_report import (
     unread_groups,
     without_claims,
 )
-from scheduler.output.switched_off import switched_off
-from scheduler.output.unknown_attributes import unknown_attributes
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
@@ -182,11 +182,7 @@ class Input:
         priorities = Priorities(inventory.priority_classes)
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         unknown = Counter(pod.priority_class for pod in pods if not priorities.knows(pod))
-        warnings = [
-            *switched_off(inventory, features),
-            *unknown_attributes(inventory),
-            *unknown_priorities(unknown),
-        ]
+        warnings = list(unknown_priorities(unknown))
         print_to_stderr(line for line in warnings if line not in reported)
         extended = ExtendedResources(inventory.classes, features)
         return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended, tuple(warnings))
@@ -285,7 +281,8 @@ def inventory_of(
 
     keep_going: use the rest of an input with errors; None where the command has no such option.
     """
-    return _changed(_usable(_inventory(objects, overlays, features), keep_going=keep_going), overlays)
+    found = _usable(_inventory(objects, overlays, features), features, keep_going=keep_going)
+    return _changed(found, overlays, features)
 
 
 def inventories_of(
@@ -293,16 +290,16 @@ def inventories_of(
 ) -> tuple[Inventory, Inventory]:
     """The inventory of the objects as it is, and with the overlays; as `inventory_of`."""
     objects = list(objects)
-    before = _usable(_inventory(objects, (), features), keep_going=keep_going)
+    before = _usable(_inventory(objects, (), features), features, keep_going=keep_going)
     files = [one for one in overlays if not is_change(one)]
     with_files = _inventory(objects, files, features) if files else before
-    after = _usable(with_files, keep_going=keep_going, reported=before) if files else before
-    return before, _changed(after, overlays)
+    after = _usable(with_files, features, keep_going=keep_going, reported=before) if files else before
+    return before, _changed(after, overlays, features)
 
 
 def read_inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
     """The inventory of the objects, for commands that report its errors themselves."""
-    return _changed(_inventory(objects, overlays, features), overlays)
+    return _changed(_inventory(objects, overlays, features), overlays, features)
 
 
 def _inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], features: Features) -> Inventory:
@@ -311,10 +308,12 @@ def _inventory(objects: Iterable[RawObject | Finding], overlays: Sequence[str], 
         return take_inventory(objects, read(files), features)
 
 
-def _usable(inventory: Inventory, *, keep_going: bool | None, reported: Inventory | None = None) -> Inventory:
+def _usable(
+    inventory: Inventory, features: Features, *, keep_going: bool | None, reported: Inventory | None = None
+) -> Inventory:
     """The inventory, after its errors and warnings are printed, but for those that are reported already."""
-    known = set(report(reported)) if reported else frozenset[str]()
-    print_to_stderr(line for line in report(inventory) if line not in known)
+    known = set(report(reported, features)) if reported else frozenset[str]()
+    print_to_stderr(line for line in report(inventory, features) if line not in known)
     if inventory.errors and not keep_going:
         number = len(inventory.errors)
         advice = "" if keep_going is None else "; --keep-going uses the rest of it"
@@ -324,13 +323,18 @@ def _usable(inventory: Inventory, *, keep_going: bool | None, reported: Inventor
     return inventory
 
 
-def _changed(inventory: Inventory, overlays: Sequence[str]) -> Inventory:
+def _changed(inventory: Inventory, overlays: Sequence[str], features: Features) -> Inventory:
     """The inventory after the changes among the overlays; the command ends where one cannot be made."""
     changes = [one for one in overlays if is_change(one)]
+    if not changes:
+        return inventory
     try:
-        return changed(inventory, changes) if changes else inventory
+        found = changed(inventory, changes)
     except InvalidChange as error:
         stop(f"--overlay {error}")
+    reported = set(evicted_pods(evictions(inventory, features)))
+    print_to_stderr(line for line in evicted_pods(evictions(found, features)) if line not in reported)
+    return found
 
 
 def meant(key: Key, known: Collection[Key]) -> str:

@@ -15,10 +15,14 @@ from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import overlay_option, read_inventory
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
+from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.offline.virtual_pods import expand
 from scheduler.output.check_page import CLASS_MAP, class_map
 from scheduler.output.data_page import MapColumns, PageTable
+from scheduler.output.input_report import evicted_pods
+from scheduler.output.switched_off import switched_off
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -30,7 +34,9 @@ Examples:
 """
 
 
-_CHECKED = frozenset({"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
+_CHECKED = frozenset(
+    {"ResourceSlice", "DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "DeviceTaintRule", "Pod"}
+)
 
 
 @click.command(name="lint", epilog=_EPILOG)
@@ -39,21 +45,23 @@ _CHECKED = frozenset({"ResourceSlice", "DeviceClass", "ResourceClaim", "Resource
 @fail_on_option
 @overlay_option
 def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fail_on: str) -> None:
-    """Check classes, claims, templates and devices: each selector is compiled and run over all devices.
+    """Check classes, claims, templates, pods, taint rules and devices: each selector is compiled and run over devices.
 
     PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
     that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/lint.md lists
     the rules.
     """
     inventory = read_inventory(source.objects(), overlays, source.features)
-    if not inventory.errors and not inventory.kinds & _CHECKED:
-        stop(f"the input contains no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
+    found = (*inventory.errors, *inventory.workloads, *(one for one in inventory.warnings if one.subject))
+    if not found and not inventory.kinds & _CHECKED:
+        stop(f"the input contains no workload, no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
+    print_to_stderr(evicted_pods(evictions(inventory, source.features)))  # gates that are off are findings
     if "ResourceSlice" not in inventory.kinds:
         print_to_stderr(
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
         )
     with after_delay("reading pools ..."):
-        manifests = _manifests(inventory, source.features)
+        manifests = manifests_of(inventory, source.features)
     code = report_findings(
         RULES, manifests, inventory, source.shown, name="dra lint", output=output, fail_on=fail_on, devices=_devices
     )
@@ -64,7 +72,11 @@ def _devices(manifests: Manifests) -> tuple[MapColumns, PageTable]:
     return CLASS_MAP, class_map(manifests.pools, manifests.memberships)
 
 
-def _manifests(inventory: Inventory, features: Features) -> Manifests:
+def manifests_of(inventory: Inventory, features: Features) -> Manifests:
+    """What the rules look at: with all that is in use taken away."""
     unused = replace(inventory, claims={}, holders=[], pods=[])
     cluster = cluster_of(unused, Claims(unused), (), features)
-    return Manifests(inventory, features.environment, list(pool_statuses(cluster.fleet.current)), cluster.fleet)
+    expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
+    pools = list(pool_statuses(cluster.fleet.current))
+    off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]
+    return Manifests(inventory, features.environment, pools, cluster.fleet, expanded, off)

@@ -78,9 +78,10 @@ def command(  # noqa: PLR0913 - one for each option
     """Print how many devices there are, how many are free, and who holds the others.
 
     PATH is as in `dra allocate`. A device is counted in the first of these states that applies: allocated (a claim
-    holds it alone), shared (claims hold shares of it), unusable (its pool is incomplete or contradicts itself), tainted
-    (only for requests that tolerate the taint), blocked (devices in use have taken the counters that it consumes), or
-    free. A device can belong to several classes. Claims with admin access do not take devices.
+    holds it alone), shared (claims hold shares of it), unusable (its pool is incomplete or contradicts itself, or the
+    device needs a feature gate that is off), tainted (only for requests that tolerate the taint), blocked (devices in
+    use have taken the counters that it consumes), or free. A device can belong to several classes. Claims with admin
+    access do not take devices.
 
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
     With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.

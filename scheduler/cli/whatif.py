@@ -1,6 +1,7 @@
 """`dra whatif`: what a change of the cluster, or another policy, does to the placement of everything in the input."""
 
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,12 +22,15 @@ from scheduler.cli.inputs import (
     profiles_of,
 )
 from scheduler.cli.progress import Progress
+from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import Inventory
+from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
 from scheduler.output.difference_page import difference_page
 from scheduler.output.difference_report import difference_object, difference_table
-from scheduler.simulation.changes import claims_without
+from scheduler.simulation.changes import claims_without, evicted_from
+from scheduler.state.evicting_taints import Eviction
 from scheduler.status.claim_status import ClaimStatus
 
 _EPILOG = """
@@ -77,7 +81,8 @@ def command(  # noqa: PLR0913 - one for each option
     """Compare two placements of the input: as it is, and with the changes.
 
     PATH is as in `dra allocate`. Everything that is pending is placed twice, by the live scheduler's own decisions.
-    Pods on nodes that are drained, fail or are removed become pending. --policy applies to the second placement.
+    Pods on nodes that are drained, fail or are removed become pending, and so do pods that a NoExecute taint of their
+    node or of one of their devices evicts. --policy applies to the second placement.
     """
     if not (changes or released or policy):
         raise click.UsageError("Nothing is changed: use --overlay, --release or --policy.")
@@ -85,6 +90,8 @@ def command(  # noqa: PLR0913 - one for each option
     inventory, changed = inventories_of(source.objects(), changes, features, keep_going=keep_going)
     for name in released:
         changed = _released(changed, shown.key_of(name))
+    ending, evicted = (evictions(one, features) for one in (inventory, changed))
+    inventory, changed = evicted_from(inventory, _pods(ending)), evicted_from(changed, _pods(evicted))
     profiles = profiles_of(config, ""), profiles_of(config, policy)
     given = Input.of(inventory, features)
     reported = (*given.warnings, *given.unchecked(given.pods))
@@ -96,7 +103,8 @@ def command(  # noqa: PLR0913 - one for each option
     before, after = first.places, second.places
     if not before and not after:
         stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
-    found = differences(before, after)
+    causes = {f"pod {one.pod}": one.cause for one in evicted}
+    found = differences(before, after, {name: causes[name] for name in causes.keys() - set(_names(ending))})
     if output == PAGE:
         (pools, _), (pools_then, claims) = first.devices(), second.devices()
         click.echo(difference_page((before, after), found, (pools, pools_then), claims), nl=False)
@@ -128,6 +136,14 @@ def _placed(given: Input, placement: Placement, shown: ShownObjects, doing: str)
     pods = [pod for pod in running if shown.has(pod.namespace, pod.labels)]
     results = [one for one in results if given.is_shown(one, shown)]
     return _OnePlacement(given, placement, places_of(pods, placement.claims, results))
+
+
+def _pods(found: Iterable[Eviction]) -> Iterator[Pod]:
+    return (one.pod for one in found)
+
+
+def _names(found: Iterable[Eviction]) -> Iterator[str]:
+    return (f"pod {pod}" for pod in _pods(found))
 
 
 def _released(inventory: Inventory, key: Key) -> Inventory:

@@ -7,13 +7,16 @@ a text cannot be parsed as a whole, everything but its broken part can still be 
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 
 LEVELS = 16
 """So deep a broken part is looked for; the fields of Kubernetes' own objects are hardly as deep."""
+
+PARTS_MAX = 1 << 16
+"""Values of lists and objects that are looked at one by one, for one that is broken."""
 
 _KEYS = ("parameters", "data")
 _WORDS = frozenset({b'"', b"t", b"f", b"n"})
@@ -24,10 +27,16 @@ _TEXT = rb'"(?:[^"\\]++|\\.)*+"'
 _PLAIN = re.compile(_TEXT + rb"|[^\s,\]}]++", re.DOTALL)
 _NAME = re.compile(rb"\s*(" + _TEXT + rb")\s*:\s*", re.DOTALL)
 _SPACE = re.compile(rb"\s*")
-_ESCAPED = re.compile(rb"\\.", re.DOTALL)
 _QUOTE = ord('"')
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"{[")], _STEPS[list(b"}]")] = 1, -1
+_BEGINS = np.zeros(256, np.bool_)
+_BEGINS[list(b",:{[")] = True
+_CHUNK = 1 << 20
+_FIRST_WINDOW = 64
+
+
+T = TypeVar("T")
 
 
 class RawJson(bytes):
@@ -49,25 +58,51 @@ def loads(text: bytes) -> Any:
     return found
 
 
-def loads_leniently(text: bytes, levels: int = LEVELS) -> object:
+def loads_leniently(text: bytes) -> object:
     """The value, in which what cannot be parsed is `RawJson` as well, as little as can be; all of it at the worst.
 
-    levels: so deep it is looked for. Cost: O(size) for each level.
+    Cost: O(size) for each of LEVELS; no more than PARTS_MAX values are parsed one by one.
     """
+    return _leniently(text, LEVELS, _Parts(PARTS_MAX))
+
+
+def has_more_values(text: bytes, most: int) -> bool:
+    """Whether lists and objects of the JSON hold more values and names than that. Cost: O(size), in little memory."""
+    if len(text) <= 2 * most or sum(map(text.count, (b",", b":", b"{", b"["))) <= most:
+        return False
+    plain = np.frombuffer(_unescaped(text), np.uint8)
+    number, is_within = 0, False  # of a text
+    for begin in range(0, len(plain), _CHUNK):
+        chunk = plain[begin : begin + _CHUNK]
+        within = (np.cumsum(chunk == _QUOTE, dtype=np.uint8) & 1).astype(np.bool_) ^ is_within
+        number, is_within = number + int(np.count_nonzero(_BEGINS[chunk] & ~within)), bool(within[-1])
+        if number > most:
+            return True
+    return False
+
+
+class _Parts:
+    """How many values may still be parsed one by one. Not a limit of each list: there may be many."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+
+def _leniently(text: bytes, levels: int, parts: _Parts) -> object:
     try:
         return loads(text)
     except orjson.JSONDecodeError:
-        values = _values_in(text.strip()) if levels else None
+        values = _values_in(text.strip(), parts) if levels else None
     if isinstance(values, list):
-        return [loads_leniently(value, levels - 1) for value in values]
+        return [_leniently(value, levels - 1, parts) for value in values]
     if isinstance(values, dict):
-        return {name: _member(name, value, levels - 1) for name, value in values.items()}
+        return {name: _member(name, value, levels - 1, parts) for name, value in values.items()}
     return RawJson(text)
 
 
-def _member(name: str, text: bytes, levels: int) -> object:
+def _member(name: str, text: bytes, levels: int, parts: _Parts) -> object:
     is_free_form = name in _KEYS and text[:1] not in _WORDS
-    return RawJson(text) if is_free_form else loads_leniently(text, levels)
+    return RawJson(text) if is_free_form else _leniently(text, levels, parts)
 
 
 def dumps(value: object) -> bytes:
@@ -108,14 +143,23 @@ def _put_back(found: object, values: list[RawJson]) -> None:
                     left.append(value)
 
 
-def _values_in(text: bytes) -> dict[str, bytes] | list[bytes] | None:
+def _values_in(text: bytes, parts: _Parts) -> dict[str, bytes] | list[bytes] | None:
     """The texts of the values that an object or list holds; None for all else, and where they cannot be separated."""
     try:
         if text.startswith(b"{"):
-            return dict(_members(text))
-        return list(_elements(text)) if text.startswith(b"[") else None
+            return dict(_some(_members(text), parts))
+        return list(_some(_elements(text), parts)) if text.startswith(b"[") else None
     except ValueError:
         return None
+
+
+def _some(values: Iterator[T], parts: _Parts) -> Iterator[T]:
+    """The values, as long as they are not too many."""
+    for value in values:
+        parts.left -= 1
+        if parts.left < 0:
+            raise ValueError("too many values")
+        yield value
 
 
 def _members(text: bytes) -> Iterator[tuple[str, bytes]]:
@@ -148,12 +192,13 @@ def _rest(text: bytes, end: int, closing: bytes) -> tuple[int, int, bool]:
 
 
 class _Ends:
-    """Where the values of a text end. Cost: O(size), whatever is nested how."""
+    """Where the values of a text end. Cost: O(size), whatever is nested how; of one value O(its size)."""
 
     def __init__(self, text: bytes) -> None:
         self._text = text
-        plain = np.frombuffer(_ESCAPED.sub(b"__", text) if b"\\" in text else text, np.uint8)
-        is_outside = np.cumsum(plain == _QUOTE) & 1 == 0  # of texts
+        plain = np.frombuffer(_unescaped(text), np.uint8)
+        # Outside of texts, the number of quotes so far is even; that it overflows does not matter.
+        is_outside = np.cumsum(plain == _QUOTE, dtype=np.uint8) & 1 == 0
         self._depths = np.cumsum(_STEPS[plain] * is_outside, dtype=np.int32)  # after each byte
 
     def of(self, begin: int) -> int:
@@ -161,9 +206,19 @@ class _Ends:
         if self._text[begin : begin + 1] not in (b"{", b"["):
             plain = _PLAIN.match(self._text, begin)
             return plain.end() if plain else 0
-        is_closed = self._depths[begin:] < self._depths[begin]
-        after = int(is_closed.argmax())
-        return begin + after + 1 if is_closed[after] else 0
+        depth, at, window = self._depths[begin], begin, _FIRST_WINDOW
+        while at < len(self._depths):
+            is_closed = self._depths[at : at + window] < depth
+            after = int(is_closed.argmax())
+            if is_closed[after]:
+                return at + after + 1
+            at, window = at + window, 2 * window
+        return 0
+
+
+def _unescaped(text: bytes) -> bytes:
+    """As long a text, in which each quote begins or ends a text."""
+    return text.replace(rb"\\", b"__").replace(rb"\"", b"__") if b"\\" in text else text
 
 
 def _after_space(text: bytes, at: int) -> int:

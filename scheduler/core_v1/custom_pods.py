@@ -63,7 +63,11 @@ def _launcher(spec: _Fields) -> dict[str, object]:
     domain = spec["domain"]
     devices = [one for name in ("gpus", "hostDevices") for one in objects(_object(domain, "devices"), name)]
     devices += [_object(one, "resourceClaim") for one in objects(spec, "networks")]
-    claims = [{"name": one["claimName"]} for one in devices if one.get("claimName")]
+    claims = [
+        {"name": one["claimName"], **({"request": one["requestName"]} if one.get("requestName") else {})}
+        for one in devices
+        if one.get("claimName")
+    ]
     plugged = [one["deviceName"] for one in devices if isinstance(one.get("deviceName"), str)]
     counts = {name: plugged.count(name) for name in plugged}
     own = _object(domain, "resources")

@@ -4,7 +4,8 @@ An error names the field in Kubernetes' notation and its value; all errors of an
 validated with the API server's rules, because they are written to claims, tables and messages.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic_core import ValidationError, core_schema
@@ -32,7 +33,9 @@ _MESSAGES: Mapping[str, str] = {
     "greater_than_equal": "must be at least {ge:.10g}",
     "less_than_equal": "must be at most {le:.10g}",
     "literal_error": "must be {expected}",
+    "string_too_long": "must not be longer than {max_length} characters",
     "too_short": "must have at least {min_length} entry",
+    "too_long": "must not have more than {max_length} entries",
     "bool_type": "must be true or false",
     "list_type": "must be a list",
     "dict_type": "must be an object",
@@ -56,6 +59,9 @@ class ObjectFields:
 
 
 T = TypeVar("T", bound=ObjectFields)
+
+MOST_ERRORS = 100
+"""Errors of an object that are all reported; of more, the first of each list and map."""
 
 
 class SelectorRequirementFields(ObjectFields):
@@ -104,16 +110,24 @@ class AnnotatedFields(ObjectMetaFields):
 
 
 def typed(type_: type[T], raw: Mapping[str, object]) -> tuple[T | None, tuple[FieldError, ...]]:
-    """The object with typed fields, or None with every error."""
+    """The object with typed fields, or None with every error, as far as MOST_ERRORS."""
     try:
         return type_.reader.read(raw), ()
     except ValidationError as error:
-        return None, field_errors(error)
+        found = field_errors(type_.reader.errors(raw, error, MOST_ERRORS))
+        more = error.error_count() - len(found)
+        return None, (*found, FieldError("", None, f"{more:,} more errors")) if more else found
 
 
-def field_errors(error: ValidationError) -> tuple[FieldError, ...]:
+def first_errors(found: Iterable[FieldError]) -> tuple[FieldError, ...]:
+    """The errors; of more than MOST_ERRORS the first, and that there are more."""
+    first = tuple(islice(found, MOST_ERRORS + 1))
+    return first if len(first) <= MOST_ERRORS else (*first[:MOST_ERRORS], FieldError("", None, "more errors"))
+
+
+def field_errors(details: Iterable[Mapping[str, Any]]) -> tuple[FieldError, ...]:
     """What pydantic-core found, in the words of Kubernetes."""
-    return tuple(_field_error(detail) for detail in error.errors(include_url=False))
+    return tuple(map(_field_error, details))
 
 
 def _field_error(detail: Mapping[str, object]) -> FieldError:

@@ -6,6 +6,7 @@ Source: k8s.io/api core/v1 Pod; KEP-4381 for resourceClaims.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -29,6 +30,7 @@ from scheduler.core_v1.object_fields import (
     ObjectMetaFields,
     OwnerFields,
     SelectorTermFields,
+    first_errors,
     metadata_errors,
     name_error,
     selector_of,
@@ -280,7 +282,9 @@ def _errors(raw: Mapping[str, object]) -> tuple[FieldError, ...]:
     fields, errors = typed(_PodFields, raw)
     if fields is None:
         return errors
-    return (*metadata_errors(fields.metadata), *_spec_errors(fields.spec), *_status_errors(fields.status))
+    return first_errors(
+        chain(metadata_errors(fields.metadata), _spec_errors(fields.spec), _status_errors(fields.status))
+    )
 
 
 def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: bool) -> Pod | None:

@@ -37,7 +37,7 @@ from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.nominations import Nominations
-from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, claims_of, in_flight
+from scheduler.state.pod_claims import GANGS_UNSUPPORTED, GROUPS_UNSUPPORTED, Waiting, claims_of, in_flight
 from scheduler.state.pod_selectors import PodSelectors
 from scheduler.state.pods import NodePods
 from scheduler.state.rivals import Rival, Rivals
@@ -296,7 +296,9 @@ class Cluster:
 
     def unsupported(self, pod: Pod) -> str:
         """What the pod requires that this program does not do; empty where there is nothing."""
-        return GROUPS_UNSUPPORTED if pod.group and self._refuses_unsupported else ""
+        if not pod.group or not self._refuses_unsupported:
+            return ""
+        return GROUPS_UNSUPPORTED if pod.claims else GANGS_UNSUPPORTED
 
     def consumers_of(self, claim: Claim) -> Iterable[str]:
         """The uids of the pods that the claim is reserved for, as the watch shows it."""

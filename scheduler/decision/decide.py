@@ -70,13 +70,13 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
         groups = cluster.fleet.scores([claim], cluster.fleet.all)
     except AllocationError as error:
         return _failed(error)
+    everywhere = Requirements(cluster.fleet.all, pod_requests(NO_POD), (claim,))
     if not groups:
         nodes = cluster.fleet.all
         message = fit_error(nodes.bit_count(), Counter({NO_DEVICES: nodes.bit_count()}))
         refusal = Refusal(frozenset({DEVICES}), pod_requests(NO_POD), classes_of([claim]), message=message)
-        return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [([claim], nodes)]).outcomes)
+        return NotPlaced(refusal, lacking=lacking_devices(cluster, None, [(everywhere, nodes)]).outcomes)
     nodes = preferred_by_policy(groups, cluster.fleet.all)
-    everywhere = Requirements(cluster.fleet.all, pod_requests(NO_POD), (claim,))
     number = cluster.order.first(numbers_of(_by_whole_nodes(cluster, None, [everywhere], groups, nodes)))
     return Placed(cluster.name_of(number), (claim,), allocated(cluster, None, number, [claim]))
 

@@ -71,7 +71,7 @@ def answers(
                 texts.setdefault(number, []).append(text)
         found |= {number: "; ".join(reported) for number, reported in texts.items()}
         left = _left(cluster, pod, claims, required)
-        for answer, nodes in _by_devices(cluster.fleet_of(pod), required.pending, left, names_devices=names_devices):
+        for answer, nodes in _by_devices(cluster.fleet_of(pod), required, left, names_devices=names_devices):
             found |= dict.fromkeys(bits(nodes), answer)
         if pod is not None and counts_devices(cluster):
             for number in bits(left):
@@ -82,18 +82,19 @@ def answers(
 
 
 def _by_devices(
-    fleet: Fleet, pending: Sequence[Claim], nodes: Mask, *, names_devices: bool
+    fleet: Fleet, required: Requirements, nodes: Mask, *, names_devices: bool
 ) -> Iterator[tuple[Answer, Mask]]:
     """What the nodes say of the devices of claims."""
+    pending = required.pending
     if not pending:
         yield Allocated((), 0, fleet.features), nodes
         return
     for outcome, lacking in fleet.unable_by_node(pending, nodes):
         nodes &= ~lacking
         if names_devices:
-            yield from ((fleet.refusal(pending, number), 1 << number) for number in bits(lacking))
+            yield from ((required.named(fleet.refusal(pending, number)), 1 << number) for number in bits(lacking))
         else:
-            yield outcome, lacking
+            yield required.named(outcome), lacking
     able = fleet.able(pending) & nodes
     for (_, score), own in fleet.scores(pending, able).items():
         yield Allocated((), 0, fleet.features, score), own
@@ -114,7 +115,8 @@ def same_answers(answers: Mapping[str, Answer]) -> list[tuple[Answer, list[str]]
 
 def refusal_on(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], number: int) -> Outcome:
     """Why a node that lacks devices does, with devices and holders."""
-    return cluster.fleet_of(pod).refusal(requirements_on(cluster, pod, claims, number).pending, number)
+    required = requirements_on(cluster, pod, claims, number)
+    return required.named(cluster.fleet_of(pod).refusal(required.pending, number))
 
 
 def requirements_on(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], number: int) -> Requirements:

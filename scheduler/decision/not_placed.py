@@ -60,7 +60,7 @@ def not_placed(
     for reason, rejected in (found for one in kept for found in one.found()):
         reported[rejected.reason] += rejected.nodes.bit_count()
         reasons.add(reason)
-    lacking = lacking_devices(cluster, pod, [(one.required.pending, one.lacking) for one in kept])
+    lacking = lacking_devices(cluster, pod, [(one.required, one.lacking) for one in kept])
     are_all = reported.keys() <= {NO_DEVICES}
     unready, volume = next(iter(failed.values()), "") if left else "", kept_by_a_volume(cluster, cycle)
     explanation = f"{volume} {lacking.text(pod.namespace, are_all=are_all) or unready}".strip()
@@ -186,21 +186,24 @@ class LackingDevices:
         return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest, reader=reader)
 
 
-def lacking_devices(
-    cluster: Cluster, pod: Pod | None, groups: Iterable[tuple[Sequence[Claim], Mask]]
-) -> LackingDevices:
+def lacking_devices(cluster: Cluster, pod: Pod | None, groups: Iterable[tuple[Requirements, Mask]]) -> LackingDevices:
     """Why these nodes cannot provide the devices of these claims; for the nearest node, also who holds them.
 
-    groups: nodes that are not able, and the claims without devices. Cost: O(different reasons).
+    groups: nodes that are not able, and what the pod asks of them. Cost: O(different reasons).
     """
     fleet = cluster.fleet_of(pod)
-    found = [(claims, *one) for claims, nodes in groups if nodes for one in fleet.unable(claims, nodes)]
+    found = [
+        (required, required.named(outcome), own)
+        for required, nodes in groups
+        if nodes
+        for outcome, own in fleet.unable(required.pending, nodes)
+    ]
     if not found:
         return LackingDevices()
     numbers = [next(bits(nodes)) for _, _, nodes in found]
     by_node = {cluster.name_of(number): outcome for number, (_, outcome, _) in zip(numbers, found, strict=True)}
     nearest = nearest_of(by_node)
-    claims = next(one[0] for one, number in zip(found, numbers, strict=True) if cluster.name_of(number) == nearest)
-    by_node[nearest] = fleet.refusal(claims, cluster.number_of(nearest) or 0)
+    required = next(one[0] for one, number in zip(found, numbers, strict=True) if cluster.name_of(number) == nearest)
+    by_node[nearest] = required.named(fleet.refusal(required.pending, cluster.number_of(nearest) or 0))
     outcomes = [(by_node[cluster.name_of(number)], nodes) for number, (_, _, nodes) in zip(numbers, found, strict=True)]
     return LackingDevices(outcomes, by_node, nearest)

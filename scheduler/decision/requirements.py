@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from allocator.explain.cause import with_requests_named
 from allocator.model import Claim
+from allocator.outcome import Outcome
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -24,6 +26,11 @@ class Requirements:
     pending: tuple[Claim, ...]
     extended: ExtendedClaim | None = None
     problem: str = ""
+
+    def named(self, outcome: Outcome) -> Outcome:
+        """The outcome for the claims, with extended resources in place of the generated names of requests for them."""
+        extended = self.extended
+        return with_requests_named(outcome, str(extended.claim), extended.resources) if extended else outcome
 
 
 def requirements(cluster: Cluster, pod: Pod, requests: PodRequests, pending: Sequence[Claim]) -> Sequence[Requirements]:

@@ -1,6 +1,6 @@
 """The metrics of the extender: its calls, and the metrics that every program has."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -8,18 +8,22 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
 from scheduler.runtime.listening import Refusal
-from scheduler.runtime.metrics import CommonMetrics, Watch, of_watches
+from scheduler.runtime.metrics import CommonMetrics, Watch, at_steps, of_watches
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderReading:
-    """The values at the moment. binding: calls of bind under way. refused: pods that no node passed for."""
+    """The values at the moment. binding: calls of bind under way. refused: pods that no node passed for.
+
+    steps: attempts under way, by the step that they are at.
+    """
 
     watches: Sequence[Watch]
     binding: int
     refused: int
+    steps: Mapping[str, int]
 
 
 class ExtenderMetrics(CommonMetrics):
@@ -55,5 +59,6 @@ class ExtenderMetrics(CommonMetrics):
 def _of_reading(reading: ExtenderReading) -> Iterator[Metric]:
     yield from of_watches(reading.watches)
     yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind in progress.", value=reading.binding)
+    yield at_steps(reading.steps)
     text = "Pods for which no node passed at the last call."
     yield GaugeMetricFamily("dra_extender_refused_pods", text, value=reading.refused)

@@ -196,7 +196,9 @@ class Extender:
         return "the extender has missed changes and is listing all objects again" if self._core.is_outdated() else ""
 
     def _reading(self) -> ExtenderReading:
-        return ExtenderReading(self._core.watches(), self._attempts.number, len(self._poke.waiting))
+        return ExtenderReading(
+            self._core.watches(), self._attempts.number, len(self._poke.waiting), self._core.binder.progress.by_step()
+        )
 
     def _is_ours(self, pod: Pod) -> bool:
         return is_ours(pod, self._configuration.scheduler_names)

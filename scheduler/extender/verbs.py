@@ -21,6 +21,9 @@ from scheduler.extender.sampling import Sampling
 from scheduler.runtime.server import Malformed
 from scheduler.ui.decision_log import DecisionLog
 
+MOST_ERRORS = 16
+"""Of a pod that cannot be read, of which the caller is told."""
+
 
 def is_ours(pod: Pod, schedulers: Collection[str]) -> bool:
     """Whether the extender allocates the pod's claims. schedulers: the profiles that it allocates for."""
@@ -110,7 +113,7 @@ class Verbs:
             return shown
         pod, errors = decode_pod(raw, keeps_raw=False)
         if pod is None:
-            raise Malformed("; ".join(f"Pod.{error}" for error in errors))
+            raise Malformed("; ".join(f"Pod.{error}" for error in errors[:MOST_ERRORS]))
         return pod
 
     def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:

@@ -5,24 +5,42 @@ Source: k8s.io/kube-scheduler/extender/v1; the calls in pkg/scheduler/extender.g
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from itertools import chain, islice
+from typing import Annotated, Any, TypeVar
 
 import orjson
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
+from allocator.api import names
 from allocator.api.findings import FieldError, shown
+from allocator.api.names import LONG_NAME_MAX
 from scheduler.input.keyword_fields import Fields, typed
-from scheduler.runtime.server import Malformed
+from scheduler.runtime.server import Malformed, in_short, require_few_values
+
+NODES_MAX = 1 << 17
+"""Nodes of a call: more than a cluster can have, and few enough to give a reason for each."""
+
+POD_VALUES_MAX = 1 << 16
+"""Values of the JSON of a pod, a hundred times those of a large one: some take a kilobyte once they are decoded."""
 
 MAX_SCORE = 10
 """The best score that an extender can give a node; kube-scheduler multiplies it by the extender's weight and by ten."""
 
 Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
 
+T = TypeVar("T")
+Entries = Annotated[list[T], Field(fail_fast=True)]
+"""A list that is read no further than to its first error."""
+
+OfNodes = Annotated[T, Field(max_length=NODES_MAX, fail_fast=True)]
+"""A list or map with an entry for each node."""
+
 
 class NodeList(Fields):
     """Nodes as whole objects, as an extender gets them that is not `nodeCacheCapable`."""
 
-    items: list[Object] | None = None
+    items: OfNodes[list[Object]] | None = None
 
 
 class ExtenderArgs(Fields):
@@ -30,7 +48,7 @@ class ExtenderArgs(Fields):
 
     Pod: Object
     Nodes: NodeList | None = None
-    NodeNames: list[str] | None = None
+    NodeNames: OfNodes[list[str]] | None = None
 
 
 class MetaPod(Fields):
@@ -42,14 +60,14 @@ class MetaPod(Fields):
 class MetaVictims(Fields):
     """Pods that would be evicted from a node."""
 
-    Pods: list[MetaPod] | None = None
+    Pods: Entries[MetaPod] | None = None
     NumPDBViolations: int = 0
 
 
 class Victims(Fields):
     """The same with whole pods, as an extender gets them that is not `nodeCacheCapable`."""
 
-    Pods: list[Object] | None = None
+    Pods: Entries[Object] | None = None
     NumPDBViolations: int = 0
 
 
@@ -57,17 +75,27 @@ class ExtenderPreemptionArgs(Fields):
     """The request of preempt: a pod, and for each node that might serve it the pods to evict there."""
 
     Pod: Object
-    NodeNameToVictims: dict[str, Victims] | None = None
-    NodeNameToMetaVictims: dict[str, MetaVictims] | None = None
+    NodeNameToVictims: OfNodes[dict[str, Victims]] | None = None
+    NodeNameToMetaVictims: OfNodes[dict[str, MetaVictims]] | None = None
+
+
+def _name(text: str) -> str:
+    """The name of an object, by which it is asked for and logged."""
+    if problem := names.long_name(text):
+        raise PydanticCustomError("name", "{problem}", {"problem": problem})
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
 
 
 class ExtenderBindingArgs(Fields):
     """The request of bind."""
 
-    PodName: str
-    PodNamespace: str
-    PodUID: str
-    Node: str
+    PodName: Name
+    PodNamespace: Name
+    PodUID: Annotated[str, Field(max_length=LONG_NAME_MAX)]
+    Node: Name
 
 
 class _NameFields(Fields):
@@ -91,13 +119,26 @@ Request = TypeVar("Request", bound=Fields)
 
 def read(type_: type[Request], body: bytes) -> Request:
     """The request with typed fields. Raises Malformed."""
+    require_few_values(body)
     try:
         raw = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Malformed(f"the body is not JSON: {error}") from error
     if not isinstance(raw, dict):
         raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
+    if len(body) > 2 * POD_VALUES_MAX and _has_more_values(raw.get("Pod"), POD_VALUES_MAX):
+        raise Malformed(f"Pod: must not have more than {POD_VALUES_MAX:,} values")
     return _typed(type_, raw)
+
+
+def _has_more_values(value: object, most: int) -> bool:
+    """Whether more than `most` values are in the value, at any depth. Cost: O(most)."""
+    level, number = [value], 0
+    while level and number <= most:
+        number += len(level)
+        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = list(islice(chain.from_iterable(inner), most + 1))
+    return number > most
 
 
 def _typed(type_: type[Request], raw: Mapping[str, object], prefix: str = "") -> Request:
@@ -143,7 +184,7 @@ def filter_result(
 
 def error_result(error: str) -> bytes:
     """The reply of filter or bind with nothing but an error; for bind an empty one means that the pod is bound."""
-    return orjson.dumps({"Error": error})
+    return orjson.dumps({"Error": in_short(error)})
 
 
 def host_priorities(scores: Mapping[str, int]) -> bytes:

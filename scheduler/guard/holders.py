@@ -20,6 +20,9 @@ Raw = Mapping[str, Any]  # Any: an object of the API
 REMEMBERED = 1 << 10
 """Claims that need not be decoded again: more than are allocated while an update is under way."""
 
+MOST_ERRORS = 16
+"""Of a claim that cannot be read, of which the writer is told."""
+
 MOST_CHARACTERS = 1 << 14
 """Of a claim that is remembered, as text: several times those of 32 devices. Finalizers may be far longer."""
 
@@ -56,13 +59,13 @@ def _decoded(raw: Raw) -> WatchedClaim:
     try:
         key = ByText(raw)
     except (RecursionError, ValueError):  # nested too deeply, or a number with too many digits
-        return claim_of(raw)
-    return _decoded_once(key) if len(key.text) <= MOST_CHARACTERS else claim_of(raw)
+        return claim_of(raw, MOST_ERRORS)
+    return _decoded_once(key) if len(key.text) <= MOST_CHARACTERS else claim_of(raw, MOST_ERRORS)
 
 
 @lru_cache(maxsize=REMEMBERED)
 def _decoded_once(key: ByText[Raw]) -> WatchedClaim:
-    return claim_of(key.value)
+    return claim_of(key.value, MOST_ERRORS)
 
 
 def _only(value: object, *path: str) -> object:

@@ -281,7 +281,17 @@ class Guard:
         most_calls, called = self._configuration.most_calls, self._metrics.called
         verbs = {VERB: self._reviewer.answer}
         secret = self._path if self._configuration.publish.webhook_configuration else None
-        return ServedVerbs(PREFIX, verbs, review.error_result, clients, most_calls, called, limits, secret=secret)
+        return ServedVerbs(
+            PREFIX,
+            verbs,
+            review.error_result,
+            clients,
+            most_calls,
+            called,
+            limits,
+            largest_body=review.LARGEST_REVIEW,
+            secret=secret,
+        )
 
     # -- probes and metrics
 

@@ -16,17 +16,25 @@ import orjson
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
+from allocator.api.bounds import excess
 from allocator.api.findings import FieldError, shown
+from allocator.api.names import LONG_NAME_MAX
 from allocator.model import Claim, DeviceID, DeviceResult
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.guard.holders import holder_of, with_requests
 from scheduler.guard.ledger import Update
 from scheduler.input.keyword_fields import Fields, typed
-from scheduler.runtime.server import Malformed
+from scheduler.runtime.server import Malformed, in_short, require_few_values
 
 API_VERSION = "admission.k8s.io/v1"
 KIND = "AdmissionReview"
+
+LARGEST_REVIEW = 20 << 20
+"""Bytes of the question about the largest claim: what etcd stores (1.5 MiB), as it is and as it would be.
+
+In the API server's JSON, each of `<`, `>`, `&` and the control characters takes six bytes: 18.9 MB, and what is around.
+"""
 
 RETRY_AFTER_S = 1
 """When a writer may ask again that found no guard to answer it."""
@@ -86,6 +94,8 @@ def read(body: bytes) -> Review:
     """The question. Raises Malformed."""
     asked = _asked(_json_of(body))
     version = _version(asked.old)
+    if problem := excess(asked.new):
+        return Review(asked.uid, None, f"the claim cannot be checked: {problem}", asked.is_dry)
     try:
         new = holder_of(_with_metadata(asked.new)).claim
         if any(result.admin_access for result in _results(new)):
@@ -103,15 +113,16 @@ def allowed(uid: str) -> bytes:
 
 def refused(uid: str, status: HTTPStatus, reason: str, message: str) -> bytes:
     """The answer that refuses it. reason: one of metav1.StatusReason."""
-    said: Object = {"status": "Failure", "code": status.value, "reason": reason, "message": message}
+    said: Object = {"status": "Failure", "code": status.value, "reason": reason, "message": in_short(message)}
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         said["details"] = {"retryAfterSeconds": RETRY_AFTER_S}
     return _answer({"uid": uid, "allowed": False, "status": said})
 
 
 def error_result(error: str) -> bytes:
-    """The answer to an invalid review, for readers of the API server's log."""
-    return orjson.dumps({"error": error})
+    """The answer to what is no review: a metav1.Status, whose message the API server shows to the writer."""
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": in_short(error)}
+    return orjson.dumps(status)
 
 
 def _answer(response: Object) -> bytes:
@@ -119,6 +130,7 @@ def _answer(response: Object) -> bytes:
 
 
 def _json_of(body: bytes) -> Object:
+    require_few_values(body)
     try:
         raw = loads_leniently(body)
     except (ValueError, RecursionError) as error:
@@ -144,7 +156,8 @@ def _asked(raw: Object) -> AskedUpdate:
                 "oldObject": dict(old),
             },
         }:
-            return AskedUpdate(uid, is_dry, new, old)  # as the API server asks: nothing of it is looked at again
+            # As the API server asks: nothing of it is looked at again.
+            return AskedUpdate(_short(uid, "request.uid"), is_dry, new, old)
     request = _request(raw)
     for field, value, wanted in (
         ("operation", request.operation, "UPDATE"),
@@ -152,7 +165,14 @@ def _asked(raw: Object) -> AskedUpdate:
     ):
         if value != wanted:
             raise Malformed(str(FieldError(f"request.{field}", value, f"must be {wanted}: nothing else is checked")))
-    return AskedUpdate(request.uid, request.dry_run, request.object, request.old_object)
+    return AskedUpdate(_short(request.uid, "request.uid"), request.dry_run, request.object, request.old_object)
+
+
+def _short(text: str, field: str) -> str:
+    """A text that is answered, logged or remembered. Raises Malformed."""
+    if len(text) > LONG_NAME_MAX:
+        raise Malformed(str(FieldError(field, text, f"must not be longer than {LONG_NAME_MAX} characters")))
+    return text
 
 
 def _request(raw: Object) -> AdmissionRequest:
@@ -179,6 +199,7 @@ def _with_metadata(raw: Object) -> Object:
         if not isinstance(metadata.get(field), str) or not metadata[field]:
             problem = "must be a text that is not empty"
             raise Malformed(str(FieldError(f"request.object.metadata.{field}", metadata.get(field), problem)))
+        _short(metadata[field], f"request.object.metadata.{field}")
     return raw
 
 
@@ -194,6 +215,8 @@ def _old(raw: Object) -> Claim | None:
     status = raw.get("status")
     if not isinstance(status, dict) or not status.get("allocation"):
         return None  # as most claims are that get devices: nothing of them has to be read
+    if excess(raw):
+        return None
     try:
         return holder_of(raw).claim
     except Undecodable:

@@ -9,6 +9,7 @@ import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
 
 from allocator.api.findings import shown, step_text
@@ -36,6 +37,21 @@ class Place:
         return f"{file}{document}" + "".join(f", items[{item}]" for item in self.items)
 
 
+class FindingReason(Enum):
+    """What is found."""
+
+    UNREADABLE = auto()
+    """A path, a file or a document that cannot be read."""
+    REFUSED = auto()
+    """The API server refuses the object."""
+    UNKNOWN_FIELD = auto()
+    """The API server drops a field, and refuses the object where it validates strictly, as for kubectl."""
+    DUPLICATE = auto()
+    """There is another object of that name."""
+    UNUSED = auto()
+    """The API server takes it, and nothing here depends on it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something wrong, or worth a warning, at a place. subject: kind and name of the object, where it has them."""
@@ -44,6 +60,7 @@ class Finding:
     message: str
     subject: str = ""
     is_warning: bool = False
+    reason: FindingReason = FindingReason.UNREADABLE
 
     def __str__(self) -> str:
         return f"{self.place}: {self.subject + ': ' if self.subject else ''}{self.message}"
@@ -118,7 +135,7 @@ def _objects_of(file: str, *, is_named: bool) -> Iterator[RawObject | Finding]:
         yield Finding(Place(name, number + 1), str(error))
         return
     if is_empty and is_named:
-        yield Finding(Place(name), "contains no objects", is_warning=True)
+        yield Finding(Place(name), "contains no objects", is_warning=True, reason=FindingReason.UNUSED)
 
 
 class _UnreadableError(Exception):

@@ -20,6 +20,7 @@ from allocator.api.versions import GROUP, SERVED
 from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
+from scheduler.core_v1.claim_fields import unknown_claim_fields
 from scheduler.core_v1.csi_driver import decode_csi_driver
 from scheduler.core_v1.csi_node import decode_csi_node
 from scheduler.core_v1.csi_storage_capacity import decode_csi_storage_capacity
@@ -40,7 +41,7 @@ from scheduler.core_v1.volume_claim_template import ephemeral_claims
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, decode_workload
 from scheduler.input import expressions
-from scheduler.input.documents import Finding, Place, RawObject
+from scheduler.input.documents import Finding, FindingReason, Place, RawObject
 from scheduler.input.identity import generated
 
 Typed = TypeVar("Typed")
@@ -281,7 +282,8 @@ class _InventoryReader:
         if not errors and asks_for_claims(kind, found.raw, workloads):
             self.inventory.unseen += 1
             whose = "some of its pods" if workloads else "its pods"
-            self._warn(found, kind, f"requests claims, but {whose} cannot be determined and are not placed")
+            message = f"requests claims, but {whose} cannot be determined and are not placed"
+            self._warn(found, kind, message, FindingReason.UNUSED)
 
     def _no_object(self, found: RawObject) -> None:
         if found.is_named or _is_meant(found.raw):
@@ -293,9 +295,9 @@ class _InventoryReader:
         combined = self._features.release.keeps_combined_slices
         decoded = decode(found.raw, validate=self._validate, allows_combined=combined)
         for warning in decoded.warnings:
-            self._warn(found, kind, f"{warning}; {_effect(kind, warning.path)}")
+            self._warn(found, kind, f"{warning}; {_effect(kind, warning.path)}", FindingReason.UNKNOWN_FIELD)
         for note in decoded.notes:
-            self._warn(found, kind, f"{note}; no decision depends on it")
+            self._warn(found, kind, f"{note}; no decision depends on it", FindingReason.UNUSED)
         if kind != "ResourceSlice":  # the largest objects, which hold none
             for problem in self._problems(decoded.raw.get("spec")):
                 self._error(found.place, _subject(kind, found.raw), problem)
@@ -387,7 +389,11 @@ class _InventoryReader:
 
     def _warn_of_senseless(self, found: RawObject, kind: str, decoded: object) -> None:
         for warning in _senseless(decoded):
-            self._warn(found, kind, warning)
+            self._warn(found, kind, warning, FindingReason.REFUSED)
+        pod = _pod_in(decoded)
+        spec = pod.raw.get("spec") if pod else None
+        for unknown in unknown_claim_fields(spec) if isinstance(spec, dict) else ():
+            self._warn(found, kind, f"{unknown}; the field is ignored", FindingReason.UNKNOWN_FIELD)
 
     def _see(self, found: RawObject, kind: str, decoded: object, keep: Callable[[], None]) -> None:
         """Remember an object until the end; the later of two copies counts, and another one of its name is an error."""
@@ -403,7 +409,7 @@ class _InventoryReader:
             self._seen[key] = copy
         elif copy.decoded != first.decoded and not first.is_later_than(copy):
             message = f"differs from the copy in {first.place}"
-            self._error(found.place, _subject(kind, found.raw), message)
+            self._error(found.place, _subject(kind, found.raw), message, FindingReason.DUPLICATE)
 
     def end(self) -> None:
         """Put into the inventory what was seen."""
@@ -418,11 +424,12 @@ class _InventoryReader:
             names = sorted({slice_.reach.node_name for slice_ in self.inventory.slices if slice_.reach.node_name})
             self.inventory.nodes = [Node(name) for name in names]
 
-    def _warn(self, found: RawObject, kind: str, message: str) -> None:
-        self.inventory.warnings.append(Finding(found.place, message, _subject(kind, found.raw), is_warning=True))
+    def _warn(self, found: RawObject, kind: str, message: str, reason: FindingReason) -> None:
+        subject = _subject(kind, found.raw)
+        self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True, reason=reason))
 
-    def _error(self, place: Place, subject: str, message: str) -> None:
-        self.inventory.errors.append(Finding(place, message, subject))
+    def _error(self, place: Place, subject: str, message: str, reason: FindingReason = FindingReason.REFUSED) -> None:
+        self.inventory.errors.append(Finding(place, message, subject, reason=reason))
 
 
 def _is_kubernetes(group: str) -> bool:
@@ -436,12 +443,17 @@ def _is_meant(raw: Mapping[str, object]) -> bool:
     return all(has_type) or (any(has_type) and any(has_content))
 
 
+def _pod_in(decoded: object) -> Pod | None:
+    """The object as a pod, or the one that it makes."""
+    pod = decoded.template if isinstance(decoded, Workload) else decoded
+    return pod if isinstance(pod, Pod) else None
+
+
 def _senseless(decoded: object) -> Iterator[str]:
     """Warnings about fields without effect; no errors, since a newer release may know their values."""
     if isinstance(decoded, Node):
         yield from _senseless_taints(decoded)
-    pod = decoded.template if isinstance(decoded, Workload) else decoded
-    if isinstance(pod, Pod):
+    if pod := _pod_in(decoded):
         yield from _senseless_terms(pod)
         yield from _senseless_tolerations(pod)
         yield from _senseless_volumes(pod)

@@ -26,4 +26,4 @@ def typed(type_: type[T], raw: Mapping[str, object]) -> tuple[T | None, tuple[Fi
     try:
         return type_.model_validate(raw), ()
     except ValidationError as error:
-        return None, field_errors(error)
+        return None, field_errors(error.errors(include_url=False))

@@ -257,6 +257,7 @@ class Loop:
             _LOG.info("would be bound", extra={"pod": str(pod), "node": placed.node, "devices": devices})
             # It stays in flight: it is not tried again, and seen when it goes.
             self._would_be[pod.uid] = (pod, placed)
+            self._count_scheduled(entry, started)
             return
         reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
         self._refusals.withdraw(pod.uid)
@@ -290,13 +291,12 @@ class Loop:
 
     def _end(self, entry: QueuedPod, outcome: AttemptOutcome, started: float) -> None:
         """Finish or requeue the pod; its condition and event are written already."""
-        pod, now = PodKey.of(entry.pod), self._clock()
+        pod = PodKey.of(entry.pod)
         match outcome:
             case Bound(node):
                 self._queue.done(pod.uid)
                 self._events.scheduled(pod, node)
-                self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.SCHEDULED, now - started)
-                self._metrics.scheduled(entry.attempts, now - (entry.first or started))
+                self._count_scheduled(entry, started)
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
             case Unschedulable(reason, by):
                 self._refused(entry, Refusal(frozenset({by}), pod_requests(entry.pod), message=reason), started)
@@ -309,6 +309,12 @@ class Loop:
                 self._queue.remove(pod.uid)
             case Fatal():
                 self._failed(entry, started)
+
+    def _count_scheduled(self, entry: QueuedPod, started: float) -> None:
+        """The pod is bound, or would be."""
+        now = self._clock()
+        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.SCHEDULED, now - started)
+        self._metrics.scheduled(entry.attempts, now - (entry.first or started))
 
     # -- a pod that has none
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -51,7 +51,7 @@ REPORT_S = 1.5
 STUCK_S = 60.0
 """A loop that has not been at work for so long is stuck."""
 
-_REFUSING = frozenset(reason.plugin for reason in REASONS)
+_REFUSING = frozenset(reason.plugin for reason in REASONS if reason.plugin)
 
 _LOG = logging.getLogger(__name__)
 
@@ -235,17 +235,23 @@ class Scheduler:
             },
             warnings={**self._core.warnings(), **({"leaderElection": election.standby} if election else {})},
             metrics=self._metrics.exposition,
-            queue=self._queue.dump,
+            queue=self._waiting_pods,
         )
         shown = UiSource(
             "dra scheduler",
             self._cluster,
             self._decisions,
-            queue=self._queue.dump,
+            queue=self._waiting_pods,
             waiting=lambda: sum(self._queue.pending().values()),
             troubles=endpoints.troubles,
         )
         return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
+
+    def _waiting_pods(self) -> Iterator[dict[str, object]]:
+        """As the queue shows them; a pod with an attempt under way says what that is at."""
+        for one in self._queue.dump():
+            current = self._core.binder.progress.of(str(one["uid"]))
+            yield {**one, "message": current} if current else one
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
@@ -264,6 +270,7 @@ class Scheduler:
             events_dropped=self._events.dropped,
             events_failed=self._events.failed,
             leading={self._election.name: self._election.is_leading()} if self._election else {},
+            steps=self._core.binder.progress.by_step(),
         )
 
     # -- whose is what

@@ -23,6 +23,7 @@ from scheduler.decision.node_answers import Answer, Unfit, answers, unfit
 from scheduler.decision.not_placed import kept_by_a_volume
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.input.inventory import InputClaim
+from scheduler.offline.hidden_errors import HiddenErrors
 from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
@@ -91,7 +92,8 @@ class Placement:
     """A run over a cluster, which grows by what is placed.
 
     known_namespaces: those whose labels the input holds. unchecked: others that were asked for. shows_every_node: of a
-    refusal what each node says is kept, which takes long where there are many.
+    refusal what each node says is kept, which takes long where there are many. tells_hidden_errors: they are looked for
+    before each placement.
     """
 
     def __init__(
@@ -103,6 +105,8 @@ class Placement:
         self._known_namespaces = frozenset(known_namespaces)
         self._shows_every_node = shows_every_node
         self._version = VERSION
+        self.hidden_errors = HiddenErrors(cluster)
+        self.tells_hidden_errors = False
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
         """Place the pods in their order, then the claims that no pod uses; progress is reported as (done, all)."""
@@ -166,6 +170,8 @@ class Placement:
             return look.result
         match self.decide(look):
             case Placed() as chosen:
+                if self.tells_hidden_errors:
+                    self.hidden_errors.look(look.pod, look.claims)
                 return self.commit(look, chosen)
             case Failed(reason):
                 return UnplacedPod(look.pod, look.claims, reason)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 
 from allocator.model import Allocation
 from scheduler.core_v1.pod import Pod
@@ -24,6 +25,7 @@ class DifferenceKind(StrEnum):
 
     LOST = "no longer fits"
     GONE = "is gone"
+    EVICTED = "is evicted"
     MOVED = "moves"
     GAINED = "fits now"
     NEW = "is new"
@@ -31,15 +33,22 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlaceDifference:
-    """A pod whose place differs. name: `pod NAMESPACE/NAME` or `claim NAMESPACE/NAME`."""
+    """A pod whose place differs. name: `pod NAMESPACE/NAME` or `claim NAMESPACE/NAME`.
+
+    evicted: why it is evicted from its place before the change, empty where it is not. A pod of the kind EVICTED finds
+    the same place again.
+    """
 
     name: str
     kind: DifferenceKind
     before: PlaceOfPod | None
     after: PlaceOfPod | None
+    evicted: str = ""
 
 
 Places = Mapping[str, PlaceOfPod]
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 def places_of(pods: Iterable[Pod], claims: Claims, results: Iterable[Result]) -> Places:
@@ -72,20 +81,23 @@ def _devices(allocations: Iterable[Allocation | None]) -> tuple[str, ...]:
     return tuple(sorted(str(result.id) for one in allocations if one for result in one.results))
 
 
-def differences(before: Places, after: Places) -> list[PlaceDifference]:
-    """What differs, the worst first, then by name. A refusal for another reason is no difference."""
+def differences(before: Places, after: Places, evicted: Mapping[str, str] = _NONE) -> list[PlaceDifference]:
+    """What differs, the worst first, then by name. A refusal for another reason is no difference.
+
+    evicted: the pods that the change evicts, by `pod NAMESPACE/NAME`, with why.
+    """
     found = [
-        PlaceDifference(name, kind, before.get(name), after.get(name))
+        PlaceDifference(name, kind, before.get(name), after.get(name), evicted.get(name, ""))
         for name in before.keys() | after.keys()
-        if (kind := _kind(before.get(name), after.get(name))) is not None
+        if (kind := _kind(before.get(name), after.get(name), is_evicted=name in evicted)) is not None
     ]
     order = list(DifferenceKind)
     return sorted(found, key=lambda one: (order.index(one.kind), one.name))
 
 
-def _kind(before: PlaceOfPod | None, after: PlaceOfPod | None) -> DifferenceKind | None:
+def _kind(before: PlaceOfPod | None, after: PlaceOfPod | None, *, is_evicted: bool) -> DifferenceKind | None:
     if before == after:
-        return None
+        return DifferenceKind.EVICTED if is_evicted else None
     if before is None:
         return DifferenceKind.NEW
     if after is None:

@@ -20,6 +20,7 @@ from scheduler.decision.nearest import nearest_refusing, with_devices
 from scheduler.decision.node_answers import Answer, refusal_on, requirements_on, same_answers
 from scheduler.decision.plugin_remedies import PluginRefusal, plugin_refusal, refusing_plugins
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.offline.hidden_errors import HiddenError
 from scheduler.offline.placement import Look, PlacedPod, Placement
 from scheduler.state.masks import union
 
@@ -35,7 +36,8 @@ class Explanation:
     the one with details, empty if there is none; on_node: its devices, None where none are requested.
     verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
     those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
-    had, in words. kept: which volume keeps the pod on one node, in words.
+    had, in words. kept: which volume keeps the pod on one node, in words. hidden: where kube-scheduler gives up a pod
+    that fits here.
     """
 
     pod: Pod | None
@@ -52,6 +54,7 @@ class Explanation:
     plugins: Mapping[str, str] = field(default_factory=dict)
     updating: tuple[str, ...] = ()
     kept: str = ""
+    hidden: HiddenError | None = None
 
 
 def explain(placement: Placement, look: Look, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
@@ -82,6 +85,7 @@ def explain(placement: Placement, look: Look, asked_for: str = "", *, is_brief: 
     reported = asked_for or chosen
     verdict = _verdict({reported: answers[reported]} if asked_for else answers)
     updating = placement.updating(lacking_devices(answers))
+    hidden = placement.hidden_errors.look(look.pod, look.claims) if isinstance(decided, Placed) else None
     return Explanation(
         *about,
         verdict,
@@ -93,6 +97,7 @@ def explain(placement: Placement, look: Look, asked_for: str = "", *, is_brief: 
         plugins=refusing_plugins(placement.cluster, look.pod, look.claims) if look.pod else {},
         updating=updating,
         kept=placement.kept(look),
+        hidden=hidden,
     )
 
 

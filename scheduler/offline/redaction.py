@@ -4,6 +4,7 @@ What a field is decides, never what its text looks like: `kept_texts` has all th
 originals do, because names break ties: the same decisions come from the objects.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
@@ -13,7 +14,7 @@ from scheduler.core_v1.csi_node import MIGRATED
 from scheduler.core_v1.persistent_volume_claim import BIND_COMPLETED
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.core_v1.storage_class import IS_DEFAULT
-from scheduler.core_v1.volume_sources import ZONE_DELIMITER
+from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from scheduler.offline.kept_texts import (
     CLASS_RESOURCE,
     LABEL_KEYS,
@@ -55,15 +56,19 @@ _ANNOTATIONS: Mapping[str, frozenset[str]] = {
 }
 """Annotation -> the words that its value may consist of; others name objects."""
 
+_ZONES = frozenset({ZONE, REGION, BETA_ZONE, BETA_REGION})
+"""Labels whose values may name several places."""
+
 _FIELD_SELECTOR = "metadata.name"
 _ATTACHABLE = "attachable-volumes-"
 _SOME_DOMAIN = "example.com"
-_CLASS_OF_SYSTEM = "PriorityClass"
-_CSI_NAMES = frozenset({"CSIDriver", "CSINode"})
+_CLASSES_OF_SYSTEM = WORDS["priorityClassName"]
 _NUMBERED = frozenset({"StatefulSet", "CronJob"})
 _HASH = "pod-template-hash"
+_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 _Name = Callable[[str], str]
+_Parts = tuple[str | int, ...]
 
 
 class Redaction:
@@ -80,15 +85,15 @@ class Redaction:
         width = len(str(len(texts)))
         self._words = {text: f"name-{number:0{width}}" for number, text in enumerate(sorted(texts), 1)}
         self._words.update({name: "-".join(map(self._renamed, parts)) for name, parts in _made_names(raws, texts)})
-        self._redacted = _Redacted(kept, self.word, self._identities.__getitem__)
+        self._redacted = _Redacted(kept, self._words.__getitem__, self._identities.__getitem__)
 
     def word(self, text: str) -> str:
         """The replacement of a name; the text itself if it is none that was found."""
         return self._words.get(text, text)
 
-    def _renamed(self, text: str) -> str:
-        """Of a name that a controller has made: its numbers stay."""
-        return text if text.isdecimal() and text not in self._words else self.word(text)
+    def _renamed(self, text: str | int) -> str:
+        """Of a name that a controller has made: its number stays."""
+        return str(text) if isinstance(text, int) else self.word(text)
 
     def object(self, raw: Mapping[str, Json]) -> dict[str, Json]:
         """The object with other names."""
@@ -115,20 +120,10 @@ class _Redacted:
     def object(self, raw: Mapping[str, Json]) -> dict[str, Json]:
         """The object."""
         fields = self._fields(raw, "")
-        named, metadata = raw.get("metadata"), fields.get("metadata")
-        if isinstance(named, dict) and isinstance(metadata, dict) and self._has_kept_name(raw, named.get("name")):
-            metadata["name"] = named["name"]
-        if raw.get("kind") == "CSINode":
-            drivers = listed(fields_of(fields.get("spec")).get("drivers"))
-            for before, driver in zip(listed(fields_of(raw.get("spec")).get("drivers")), drivers, strict=True):
-                if isinstance(driver, dict) and before.get("name") in self._kept.drivers:
-                    driver["name"] = before["name"]
+        named, metadata = fields_of(raw.get("metadata")).get("name"), fields.get("metadata")
+        if raw.get("kind") == "PriorityClass" and named in _CLASSES_OF_SYSTEM and isinstance(metadata, dict):
+            metadata["name"] = named
         return fields
-
-    def _has_kept_name(self, raw: Mapping[str, Json], name: Json) -> bool:
-        if raw.get("kind") == _CLASS_OF_SYSTEM:
-            return name in WORDS["priorityClassName"]
-        return raw.get("kind") == "CSIDriver" and name in self._kept.drivers
 
     def _name(self, text: str) -> str:
         """The replacement of a name; what is called like a driver is, as the driver's own objects are."""
@@ -167,6 +162,8 @@ class _Redacted:
         }
 
     def _text(self, text: str, field: str, key: str) -> str:  # noqa: PLR0911 - one for each kind of field
+        if not text:
+            return text
         if key:
             return self._label_value(key, text)
         if field in _DRIVERS:
@@ -196,7 +193,8 @@ class _Redacted:
     def _label_value(self, key: str, value: str) -> str:
         if value in LABEL_VALUES.get(key, ()) or (key in self._kept.compared and is_number(value)):
             return value
-        return ZONE_DELIMITER.join(map(self._name, value.split(ZONE_DELIMITER)))
+        parts = value.split(ZONE_DELIMITER) if key in _ZONES else [value]
+        return ZONE_DELIMITER.join(map(self._name, parts))
 
     def _annotation(self, key: str, value: Json) -> Json:
         if not isinstance(value, str):
@@ -275,7 +273,7 @@ def _image(name: str) -> str:
     return name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
 
 
-def _made_names(objects: Iterable[Mapping[str, Json]], names: set[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _made_names(objects: Iterable[Mapping[str, Json]], names: set[str]) -> Iterator[tuple[str, _Parts]]:
     """The names that controllers make from others, with what they consist of: they do so afterwards.
 
     Pods of a StatefulSet and Jobs of a CronJob have a number, ReplicaSets a hash, and claims of volumes the pod.
@@ -288,12 +286,13 @@ def _made_names(objects: Iterable[Mapping[str, Json]], names: set[str]) -> Itera
     hashes = {str(fields_of(fields_of(raw.get("metadata")).get("labels")).get(_HASH)) for raw in raws}
     deployments, pods, volumes = by_kind.get("Deployment", set()), by_kind.get("Pod", set()), _volumes_of_claims(raws)
 
-    def of_owner(name: str) -> tuple[str, ...]:
+    def of_owner(name: str) -> _Parts:
         owner, _, rest = name.rpartition("-")
-        is_made = (owner in numbered and rest.isdecimal()) or (owner in deployments and rest in hashes)
-        return (owner, rest) if is_made else ()
+        if owner in numbered and _NUMBER.fullmatch(rest):
+            return owner, int(rest)
+        return (owner, rest) if owner in deployments and rest in hashes else ()
 
-    def of_pod(name: str) -> tuple[str, ...]:
+    def of_pod(name: str) -> _Parts:
         return of_owner(name) or ((name,) if name in pods else ())
 
     for name in sorted(names):

@@ -26,17 +26,9 @@ DROPPED = frozenset(
         *("terminationMessagePath", "terminationMessagePolicy", "serviceAccount", "serviceAccountName"),
         *("addresses", "podCIDR", "podCIDRs", "providerID", "daemonEndpoints", "volumesAttached"),
         *("podIP", "podIPs", "hostIPs", "externalIPs", "clusterIP", "clusterIPs", "loadBalancer", "externalName"),
-        *(
-            "volumeAttributes",
-            "options",
-            "nodeInfo",
-            "containerID",
-            "imageID",
-            "lastState",
-            "state",
-            "ephemeralContainers",
-            "configSource",
-        ),
+        *("volumeAttributes", "options", "nodeInfo", "containerID", "imageID", "lastState", "state"),
+        *("ephemeralContainers", "configSource"),
+        *("accessCredentials", "userData", "userDataBase64", "networkDataBase64"),
     }
 )
 """Fields that no decision reads, wherever they stand."""
@@ -53,6 +45,7 @@ ANNOTATIONS = frozenset(
 
 _SOURCES_WITHOUT_DEVICES = frozenset(
     {"secret", "configMap", "projected", "downwardAPI", "emptyDir", "hostPath", "nfs", "gitRepo", "flexVolume"}
+    | {"cloudInitNoCloud", "cloudInitConfigDrive", "sysprep"}
 )
 """Volumes of a pod that nothing depends on, and which name secrets, hosts and paths."""
 

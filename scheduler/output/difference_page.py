@@ -13,6 +13,7 @@ from scheduler.status.claim_status import ClaimStatus
 _SENTENCES = {
     DifferenceKind.LOST: ("no longer fits", "no longer fit"),
     DifferenceKind.GONE: ("is gone", "are gone"),
+    DifferenceKind.EVICTED: ("is evicted", "are evicted"),
     DifferenceKind.MOVED: ("moves", "move"),
     DifferenceKind.GAINED: ("fits now", "fit now"),
     DifferenceKind.NEW: ("is new", "are new"),

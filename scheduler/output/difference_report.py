@@ -25,8 +25,17 @@ def difference_table(before: Places, after: Places, found: Sequence[PlaceDiffere
 
 def moves_table(found: Sequence[PlaceDifference]) -> ColumnTable:
     """A line for each pod whose place differs."""
-    rows = [[one.name, one.kind, _before_text(one.before), _text(one.after)] for one in found]
+    rows = [[one.name, _what(one), _before_text(one.before), _after_text(one)] for one in found]
     return ColumnTable(["POD OR CLAIM", "WHAT", "BEFORE", "AFTER"], rows)
+
+
+def _what(one: PlaceDifference) -> str:
+    is_more = one.evicted and one.kind is not DifferenceKind.EVICTED
+    return f"{DifferenceKind.EVICTED}, {one.kind}" if is_more else one.kind
+
+
+def _after_text(one: PlaceDifference) -> str:
+    return f"{_text(one.after)}; evicted: {one.evicted}" if one.evicted else _text(one.after)
 
 
 def counts_table(before: Places, after: Places) -> ColumnTable:
@@ -64,7 +73,13 @@ def difference_object(before: Places, after: Places, found: Sequence[PlaceDiffer
         "after": _summary(after),
         "differences": {_NAMES[kind]: kinds[kind] for kind in DifferenceKind},
         "items": [
-            {"name": one.name, "what": _NAMES[one.kind], "before": _object(one.before), "after": _object(one.after)}
+            {
+                "name": one.name,
+                "what": _NAMES[one.kind],
+                "before": _object(one.before),
+                "after": _object(one.after),
+                "evicted": one.evicted or None,
+            }
             for one in found
         ],
     }

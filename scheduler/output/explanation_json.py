@@ -16,6 +16,7 @@ from allocator.explain.remedies import (
     SelectorsDropped,
     TaintsTolerated,
 )
+from allocator.explain.selector_operands import SelectorOperand
 from allocator.explain.sentences import conflict_text, remedy_text
 from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
@@ -25,6 +26,7 @@ from scheduler.decision.node_answers import Answer
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.explanation_text import other_answers, passed_over_text, reason_of
 from scheduler.output.node_groups import answer_text
+from scheduler.output.selection_report import operand_object
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"
 KIND = "Explanation"
@@ -68,6 +70,7 @@ def object_of(explanation: Explanation) -> Json:
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
         "keptBy": explanation.kept or None,
+        "givenUpAt": {"node": hidden.node, "reason": hidden.reason} if (hidden := explanation.hidden) else None,
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
     }
@@ -162,13 +165,13 @@ def _funnel(funnel: Funnel) -> Json:
         "wanted": funnel.wanted,
         "total": funnel.total,
         "matching": funnel.matching,
-        "refused": [_refusal(refusal) for refusal in funnel.refusals],
+        "refused": [_refusal(refusal, funnel.operands.get(refusal.reason, ())) for refusal in funnel.refusals],
         "left": _devices(funnel.left),
         "selectorFailsOn": _devices(funnel.unjudged),
     }
 
 
-def _refusal(refusal: DeviceRefusal) -> Json:
+def _refusal(refusal: DeviceRefusal, operands: Sequence[SelectorOperand]) -> Json:
     return {
         "kind": _KINDS[refusal.category],
         "reason": refusal.reason,
@@ -179,6 +182,7 @@ def _refusal(refusal: DeviceRefusal) -> Json:
             {"capacity": short.capacity, "devices": short.devices, "everyShareTakesAll": short.takes_all}
             for short in refusal.short
         ],
+        "parts": [operand_object(one) for one in operands],
     }
 
 

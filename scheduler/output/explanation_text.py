@@ -6,6 +6,7 @@ import click
 
 from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import Funnel
+from allocator.explain.selector_operands import blaming
 from allocator.explain.sentences import conflict_text, constraint_offer_text, near_miss, remedy_texts
 from allocator.explain.text import devices_text, node_text, refusal_text, summary
 from allocator.model import Claim, DeviceID
@@ -47,6 +48,8 @@ def detail_lines(explanation: Explanation) -> Iterator[str]:
     """The lines after the first one; each is indented by what it belongs to."""
     if explanation.kept:
         yield f"  {explanation.kept}"
+    if hidden := explanation.hidden:
+        yield f"  kube-scheduler gives it up at node {hidden.node}: {hidden.reason}"
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
     if explanation.answers:
         yield from ("", *_node_lines(explanation))
@@ -153,7 +156,9 @@ def _device_lines(on_node: NodeExplanation, node: str) -> Iterator[str]:
 def _funnel_lines(funnel: Funnel, taken: Sequence[DeviceID]) -> Iterator[str]:
     wanted = f"all of {devices_text(funnel.wanted)}" if funnel.mode == "All" else devices_text(funnel.wanted)
     yield f"claim {funnel.claim}, request {funnel.request}: needs {wanted}, the node has {funnel.total}"
-    yield from (f"  {refusal_text(refusal)}" for refusal in funnel.refusals)
+    for refusal in funnel.refusals:
+        yield f"  {refusal_text(refusal)}"
+        yield from (f"    {line}" for line in blaming(funnel.operands.get(refusal.reason, ())))
     unjudged = f"; a selector fails on {len(funnel.unjudged)} of them" if funnel.unjudged else ""
     yield f"  {len(funnel.left)} left{_named(funnel.left)}{unjudged}"
     if taken:

@@ -6,12 +6,17 @@ The report stays short for any input: of many findings in one document, only the
 from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 
+from allocator.gates import Features
 from allocator.model import Node, PoolID, Slice
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import SERVICE
 from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
+from scheduler.offline.evictions import evictions
+from scheduler.output.switched_off import switched_off
+from scheduler.output.unknown_attributes import unknown_attributes
+from scheduler.state.evicting_taints import Eviction
 from scheduler.state.storage_objects import ClaimKey
 from scheduler.state.volumes import CLAIMS, claims_of
 
@@ -19,12 +24,15 @@ MAX_REPORTED = 100
 """Findings of one document, and kinds of objects, that are listed one by one."""
 
 
+MAX_EVICTED = 5
+"""Evicted pods that one line names; of the others it gives the number."""
+
 MAX_POOLS = 5
 """Pools that one line names; of the others it gives the number."""
 
 
-def report(inventory: Inventory) -> Iterator[str]:
-    """The problems of the input, and what of it does not count."""
+def report(inventory: Inventory, features: Features) -> Iterator[str]:
+    """The problems of the input, and what of it does not count, whichever command reads it. Cost: O(devices)."""
     yield from _in_short("warning", inventory.warnings)
     yield from _in_short("error", inventory.errors)
     if inventory.skipped:
@@ -42,6 +50,18 @@ def report(inventory: Inventory) -> Iterator[str]:
     if missing and inventory.kinds:
         yield f"warning: the input contains no {', no '.join(missing)}"
     yield from _incomplete_pools(inventory.slices)
+    yield from unknown_attributes(inventory)
+    yield from switched_off(inventory, features)
+    yield from evicted_pods(evictions(inventory, features))
+
+
+def evicted_pods(found: Sequence[Eviction]) -> Iterator[str]:
+    """One line on the running pods that taints end; none where there are none."""
+    if found:
+        listed = [f"{one.pod} ({one.cause})" for one in found[:MAX_EVICTED]]
+        rest = f" and {len(found) - MAX_EVICTED} more" if len(found) > MAX_EVICTED else ""
+        pods = "1 running pod is" if len(found) == 1 else f"{len(found)} running pods are"
+        yield f"warning: {pods} evicted by NoExecute taints: {', '.join(listed)}{rest}"
 
 
 def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:

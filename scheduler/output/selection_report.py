@@ -3,6 +3,7 @@
 from collections import Counter
 
 import cel
+from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
 from scheduler.output.columns import aligned
 from scheduler.output.status_report import API_VERSION
@@ -24,6 +25,8 @@ def selection_text(found: ExpressionSelection, most: int | None = MOST_LISTED) -
     if whole:
         lines += ["", _by_driver(found)]
     lines += [f"\n{one}" for one in (*_failures(found), *found.unknown)]
+    if not number and (told := blaming(found.operands)):
+        lines += ["", *map(printable, told)]
     if number:
         names = [str(device.id) for device in found.matching[:most]]
         lines += ["", *map(printable, names), *([f"and {number - len(names)} more"] if number > len(names) else [])]
@@ -61,6 +64,20 @@ def selection_object(found: ExpressionSelection) -> Json:
         "matching": [_device(device.id) for device in found.matching],
         "failing": [{**_device(device), "error": message} for device, message in found.failures.items()],
         "unknown": list(found.unknown),
+        "parts": [operand_object(one) for one in found.operands],
+    }
+
+
+def operand_object(operand: SelectorOperand) -> Json:
+    """An operand of a selector's `&&`, and what it says."""
+    return {
+        "position": operand.position,
+        "expression": operand.expression,
+        "asked": operand.asked,
+        "refused": operand.refused,
+        "failing": operand.failing,
+        "error": operand.error or None,
+        "values": list(operand.values),
     }
 
 

@@ -1,6 +1,6 @@
-"""Features that the input uses although their gate is off: kube-scheduler ignores them silently.
+"""What the input publishes and the release does not read, or a gate that is off ignores: kube-scheduler says nothing.
 
-Only gates whose effect is visible nowhere else are named; if a gate refuses a claim or a device, the refusal names it.
+Gates of what claims ask for are not named here: the refusal of the claim names them.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,6 +29,22 @@ def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
         if number:
             things = f"{number} {use.thing}{'' if number == 1 else 's'}"
             yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({things})"
+    yield from _counters_only(inventory, features)
+
+
+def _counters_only(inventory: Inventory, features: Features) -> Iterator[str]:
+    """A line on slices with counters and devices together, of which the release reads the counters only."""
+    combined = [slice_ for slice_ in inventory.slices if slice_.counter_sets and slice_.devices]
+    if combined and not features.release.combined_slices:
+        both = ", ".join(name for name, release in RELEASES.items() if release.combined_slices)
+        number = sum(len(slice_.devices) for slice_ in combined)
+        things = f"{number} device{'' if number == 1 else 's'} of {_slice_count(len(combined))}"
+        ignored = f"warning: devices in slices with sharedCounters are ignored ({things})"
+        yield f"{ignored}: only Kubernetes {both} reads both, later ones refuse such a slice"
+
+
+def _slice_count(number: int) -> str:
+    return f"{number} slice{'' if number == 1 else 's'}"
 
 
 def _why_off(gate: str, features: Features) -> str:
@@ -65,6 +81,24 @@ _USES = (
         "slices with counters or with devices of several nodes are ignored",
         "slice",
         _slices(lambda one: one.counter_sets or one.reach.per_device),
+    ),
+    _Use(
+        gates.PARTITIONABLE_DEVICES,
+        "devices that consume counters are not allocated",
+        "device",
+        _devices(lambda one: one.consumes_counters),
+    ),
+    _Use(
+        gates.BINDING_CONDITIONS,
+        "devices with binding conditions are not allocated",
+        "device",
+        _devices(lambda one: one.binding_conditions),
+    ),
+    _Use(
+        gates.OPTIONAL_NODE_OPERATIONS,
+        "devices of slices with skipNodeOperations are not allocated",
+        "slice",
+        _slices(lambda one: one.skip_node_operations),
     ),
     _Use(gates.COMPATIBILITY_GROUPS, "slices with compatibility groups are ignored", "slice", _slices(_has_groups)),
     _Use(

@@ -124,8 +124,9 @@ class Score:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reason:
-    """Why a plugin refused a pod, as far as it matters to what may help. name: reported in place of the plugin.
+    """Why a plugin refused a pod, as far as it matters to what may help.
 
+    plugin: kube-scheduler's name, which metrics count; "" where it is none. name: reported in place of it.
     hints: whether an event may help a pod that was refused for it, by the type of the event; other events cannot. A
     hint must never say no to one that could make the pod fit, for the pod would wait for minutes; a yes that comes to
     nothing costs one more attempt. It may count on old and new being consecutive: a node that a filter refused stays
@@ -230,8 +231,8 @@ def is_added(_who: RefusedPod, event: NodeChanged) -> bool:
     return event.old is None
 
 
-NO_NODES = Reason("no nodes", {NodeChanged: is_added})
-"""There are none, so that nothing else could refuse."""
+NO_NODES = Reason("", {NodeChanged: is_added}, name="no nodes")
+"""There are none, so that no plugin could refuse any."""
 
-UNSUPPORTED = Reason("unsupported")
-"""The pod requires what this scheduler does not do."""
+UNSUPPORTED = Reason("GangScheduling")
+"""The pod is in a PodGroup, which only kube-scheduler's plugin of this name could schedule."""

@@ -34,7 +34,7 @@ def untolerated_taints(pod: Pod, node: Node) -> int:
 def _changes(cycle: Cycle, place: RefusingNode) -> Iterator[Change]:
     pod = cycle.pod
     taints = [one for one in place.node.taints if one.effect in BLOCKING and not tolerates(pod.tolerations, one)]
-    names = ", ".join(f"{one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in taints)
+    names = ", ".join(map(str, taints))
     added = [Toleration(one.key, "Equal", one.value, one.effect) for one in taints]
     changed = replace(pod, tolerations=(*pod.tolerations, *added))
     yield Change(f"taint{'s' if len(taints) > 1 else ''} {names} tolerated", changed)

@@ -436,7 +436,7 @@ class _WaitingPods:
 
 
 def _refusers(pod: Pod, reasons: Iterable[Reason]) -> set[tuple[str, str]]:
-    return {(pod.scheduler_name, reason.plugin) for reason in reasons}
+    return {(pod.scheduler_name, reason.plugin) for reason in reasons if reason.plugin}
 
 
 def _as_json(entry: QueuedPod) -> dict[str, object]:

@@ -24,8 +24,12 @@ _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class AdmittedCall(Protocol):
     """A call whose head was admitted. Each one is told of its end, by `ended`."""
 
+    def grow(self, size: int) -> None:
+        """So many bytes more of its body are in memory. Raises RefusedCall."""
+        ...
+
     def answer(self, body: bytes) -> Answer | Awaitable[Answer]:
-        """The answer; it raises nothing."""
+        """The answer to its body, which has come as a whole. Raises RefusedCall, and nothing else."""
         ...
 
     def ended(self, status: int) -> None:
@@ -36,15 +40,16 @@ class AdmittedCall(Protocol):
 class CallServer(Protocol):
     """What the connections of one server share.
 
-    connections: those that are open, the oldest first. read_s: for so long a body may take to come. idle_s: for so long
-    a connection may bring no head.
+    connections: those that are open, the oldest first. unfinished: those with a call whose body has not all come, the
+    oldest first. read_s: for so long a body may take to come. idle_s: for so long a connection may bring no head.
     """
 
     connections: "dict[CallConnection, None]"
+    unfinished: "dict[CallConnection, None]"
     read_s: float
     idle_s: float
 
-    def admit(self, head: Head, transport: asyncio.Transport) -> AdmittedCall:
+    def admit(self, head: Head, connection: "CallConnection") -> AdmittedCall:
         """The call may send its body. Raises RefusedCall."""
         ...
 
@@ -54,27 +59,37 @@ class CallServer(Protocol):
 
 
 class CallConnection(asyncio.Protocol):
-    """A connection. task: of the answer that is being made; None where there is none, or it was ready at once."""
+    """A connection.
+
+    task: of the answer that is being made; None where there is none, or it was ready at once. is_known: its client has
+    sent a whole call that was admitted.
+    """
 
     transport: asyncio.Transport
 
     def __init__(self, server: CallServer) -> None:
         self.task: asyncio.Task[None] | None = None
+        self.is_known = False
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._is_full = False  # of answers that the client does not read
         self._unread = b""  # the beginning of a head, or what has come while it may not be read
         self._head: Head | None = None
         self._call: AdmittedCall | None = None  # None with a head: it was refused
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""  # not a list: its client may send it byte by byte
         self._left = 0  # bytes of the body
         self._late: asyncio.TimerHandle | None = None
         self._is_last = False
 
-    @property
-    def is_calling(self) -> bool:
-        """Whether a call is in progress: its head was admitted, and it is not answered."""
-        return self._call is not None
+    def give_up(self, problem: RefusedCall) -> None:
+        """Refuse the call whose body has not all come, and send the client away."""
+        call, self._call, self._body = self._call, None, b""
+        self._server.unfinished.pop(self, None)
+        self._is_last = True
+        if call is not None:
+            self._refuse(problem)
+            call.ended(problem.status)
+        self.transport.close()
 
     def close_when_answered(self) -> None:
         """Take no further call."""
@@ -94,6 +109,7 @@ class CallConnection(asyncio.Protocol):
     def connection_lost(self, _: Exception | None) -> None:
         """The client has gone, or was sent away. An answer that is being made goes on."""
         del self._server.connections[self]
+        self._server.unfinished.pop(self, None)
         self._idle.cancel()
         if self._late is not None:
             self._late.cancel()
@@ -150,7 +166,8 @@ class CallConnection(asyncio.Protocol):
         self._head, self._left = head, head.length
         self._is_last = self._is_last or not head.stays_open
         try:
-            self._call = self._server.admit(head, self.transport)
+            self._call = self._server.admit(head, self)
+            self._server.unfinished[self] = None
         except RefusedCall as problem:
             if problem.is_last:
                 self._refuse_for_good(problem)
@@ -161,8 +178,8 @@ class CallConnection(asyncio.Protocol):
         """Take what has come of the body; what came after it."""
         if self._head is None:
             return b""
-        if self._call is not None:
-            self._body.append(data[: self._left])
+        if self._call is not None and not self._take(self._call, data[: self._left]):
+            return b""
         rest = data[self._left :]
         self._left = max(self._left - len(data), 0)
         if self._left:
@@ -170,6 +187,19 @@ class CallConnection(asyncio.Protocol):
         else:
             self._end_body()
         return rest
+
+    def _take(self, call: AdmittedCall, part: bytes) -> bool:
+        """Keep a part of the body; False if there is no room for it."""
+        try:
+            call.grow(len(part))
+        except RefusedCall as problem:
+            self.give_up(problem)
+            return False
+        if isinstance(self._body, bytearray):
+            self._body += part
+        else:
+            self._body = bytearray(self._body + part) if self._body else part
+        return True
 
     def _wait_for_body(self, head: Head) -> None:
         if self._late is not None:
@@ -183,12 +213,17 @@ class CallConnection(asyncio.Protocol):
         if self._late is not None:
             self._late.cancel()
             self._late = None
-        call, chunks = self._call, self._body
+        call, body = self._call, bytes(self._body)
+        self._body = b""
         if call is None:
             self._done()
             return
-        self._body = []
-        found = call.answer(chunks[0] if len(chunks) == 1 else b"".join(chunks))
+        self.is_known = True
+        del self._server.unfinished[self]
+        try:
+            found = call.answer(body)
+        except RefusedCall as problem:
+            found = problem.status, self._server.error(problem.reason)
         if isinstance(found, tuple):
             self._answer(call, found)
         else:
@@ -243,12 +278,7 @@ class CallConnection(asyncio.Protocol):
 
     def _give_up(self) -> None:
         """The body takes too long, that of a refused call too."""
-        call, self._call = self._call, None
-        self._is_last = True
-        if call is not None:
-            self._refuse(RefusedCall(408, f"the body did not arrive within {self._server.read_s:g} s"))
-            call.ended(408)
-        self.transport.close()
+        self.give_up(RefusedCall(408, f"the body did not arrive within {self._server.read_s:g} s"))
 
 
 _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}

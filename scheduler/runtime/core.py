@@ -47,7 +47,7 @@ from scheduler.state.invariants import Violation
 _MARK = ANNOTATION.encode()
 
 CHECK_S = 5.0
-"""How often the invariants are looked at."""
+"""How often the invariants are looked at, and attempts that take long."""
 
 AGAIN_S = 1.0
 """How long after a failure a component of the program restarts."""
@@ -246,6 +246,7 @@ class Core:
         seen: set[Violation] = set()
         while True:
             await asyncio.sleep(CHECK_S)
+            self.binder.progress.log_late()
             found = self.cluster.violations()
             # What is seen once may be a race that a writer is about to give up.
             reported, self._violations = set(self._violations), [violation for violation in found if violation in seen]

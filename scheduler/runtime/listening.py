@@ -1,22 +1,26 @@
 """An HTTP server at a configured address, for as long as a context is open.
 
-Clients that open connections and send nothing cannot block it:
+Clients that open connections and do not go on keep out nobody else, since each of them is the next to go:
 
-- At the limit of open connections, a new one takes the place of the oldest that has no call in progress: it is closed.
-  If all have one, the new one is closed at once.
-- At the limit of TLS handshakes in progress, no connection is accepted until a handshake ends. If none does, the oldest
-  is closed once it has lasted a second: a handshake that makes progress takes milliseconds.
-- A handshake that lasts ten seconds is closed in any case.
+- A connection over TLS that has not sent a byte takes none of the places. At a limit of its own, the oldest goes.
+- At the limit of open connections, one makes room for the new one: the oldest whose client has not sent a whole call
+  yet, or is in the middle of its handshake; if there are none, the oldest of the others without a call in progress. If
+  all have one, the new connection is closed at once.
+- What a client does not go on with, be it a handshake or a head, is closed after some time in any case.
+
+Nothing waits for a client here: connections are accepted at once, and where one makes room, it is cut off.
 """
 
 import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from enum import IntEnum
+from functools import partial
+from typing import Literal, Protocol, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -29,8 +33,8 @@ STOPPED_S = 1.0
 MOST_CONNECTIONS = 64
 """Open connections to the health address, whose clients are probes and Prometheus."""
 
-GRACE_S = 1.0
-"""Seconds that a handshake is kept while others wait: it takes some milliseconds."""
+SILENT = 64
+"""Connections over TLS that have not sent a byte: a client that wants something says so within a millisecond."""
 
 WARN_EVERY_S = 60.0
 """Minimum time between log lines about connections closed because the limit is reached."""
@@ -44,7 +48,23 @@ _EXHAUSTED_S = 1.0
 _LOG = logging.getLogger(__name__)
 
 Refusal = Literal["connections", "handshakes"]
-"""The limit that was reached."""
+"""The limit that was reached: that of open connections, or that of those which have not begun their handshake."""
+
+
+class Standing(IntEnum):
+    """What is known of a connection; where one has to make room, that with the lowest goes."""
+
+    CLOSING = 0
+    """It is being closed, but its client may take its time."""
+
+    STRANGER = 1
+    """Its client has sent no whole call."""
+
+    KNOWN = 2
+    """Its client has, and may do so again."""
+
+    CALLING = 3
+    """A call is in progress."""
 
 
 class CannotServe(Exception):
@@ -55,15 +75,13 @@ class CannotServe(Exception):
 class Limits:
     """Limits for all clients of a server together.
 
-    connections: open at the same time. handshakes: TLS handshakes in progress. handshake_s: after so many seconds, a
-    handshake is given up. grace_s: for so many seconds, it is kept even while others wait. refused: called for each
-    connection that is closed because a limit was reached.
+    connections: open at the same time. silent: connections over TLS that have not begun their handshake. handshake_s:
+    after so many seconds, it is given up. refused: called for each connection that a limit has closed.
     """
 
     connections: int = MOST_CONNECTIONS
-    handshakes: int = 32
+    silent: int = SILENT
     handshake_s: float = 10.0
-    grace_s: float = GRACE_S
     refused: Callable[[Refusal], None] = lambda _: None
 
 
@@ -77,19 +95,19 @@ class OpenConnection(Protocol):
 
 
 class Service(Protocol):
-    """What answers clients: each call makes the protocol of a connection. connections: those open, the oldest first."""
+    """What answers clients: each call makes the protocol of a connection."""
 
     @property
-    def connections(self) -> Iterable[OpenConnection]:
-        """After their handshake."""
+    def connections(self) -> Collection[OpenConnection]:
+        """Those that are open, after their handshake."""
         ...
 
     def __call__(self) -> asyncio.BaseProtocol:
         """For a new one."""
         ...
 
-    def is_calling(self, connection: OpenConnection) -> bool:
-        """Whether a call is in progress over it."""
+    def standing(self, connection: OpenConnection) -> Standing:
+        """Of one that is open."""
         ...
 
 
@@ -133,7 +151,7 @@ async def accepting(
         tasks = [asyncio.create_task(acceptor.accept(one)) for one in sockets]
         yield f"{address.rpartition(':')[0]}:{sockets[0].getsockname()[1]}"
     finally:
-        await _ended([*tasks, *acceptor.handshakes])
+        await _ended([*tasks, *acceptor.opening])
         for one in sockets:
             one.close()
 
@@ -168,9 +186,10 @@ class _ApplicationService:
 
     def __init__(self) -> None:
         self._calling: set[OpenConnection] = set()
+        self._known: set[OpenConnection] = set()
 
     @property
-    def connections(self) -> Iterable[OpenConnection]:
+    def connections(self) -> Collection[OpenConnection]:
         assert self.server is not None
         return self.server.connections
 
@@ -178,30 +197,30 @@ class _ApplicationService:
         assert self.server is not None
         return self.server()
 
-    def is_calling(self, connection: OpenConnection) -> bool:
-        return connection in self._calling
+    def standing(self, connection: OpenConnection) -> Standing:
+        if connection in self._calling:
+            return Standing.CALLING
+        return Standing.KNOWN if connection in self._known else Standing.STRANGER
 
     @web.middleware
     async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """The innermost: it is not called for those who may not read what is served."""
         self._calling.add(request.protocol)
+        if request.protocol not in self._known:
+            self._known = {request.protocol, *(one for one in self._known if one.transport)}
         try:
             return await handler(request)
         finally:
             self._calling.discard(request.protocol)
 
 
-class _Handshake(NamedTuple):
-    """A handshake in progress. began: by the loop's clock."""
-
-    protocol: asyncio.BaseProtocol
-    began: float
-
-
 class _Acceptor:
-    """Accepts connections. handshakes: those in progress, the oldest first."""
+    """Accepts connections. opening: the tasks that lead from there to a finished handshake."""
 
     def __init__(self, service: Service, context: ssl.SSLContext | None, limits: Limits) -> None:
-        self.handshakes: dict[asyncio.Task[None], _Handshake] = {}
+        self.opening: set[asyncio.Task[None]] = set()
+        self._silent: dict[asyncio.Task[None], socket.socket] = {}
+        self._open: dict[asyncio.BaseProtocol, asyncio.Task[None]] = {}  # since their first byte, the oldest first
         self._service = service
         self._context = context
         self._limits = limits
@@ -217,59 +236,85 @@ class _Acceptor:
                 _LOG.warning("cannot accept a connection: %s", error)
                 await asyncio.sleep(_EXHAUSTED_S)
                 continue
-            await self._admit(connection)
+            connection.setblocking(False)
+            task = asyncio.create_task(self._opened(connection))
+            self.opening.add(task)
+            task.add_done_callback(partial(self._is_opened, connection))
+            if self._context is not None:
+                self._silent[task] = connection
+                await self._keep_few_silent()
 
-    async def _admit(self, connection: socket.socket) -> None:
-        if self._open >= self._limits.connections:
-            self._refuse("connections")
-            if (idle := self._oldest_idle()) is None:
+    def _is_opened(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+        self.opening.discard(task)
+        self._silent.pop(task, None)
+        if task.cancelled():  # perhaps before it began
+            connection.close()
+
+    async def _keep_few_silent(self) -> None:
+        if len(self._silent) <= self._limits.silent:
+            return
+        for task, connection in self._silent.items():
+            if not _has_spoken(connection):
+                self._refuse("handshakes")
+                del self._silent[task]
+                task.cancel()
+                return
+        await asyncio.sleep(0)  # each of them goes on now
+
+    async def _opened(self, connection: socket.socket) -> None:
+        """Returns when the connection is ready for calls, or closed."""
+        task = asyncio.current_task()
+        assert task is not None
+        protocol: asyncio.BaseProtocol | None = None
+        try:
+            if self._context is not None:
+                async with asyncio.timeout(self._limits.handshake_s):
+                    await _first_byte(connection)
+                self._silent.pop(task, None)
+            if not self._make_place():
                 connection.close()
                 return
-            idle.abort()  # to be closed in order, it would have to wait for its client
-        protocol = self._service()
-        task = asyncio.create_task(self._shake_hands(connection, protocol))
-        self.handshakes[task] = _Handshake(protocol, asyncio.get_running_loop().time())
-        task.add_done_callback(self.handshakes.pop)
-        while len(self.handshakes) >= self._limits.handshakes:
-            await self._make_room()
-
-    @property
-    def _open(self) -> int:
-        """How many connections are open; one that has just come in is still among the handshakes."""
-        return len({*self._established(), *(one.protocol for one in self.handshakes.values())})
-
-    def _established(self) -> list[OpenConnection]:
-        """The connections after their handshake, the oldest first; without those that are being closed."""
-        return [one for one in self._service.connections if one.transport and not one.transport.is_closing()]
-
-    def _oldest_idle(self) -> asyncio.Transport | None:
-        """The oldest connection that has no call in progress, or no whole head of one."""
-        return next((one.transport for one in self._established() if not self._service.is_calling(one)), None)
-
-    async def _make_room(self) -> None:
-        """Wait until a handshake has ended; the oldest, if it has to, now that others wait."""
-        oldest, handshake = next(iter(self.handshakes.items()))
-        wait_s = handshake.began + self._limits.grace_s - asyncio.get_running_loop().time()
-        await asyncio.wait(self.handshakes, timeout=max(wait_s, 0.0), return_when=asyncio.FIRST_COMPLETED)
-        if len(self.handshakes) >= self._limits.handshakes:
-            self._refuse("handshakes")
-            oldest.cancel()
-            await asyncio.wait([oldest])
-
-    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.BaseProtocol) -> None:
-        connection.setblocking(False)
-        timeout_s = self._limits.handshake_s if self._context else None
-        loop = asyncio.get_running_loop()
-        try:
-            await loop.connect_accepted_socket(
-                lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout_s
-            )
+            protocol = self._service()
+            self._open[protocol] = task
+            await self._shake_hands(connection, protocol)
         except (OSError, TimeoutError) as error:  # ssl's are among them
             _LOG.debug("a connection failed: %s", error)
             connection.close()
-        except asyncio.CancelledError:
-            connection.close()
-            raise
+            if protocol is not None:
+                self._open.pop(protocol, None)
+
+    async def _shake_hands(self, connection: socket.socket, protocol: asyncio.BaseProtocol) -> None:
+        timeout_s = self._limits.handshake_s if self._context else None
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout_s
+        )
+
+    def _make_place(self) -> bool:
+        """Whether there is a place for one more; those that others have to leave for it are cut off."""
+        established: frozenset[object] = frozenset(self._service.connections)
+        self._open = {one: task for one, task in self._open.items() if not task.done() or one in established}
+        while len(self._open) >= self._limits.connections:
+            self._refuse("connections")
+            least = min(self._open, key=self._standing)  # of several, the oldest
+            if self._standing(least) is Standing.CALLING:
+                return False
+            self._cut_off(least)
+        return True
+
+    def _standing(self, protocol: asyncio.BaseProtocol) -> Standing:
+        if not self._open[protocol].done():
+            return Standing.STRANGER
+        connection = cast(OpenConnection, protocol)
+        is_closing = connection.transport is None or connection.transport.is_closing()
+        return Standing.CLOSING if is_closing else self._service.standing(connection)
+
+    def _cut_off(self, protocol: asyncio.BaseProtocol) -> None:
+        task = self._open.pop(protocol)
+        transport = cast(OpenConnection, protocol).transport if task.done() else None
+        if transport is not None:
+            transport.abort()  # to be closed in order, it would have to wait for its client
+        else:
+            task.cancel()
 
     def _refuse(self, what: Refusal) -> None:
         self._limits.refused(what)
@@ -277,3 +322,24 @@ class _Acceptor:
         if now >= self._warned_at + WARN_EVERY_S:
             self._warned_at = now
             _LOG.warning("too many %s: closing some", what)
+
+
+async def _first_byte(connection: socket.socket) -> None:
+    """Returns when there is something to read, or will never be."""
+    loop = asyncio.get_running_loop()
+    came = asyncio.Event()
+    loop.add_reader(connection, came.set)
+    try:
+        await came.wait()
+    finally:
+        loop.remove_reader(connection)
+
+
+def _has_spoken(connection: socket.socket) -> bool:
+    try:
+        connection.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True  # it fails, and is closed for that
+    return True

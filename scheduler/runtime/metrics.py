@@ -92,7 +92,7 @@ class Reading:
     cache: objects by type (nodes, pods, assumed_pods). bindings: pods being bound or waiting to be bound.
     prescheduled: pods that came with a node and without devices, which nobody allocates.
     events_dropped, events_failed: events that were not written, since the start. leading: whether this process does, by
-    the name of the lease; empty where it needs none.
+    the name of the lease; empty where it needs none. steps: attempts under way, by the step that they are at.
     """
 
     queues: Mapping[str, int]
@@ -104,6 +104,7 @@ class Reading:
     events_dropped: int
     events_failed: int
     leading: Mapping[str, bool]
+    steps: Mapping[str, int]
 
 
 class _Children(dict[Key, Kind]):
@@ -337,6 +338,12 @@ def leading(is_leading: Mapping[str, bool]) -> Metric:
     return _gauge("leader_election_master_status", text, "name", is_leading)
 
 
+def at_steps(attempts: Mapping[str, int]) -> Metric:
+    """How many attempts are at each step."""
+    text = "Attempts under way, by the step that they are at."
+    return _gauge("dra_scheduler_attempts_at_step", text, "step", attempts)
+
+
 def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
     """The metrics of the watches, by resource."""
 
@@ -377,6 +384,7 @@ def _single(reading: Reading) -> Iterator[Metric]:
         "Pods being bound or waiting to be bound.",
         value=reading.bindings,
     )
+    yield at_steps(reading.steps)
     text = "Pods created with a node and without devices."
     yield GaugeMetricFamily(f"{prefix}_prescheduled_pods", text, value=reading.prescheduled)
     text = "Events dropped because too many were waiting."

@@ -1,6 +1,7 @@
 """Serves verbs over HTTP: TLS, allowed clients, and limits of size, concurrency and time.
 
-A body is read only after its caller is identified, and only while all bodies together fit into the memory limit.
+A body is read only after its caller is identified. No limit is reached by announcing a call: only what has come counts.
+If bodies reach the memory limit, the oldest one that has not all come makes room.
 
 A call that cannot be answered gets a status other than 200, with the reason in the program's own format. No client sees
 a traceback.
@@ -15,9 +16,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from scheduler.attempt.attempts import INTERNAL
+from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.call_connection import Answer, CallConnection
 from scheduler.runtime.http_head import Head, RefusedCall
-from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, accepting
+from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, Standing, accepting
 from scheduler.runtime.own_hosts import MISDIRECTED, misdirection
 from scheduler.runtime.tls import is_allowed, names_in
 
@@ -33,6 +35,15 @@ READ_S = 10.0
 IDLE_S = 120.0
 """For so long a connection may bring no call, or no whole head of one; kube-scheduler closes one after 90 s."""
 
+MOST_VALUES = 1 << 20
+"""Of the JSON of a call, names included. Each takes up to 180 bytes once it is read, and two in the body.
+
+No two versions of an object that an API server stores have as many, and no nodes of a cluster.
+"""
+
+LONGEST_MESSAGE = 1 << 12
+"""Characters that a caller is told."""
+
 _LOG = logging.getLogger(__name__)
 
 Verb = Callable[[bytes], bytes | Awaitable[bytes]]
@@ -43,16 +54,28 @@ class Malformed(ValueError):
     """A request that cannot be read; the message names what is wrong with it."""
 
 
+def require_few_values(body: bytes) -> None:
+    """Raises Malformed where the JSON has more values than MOST_VALUES. Cost: O(size)."""
+    if has_more_values(body, MOST_VALUES):
+        raise Malformed(f"the body has more than {MOST_VALUES:,} values and names")
+
+
+def in_short(message: str) -> str:
+    """At most LONGEST_MESSAGE characters of it: parts of a call may be in it."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
+
+
 @dataclass(frozen=True, slots=True)
 class ServedVerbs:
     """The served verbs. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
 
     error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any
     where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
+    largest_body: bytes of one call.
     called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
-    most_bytes: of bodies in memory at the same time. read_s: for so long the body of a call may take to come. idle_s:
-    for so long a connection is kept that brings no call. hosts: as `misdirection` takes them. secret: the segments of
-    which one has to follow the verb in a path; None if paths end with the verb.
+    most_bytes: of bodies in memory at the same time, as far as they have come. read_s: for so long the body of a call
+    may take to come. idle_s: for so long a connection is kept that brings no call. hosts: as `misdirection` takes them.
+    secret: the segments of which one has to follow the verb in a path; None if paths end with the verb.
     """
 
     prefix: str
@@ -62,6 +85,7 @@ class ServedVerbs:
     most_calls: int
     called: Callable[[str, int, float], None]
     limits: Limits = field(default_factory=Limits)
+    largest_body: int = LARGEST_BODY
     most_bytes: int = MOST_BYTES
     read_s: float = READ_S
     idle_s: float = IDLE_S
@@ -92,6 +116,7 @@ class _VerbServer:
     def __init__(self, served: ServedVerbs) -> None:
         self.served = served
         self.connections: dict[CallConnection, None] = {}
+        self.unfinished: dict[CallConnection, None] = {}
         self.read_s = served.read_s
         self.idle_s = served.idle_s
         self.room = served.most_bytes
@@ -100,9 +125,12 @@ class _VerbServer:
     def __call__(self) -> CallConnection:
         return CallConnection(self)
 
-    def is_calling(self, connection: OpenConnection) -> bool:
-        """Whether a call is in progress over it."""
-        return isinstance(connection, CallConnection) and connection.is_calling
+    def standing(self, connection: OpenConnection) -> Standing:
+        """Who the client is, as far as is known."""
+        assert isinstance(connection, CallConnection)
+        if connection.task is not None:
+            return Standing.CALLING
+        return Standing.KNOWN if connection.is_known else Standing.STRANGER
 
     async def stop(self) -> None:
         """Close all connections; calls in progress have a second to end."""
@@ -121,20 +149,28 @@ class _VerbServer:
         """The body of an answer that is nothing but an error."""
         return self.served.error(reason)
 
-    def admit(self, head: Head, transport: asyncio.Transport) -> "_VerbCall":
+    def make_room(self, size: int, connection: CallConnection) -> None:
+        """Let so many bytes of a body into memory, at the cost of older bodies that have not all come."""
+        while size > self.room:
+            oldest = next(iter(self.unfinished), connection)
+            problem = RefusedCall(503, f"the calls in progress already use the limit of {self.served.most_bytes} bytes")
+            if oldest is connection:
+                raise problem
+            oldest.give_up(problem)
+        self.room -= size
+
+    def admit(self, head: Head, connection: CallConnection) -> "_VerbCall":
         """The call of a verb. Raises RefusedCall."""
         name = self._verb_at(head.path)
         verb = self.served.verbs[name]
         if head.method != "POST":
             raise RefusedCall(405, "verbs are called by POST")
-        call = _VerbCall(self, name, verb, time.monotonic(), head.length)
+        call = _VerbCall(self, name, verb, time.monotonic(), connection)
         try:
-            self._check(head, transport, name)
+            self._check(head, connection.transport)
         except RefusedCall as problem:
             self.served.called(name, problem.status, call.duration_s())
             raise
-        self.room -= head.length
-        self.under_way[name] += 1
         return call
 
     def _verb_at(self, path: str) -> str:
@@ -149,20 +185,16 @@ class _VerbServer:
             raise RefusedCall(404, "there is nothing at this path", is_last=secret is not None)
         return name
 
-    def _check(self, head: Head, transport: asyncio.Transport, name: str) -> None:
-        """Raises RefusedCall where the caller may not call, or not now."""
+    def _check(self, head: Head, transport: asyncio.Transport) -> None:
+        """Raises RefusedCall where the caller may not call."""
         is_secure = transport.get_extra_info("sslcontext") is not None
         if not is_secure and (reason := misdirection(head.fields.get("host"), self.served.hosts)):
             raise RefusedCall(MISDIRECTED, reason)
         if "origin" in head.fields:  # a page may send calls whose answers it cannot read
             raise RefusedCall(403, "calls of web pages are not answered")
         self._check_client(transport)
-        if self.under_way[name] >= self.served.most_calls:
-            raise RefusedCall(503, f"{self.served.most_calls} calls of this verb are already in progress")
-        if head.length > LARGEST_BODY:
-            raise RefusedCall(413, f"the body is larger than {LARGEST_BODY} bytes")
-        if head.length > self.room:
-            raise RefusedCall(503, f"the calls in progress already use the limit of {self.served.most_bytes} bytes")
+        if head.length > self.served.largest_body:
+            raise RefusedCall(413, f"the body is larger than {self.served.largest_body} bytes")
 
     def _check_client(self, transport: asyncio.Transport) -> None:
         if not self.served.clients:
@@ -174,18 +206,30 @@ class _VerbServer:
             raise RefusedCall(403, f"the client's certificate has {names}, none of which is allowed")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _VerbCall:
-    """A call in progress. length: of its body, for which there is room until it ends."""
+    """A call in progress. size: of its body, as far as it has come. is_whole: it counts among those under way."""
 
     server: _VerbServer
     name: str
     verb: Verb
     began: float
-    length: int
+    connection: CallConnection
+    size: int = 0
+    is_whole: bool = False
+
+    def grow(self, size: int) -> None:
+        """Take room for that part of the body. Raises RefusedCall."""
+        self.server.make_room(size, self.connection)
+        self.size += size
 
     def answer(self, body: bytes) -> Answer | Awaitable[Answer]:
-        """What the verb answers."""
+        """What the verb answers. Raises RefusedCall."""
+        most = self.server.served.most_calls
+        if self.server.under_way[self.name] >= most:
+            raise RefusedCall(503, f"{most} calls of this verb are already in progress")
+        self.server.under_way[self.name] += 1
+        self.is_whole = True
         try:
             found = self.verb(body)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an error, and the others their answers
@@ -206,8 +250,8 @@ class _VerbCall:
 
     def ended(self, status: int) -> None:
         """Make room for others."""
-        self.server.room += self.length
-        self.server.under_way[self.name] -= 1
+        self.server.room += self.size
+        self.server.under_way[self.name] -= self.is_whole
         self.server.served.called(self.name, status, self.duration_s())
 
     def duration_s(self) -> float:

@@ -8,6 +8,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
@@ -273,16 +274,25 @@ def changed(inventory: Inventory, texts: Sequence[str], scale: float = 1.0) -> I
     pods = [pod for pod in inventory.pods if pod.node_name in left and not pod.is_over]
     evicted = {id(pod) for pod in pods if not belongs_to_node(pod)}
     dead = {id(pod) for pod in pods if belongs_to_node(pod) and pod.node_name in gone}
-    kept = [unscheduled(pod) if id(pod) in evicted else pod for pod in inventory.pods if id(pod) not in dead]
-    claims = claims_without(inventory, [pod for pod in pods if id(pod) in evicted | dead])
     return replace(
-        inventory,
+        _left(inventory, evicted, dead),
         nodes=list(fleet.nodes.values()),
         slices=list(fleet.slices.values()),
         taint_rules=list(fleet.rules.values()),
-        pods=kept,
-        claims=claims,
     )
+
+
+def evicted_from(inventory: Inventory, pods: Iterable[Pod]) -> Inventory:
+    """The inventory when these pods of it have lost their nodes, and are pending; their own claims are released."""
+    evicted = {id(pod) for pod in pods}
+    return _left(inventory, evicted, frozenset()) if evicted else inventory
+
+
+def _left(inventory: Inventory, evicted: AbstractSet[int], dead: AbstractSet[int]) -> Inventory:
+    """evicted, dead: the ids of the pods that are recreated, and of those that are not."""
+    kept = [unscheduled(pod) if id(pod) in evicted else pod for pod in inventory.pods if id(pod) not in dead]
+    claims = claims_without(inventory, [pod for pod in inventory.pods if id(pod) in evicted | dead])
+    return replace(inventory, pods=kept, claims=claims)
 
 
 def belongs_to_node(pod: Pod) -> bool:

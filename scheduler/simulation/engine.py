@@ -33,7 +33,6 @@ from scheduler.simulation.events import (
     SliceAppears,
     SliceGoes,
 )
-from scheduler.simulation.evicting_taints import EvictingTaints, devices_of, first_of, has_evicting
 from scheduler.simulation.jobs import unscheduled
 from scheduler.state.cluster_changes import (
     ClaimChanged,
@@ -44,6 +43,7 @@ from scheduler.state.cluster_changes import (
     TaintRulesChanged,
 )
 from scheduler.state.cluster_changes import Event as Change
+from scheduler.state.evicting_taints import EvictingTaints, devices_of, has_evicting
 
 _HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
 _SETTLED_S = 24 * 3600.0
@@ -359,12 +359,12 @@ class Simulation:
         self._evictions.pop(uid, None)
         if not self._taints:
             return None
-        on_node = self._taints.end_on_node(placed.pod, placed.node, self._bound_s[uid])
-        end = first_of(on_node, self._taints.end_of_claims(placed.claims))
-        if end is not None:
-            self._evictions[uid] = number = next(self._numbers)
-            heappush(self._following, (max(end, self.now), number, _TolerationEnds(uid)))
-        return end
+        eviction = self._taints.end(placed.pod, placed.node, placed.claims, self._bound_s[uid])
+        if eviction is None:
+            return None
+        self._evictions[uid] = number = next(self._numbers)
+        heappush(self._following, (max(eviction.time_s, self.now), number, _TolerationEnds(uid)))
+        return eviction.time_s
 
     def _pods_on(self, node: str) -> Iterator[Pod]:
         for uid in tuple(self._on_node.get(node, ())):

@@ -46,6 +46,15 @@ class ExtendedClaim:
     mappings: tuple[RequestMapping, ...]
 
     @property
+    def resources(self) -> Mapping[str, str]:
+        """What each request is for, by its generated name: a resource, and its container if several ask for that."""
+        asking = Counter(one.resource for one in self.mappings)
+        return {
+            one.request: one.resource + f" of container {one.container}" * (asking[one.resource] > 1)
+            for one in self.mappings
+        }
+
+    @property
     def spec(self) -> dict[str, object]:
         """The spec of the claim in v1."""
         return _spec(self.requests)

@@ -17,7 +17,10 @@ from scheduler.state.cluster_changes import ClaimKey
 from scheduler.state.extended_resources import claim_name, may_ask
 
 GROUPS_UNSUPPORTED = "PodGroup claims unsupported"
-"""Why a pod is refused that is in a PodGroup, or has claims of one."""
+"""Why a pod is refused that is in a PodGroup and has claims, or has claims of one."""
+
+GANGS_UNSUPPORTED = "pods of a PodGroup (spec.schedulingGroup) are not supported"
+"""Why a pod without claims is refused that is in one."""
 
 
 @dataclass(frozen=True, slots=True)

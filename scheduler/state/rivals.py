@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from allocator.cluster.pools import has_counters
 from allocator.cluster.usage import occupying
+from allocator.features.partitionable_devices import consumed
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
 from scheduler.state.claim_index import ClaimIndex, Holding
@@ -144,10 +145,8 @@ class Rivals:
             for name, amount in counter_set.counters.items()
         }
         for device in drawing:
-            for consumption in device.consumes_counters:
-                for name, amount in consumption.counters.items():
-                    key = (consumption.counter_set, name)
-                    left[key] = left.get(key, 0) - amount.nanos
+            for (_, counter_set, name), amount in consumed(device, is_strict=self._fleet.features.is_strict):
+                left[counter_set, name] = left.get((counter_set, name), 0) - amount
         short = {counter_set for (counter_set, _), amount in left.items() if amount < 0}
         return {name: [device.id for device in drawing if _draws_on(device, name)] for name in short}
 

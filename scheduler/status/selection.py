@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import cel
 from allocator.did_you_mean import did_you_mean
+from allocator.explain.selector_operands import SelectorOperand, operands_of
 from allocator.model import Device, DeviceID
 from allocator.status.matching import ExpressionAnswers
 
@@ -18,7 +19,8 @@ class ExpressionSelection:
     """The answers of an expression. failures: the message of each device on which it fails, in order.
 
     estimated_cost: the worst case, which the API server limits; highest_cost: on these devices. unknown: drivers,
-    attributes and capacities that it names and no device has, with what may be meant.
+    attributes and capacities that it names and no device has, with what may be meant. operands: those of its `&&`,
+    none if it is none.
     """
 
     expression: str
@@ -28,6 +30,7 @@ class ExpressionSelection:
     estimated_cost: int
     highest_cost: int
     unknown: Sequence[str] = ()
+    operands: Sequence[SelectorOperand] = ()
 
 
 def select(expression: str, devices: Sequence[Device], environment: cel.Environment) -> ExpressionSelection:
@@ -43,7 +46,10 @@ def select(expression: str, devices: Sequence[Device], environment: cel.Environm
             matching.append(device)
     program = cel.compile(expression, environment)
     unknown = list(known_names(devices).unknown_to(program.reads)) if devices else []
-    return ExpressionSelection(expression, devices, matching, failures, program.estimated_cost, highest, unknown)
+    operands = operands_of(expression, devices, environment)
+    return ExpressionSelection(
+        expression, devices, matching, failures, program.estimated_cost, highest, unknown, operands
+    )
 
 
 @dataclass(frozen=True, slots=True)

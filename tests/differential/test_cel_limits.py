@@ -1,6 +1,7 @@
 """Long and deeply nested selectors against the reference: the same ones are refused, the others cost the same."""
 
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -62,3 +63,41 @@ def test_long_selectors_end_as_in_the_reference(cel_peer: Peer, shape: str) -> N
         if (kind := comparison.difference(ours := comparison.our_answer(expression, DEVICE), theirs))
     }
     assert found == {}
+
+
+OPEN_AND_CLOSE = (
+    ("(", ")"),
+    ("(?:", ")"),
+    ("(?P<g>", ")"),
+    ("(?i:", ")"),
+    ("b(", ")"),
+    ("(", ")*"),
+    ("(?:", ")?"),
+    ("(d|", ")"),
+    ("(d|[c(]", ")"),
+    ("bb+(", ")"),
+)
+"""Ways to nest: groups that capture or not, in sequences, repeated, and among choices."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_patterns_that_nest_as_deeply_are_refused_as_in_the_reference(cel_peer: Peer, seed: int) -> None:
+    """Around the limit of each way to nest, and of some that are drawn."""
+    comparison, draw = Comparison(cel_peer), Random(f"nests {seed}")  # noqa: S311
+    compared = [nested([one] * n) for one in OPEN_AND_CLOSE for n in (333, 334, 499, 500, 501, 998, 999, 1000)]
+    compared += [nested([draw.choice(OPEN_AND_CLOSE) for _ in range(draw.choice((500, 700, 900)))]) for _ in range(40)]
+    expressions = [f"device.driver.matches(r'{pattern}')" for pattern in compared]
+    answers = list(cel_peer.ask_all([comparison.question(expression, DEVICE) for expression in expressions]))
+    found = {
+        expression: (kind, ours, theirs)
+        for expression, theirs in zip(expressions, answers, strict=True)
+        if (kind := comparison.difference(ours := comparison.our_answer(expression, DEVICE), theirs))
+    }
+    assert found == {}
+    assert {"result" in theirs for theirs in answers} == {True, False}
+
+
+def nested(levels: list[tuple[str, str]]) -> str:
+    """The levels around a character; names of groups differ."""
+    opened = [start.replace("<g>", f"<g{number}>") for number, (start, _) in enumerate(levels)]
+    return "".join(opened) + "a" + "".join(end for _, end in reversed(levels))

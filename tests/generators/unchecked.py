@@ -68,6 +68,8 @@ def _contradict_counts(rng: Random, changed: Json) -> None:
     for slice_ in changed["slices"]:
         if rng.random() < 0.4:
             slice_["spec"]["pool"]["resourceSliceCount"] = rng.choice((1, 2, 2, 3))
+    # The reference believes the one that it sees first, and we the first by name.
+    changed["slices"].sort(key=lambda slice_: slice_["metadata"]["name"])
 
 
 def _select_twice(rng: Random, changed: Json) -> None:
@@ -107,6 +109,13 @@ def _charge_twice(rng: Random, changed: Json) -> None:
             device["consumesCounters"][-1].pop("compatibilityGroups", None)
 
 
+def _give_counters_back(rng: Random, changed: Json) -> None:
+    for device in _devices(changed):
+        for consumption in device.get("consumesCounters", ()):
+            if rng.random() < 0.3:
+                consumption["counters"]["cores"] = {"value": rng.choice(("-1", "-4", "0"))}
+
+
 def _tell_failures_alone(rng: Random, changed: Json) -> None:
     for device in _devices(changed):
         if rng.random() < 0.3:
@@ -137,5 +146,6 @@ def _leave_out_the_node(rng: Random, changed: Json) -> None:
 
 CHANGES: Sequence[Callable[[Random, Json], None]] = (
     *(_contradict_counts, _select_twice, _spoil_attributes, _spoil_capacity, _ask_oddly, _charge_twice),
+    _give_counters_back,
     *(_tell_failures_alone, _count_oddly, _ask_in_both_forms, _derive_nothing, _leave_out_the_node),
 )

@@ -1,7 +1,8 @@
 """`make image-check`: build the image by its Dockerfile, and run `dra` in it as the manifests do.
 
 With docker where `docker info` succeeds. Elsewhere the same steps in plain root directories, in a mount namespace: each
-stage has one, with this machine's system and Python, read-only, in place of the base image. That needs root.
+stage has one, with this machine's system, read-only, and its Python, copied on write, in place of the base image. That
+needs root.
 """
 
 import os
@@ -24,7 +25,7 @@ from tests.controlplane.identities import OURS
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rights import grant
-from tests.image.dockerfile import stages
+from tests.image import dockerfile
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET = ROOT / "manifests" / "examples" / "fleet"
@@ -33,6 +34,19 @@ TAG = "dra-scheduler:image-check"
 PLACED = "inference/chat-0"
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc")
 """Of this machine, where it has them."""
+
+INSTALLERS = ("pip", "pip[0-9.-]*", "setuptools", "setuptools-*", "wheel", "wheel-*")
+COMPILERS = (
+    *("cc", "c++", "gcc", "gcc-[0-9]*", "*-gcc", "*-gcc-[0-9]*", "g++*", "clang*", "cc1"),
+    *("ld", "ld.bfd", "ld.gold"),
+)
+NOT_PROGRAMS = ("/proc", "/sys", "/dev", "/usr/share/doc", "/var/lib/dpkg")
+"""Where files may have the names of programs and be about them."""
+
+FINDS = """\
+from importlib.util import find_spec
+print([name for name in ("pip", "setuptools", "ensurepip", "pkg_resources", "wheel") if find_spec(name)])
+"""
 
 SHOWN = ("mnt", "var/run/secrets")
 """Where files are shown, as a kubelet does."""
@@ -47,7 +61,9 @@ class Failed(Exception):
 
 
 class Image(Protocol):
-    """An image that is built."""
+    """An image that is built. borrowed: folders that it has from elsewhere here, in place of those of its base."""
+
+    borrowed: Sequence[str]
 
     def command(self, arguments: Sequence[str], files: Mapping[str, Path], entrypoint: str) -> Sequence[str]:
         """What runs it. files: by the places where it finds them. entrypoint: empty for its own."""
@@ -56,6 +72,8 @@ class Image(Protocol):
 
 class DockerImage:
     """The image, built and run by docker."""
+
+    borrowed: Sequence[str] = ()
 
     def __init__(self) -> None:
         subprocess.run(["docker", "build", f"--tag={TAG}", ROOT], check=True)  # noqa: S607
@@ -70,10 +88,12 @@ class DockerImage:
 class PlainImage:
     """The root directory of the last stage."""
 
+    borrowed: Sequence[str] = SYSTEM
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._roots: dict[str, Path] = {}
-        for number, stage in enumerate(stages(ROOT / "Dockerfile")):
+        for number, stage in enumerate(dockerfile.stages(ROOT / "Dockerfile")):
             self._roots[stage.name] = self._root = self._new_root(str(number))
             self._stage = stage
             for word, rest in stage.steps:
@@ -81,7 +101,7 @@ class PlainImage:
                 if word == "COPY":
                     self._copy(rest)
                 else:
-                    output(self._command(["/bin/sh", "-c", rest]))
+                    output(self._command(["/bin/sh", "-c", rest], dockerfile.ROOT))
         for place in SHOWN:
             mount("--bind", str(self._root / place), str(self._root / place))
         mount("-o", "remount,ro,bind", str(self._root))
@@ -90,15 +110,17 @@ class PlainImage:
         """What runs it in the network of this machine."""
         for place, path in files.items():
             bind(path, self._root / place.lstrip("/"))
-        return self._command([*([entrypoint] if entrypoint else self._stage.entrypoint), *arguments])
+        called = [entrypoint] if entrypoint else self._stage.entrypoint
+        return self._command([*called, *arguments], self._stage.user)
 
     def _new_root(self, name: str) -> Path:
         root = self._folder / name
         root.mkdir()
         mount("--bind", str(root), str(root))
-        for place in (*SYSTEM, sys.base_prefix):
+        for place in SYSTEM:
             if Path(place).exists():
                 bind(Path(place), root / place.lstrip("/"))
+        overlay(Path(sys.base_prefix), root / sys.base_prefix.lstrip("/"), self._folder / f"changes-{name}")
         for place in ("tmp", *SHOWN):
             (root / place).mkdir(parents=True)
         return root
@@ -118,13 +140,13 @@ class PlainImage:
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy(source, target)
 
-    def _command(self, command: Sequence[str]) -> Sequence[str]:
-        """It, with the user, folder and variables of the stage."""
+    def _command(self, command: Sequence[str], user: str) -> Sequence[str]:
+        """It, as the user, with folder and variables of the stage."""
         path = f"{sys.base_prefix}/bin:/usr/local/bin:/usr/bin:/bin"
         own = {name: value.replace("$PATH", path) for name, value in self._stage.environment.items()}
         (self._root / self._stage.folder.lstrip("/")).mkdir(parents=True, exist_ok=True)
         variables = [f"{name}={value}" for name, value in {"HOME": "/nonexistent", "PATH": path, **own}.items()]
-        chroot = ["chroot", f"--userspec={self._stage.user}", str(self._root)]
+        chroot = ["chroot", f"--userspec={user}", str(self._root)]
         return [
             *chroot,
             "env",
@@ -165,6 +187,17 @@ def bind(source: Path, target: Path) -> None:
         mount("-o", "remount,ro,bind", str(target))
 
 
+def overlay(source: Path, target: Path, changes: Path) -> None:
+    """Show the folder there too; what is changed there stays in memory."""
+    for folder in (changes, target):
+        folder.mkdir(parents=True, exist_ok=True)
+    mount("-t", "tmpfs", "tmpfs", str(changes))
+    for name in ("upper", "work"):
+        (changes / name).mkdir()
+    where = f"lowerdir={source},upperdir={changes}/upper,workdir={changes}/work"
+    mount("-t", "overlay", "overlay", "-o", where, str(target))
+
+
 def check(image: Image, folder: Path) -> None:
     """Raises Failed. folder: for files."""
 
@@ -175,11 +208,30 @@ def check(image: Image, folder: Path) -> None:
     expect("(compiled)" in version, f"the allocator is not compiled: {version}")
     placed = shell("dra allocate /mnt/fleet; test $? -eq 1", {"/mnt/fleet": FLEET})
     expect(PLACED in placed, f"the example fleet is not placed: {placed}")
-    who = shell("id -u; id -g; ls /venv/bin; touch /venv/x 2>&1 || true")
+    who = shell("id -u; id -g; touch /venv/x 2>&1 || true")
     expect(who.startswith("65532\n65532\n"), f"it runs as another user: {who}")
-    expect("\npip" not in who, f"it contains pip: {who}")
     expect("Read-only file system" in who, f"it can be written to: {who}")
+    check_contents(image)
     check_scheduler(image, folder)
+
+
+def check_contents(image: Image) -> None:
+    """Nothing that installs or compiles is in a folder of the image, and no Python of it finds any. Raises Failed."""
+    skipped = " -o ".join(f"-path {place}" for place in (*NOT_PROGRAMS, *image.borrowed))
+    wanted = f"\\( {_named(INSTALLERS)} -o ! -type d {_named(COMPILERS)} \\)"
+    # What only root may read, the program cannot use.
+    text = f"find / \\( {skipped} \\) -prune -o {wanted} -print 2>/dev/null || true"
+    found = output(image.command(["-c", text], {}, "/bin/sh"))
+    expect(not found, f"it contains pip, setuptools or a compiler: {found}")
+    base = output(image.command(["-c", "import sys; print(sys._base_executable)"], {}, "python")).strip()
+    for python in ("python", base):
+        found = output(image.command(["-c", FINDS], {}, python)).strip()
+        expect(found == "[]", f"{python} finds {found}")
+
+
+def _named(names: Sequence[str]) -> str:
+    """The test of `find` for these."""
+    return "\\( " + " -o ".join(f"-name '{name}'" for name in names) + " \\)"
 
 
 def check_scheduler(image: Image, folder: Path) -> None:
@@ -242,9 +294,8 @@ def main() -> int:
             check(DockerImage(), Path(name))
     else:
         return check_in_namespace()
-    click.echo(
-        "image-check: compiled, without pip, runs as 65532 on a read-only file system, places pods, leads and stops"
-    )
+    contents = "compiled, without pip, setuptools and compiler"
+    click.echo(f"image-check: {contents}, runs as 65532 on a read-only file system, places pods, leads and stops")
     return 0
 
 

@@ -18,7 +18,7 @@ from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import POD
 from tests.integration.conftest import FLEET
 
-READING = Reading({"active": 0}, {("mine", "NodeResourcesFit"): 0}, {"nodes": 0}, [], 0, 0, 0, 0, {})
+READING = Reading({"active": 0}, {("mine", "NodeResourcesFit"): 0}, {"nodes": 0}, [], 0, 0, 0, 0, {}, {})
 
 
 @pytest.fixture

@@ -26,10 +26,16 @@ subjects:
 
 {{- /* The image of all programs, and the port, by its name, of an address HOST:PORT. */ -}}
 {{- define "dra.image" -}}
-image: {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+image: {{ include "dra.imageName" (dict "image" .Values.image "tag" .Chart.AppVersion) }}
 {{- with .Values.image.pullPolicy }}
 imagePullPolicy: {{ . }}
 {{- end }}
+{{- end }}
+
+{{- /* Repository, tag and digest; without either, the tag that is given: dict "image" IMAGE "tag" TAG */ -}}
+{{- define "dra.imageName" -}}
+{{- $tag := .image.tag | default (ternary "" .tag (not (empty .image.digest))) -}}
+{{ .image.repository }}{{ with $tag }}:{{ . }}{{ end }}{{ with .image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- /* The lease of a configuration: dict "name" ITS DEFAULT "config" CONFIG */ -}}
@@ -120,6 +126,41 @@ metadata:
 data:
   {{ .file }}: |
     {{- tpl (toYaml .values.config) .root | nindent 4 }}
+{{- end }}
+
+{{- /* Volumes of the Secrets by folder, where they are mounted, and what their files need: SECRETS. Only the group can
+read keys. */ -}}
+{{- define "dra.secretVolumes" -}}
+{{- range $number, $folder := keys . | sortAlpha }}
+- name: secret-{{ $number }}
+  secret: {secretName: {{ get $ $folder }}, defaultMode: 0440}
+{{- end }}
+{{- end }}
+
+{{- define "dra.secretMounts" -}}
+{{- range $number, $folder := keys . | sortAlpha }}
+- {name: secret-{{ $number }}, mountPath: {{ $folder }}, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- /* Refuses a configuration that names files which no container would find: dict "field" FIELD "value" CONFIG "secrets"
+FIELD OF SECRETS "folders" LIST */ -}}
+{{- define "dra.requireFiles" -}}
+{{- range $key, $value := .value }}
+{{- $field := printf "%s.%v" $.field $key }}
+{{- if or (kindIs "map" $value) (kindIs "slice" $value) }}
+{{- include "dra.requireFiles" (dict "field" $field "value" $value "secrets" $.secrets "folders" $.folders) }}
+{{- else if and (kindIs "string" $value) (regexMatch "^([a-zA-Z]+File|kubeconfig)$" (toString $key)) }}
+{{- if and $value (not (has (dir $value) $.folders)) }}
+{{- fail (printf "%s: no Secret is mounted at %s: name one in %s" $field (dir $value) $.secrets) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* Keeps all replicas but one from being drained together; one alone has nobody to wait for. */ -}}
+{{- define "dra.hasDisruptionBudget" -}}
+{{- if and .podDisruptionBudget.enabled (gt (int .replicas) 1) }}true{{ end }}
 {{- end }}
 
 {{- define "dra.disruptionBudget" -}}

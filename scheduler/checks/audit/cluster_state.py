@@ -7,6 +7,7 @@ from allocator.status.pool_status import PoolStatus
 from scheduler.checks.contract import ObjectName
 from scheduler.core_v1.pod import Pod
 from scheduler.state.claim_index import ClaimObject
+from scheduler.state.evicting_taints import Eviction
 
 ClaimKey = tuple[str, str]
 """Namespace and name."""
@@ -14,12 +15,16 @@ ClaimKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Pools with their devices, claims and pods. knows_pods: pods were looked for, so that those not there are gone."""
+    """Pools with their devices, claims and pods. knows_pods: pods were looked for, so that those not there are gone.
+
+    evictions: of pods that taints end.
+    """
 
     pools: Sequence[PoolStatus]
     claims: Mapping[ClaimKey, ClaimObject]
     pods: Sequence[Pod]
     knows_pods: bool
+    evictions: Sequence[Eviction] = ()
 
 
 def claim_subject(found: ClaimObject) -> ObjectName:

@@ -2,22 +2,13 @@
 
 from collections.abc import Iterator
 
-from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
-from scheduler.input.documents import Finding
+from scheduler.input.documents import FindingReason
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
-    for error in manifests.inventory.errors:
-        yield Observation(_subject(error), f"{error.place}: {error.message}")
-
-
-def _subject(error: Finding) -> ObjectName:
-    kind, _, name = error.subject.partition(" ")
-    namespace, slash, rest = name.partition("/")
-    if not kind:
-        return ObjectName("file", str(error.place.file))
-    return ObjectName(kind, rest, namespace) if slash else ObjectName(kind, name)
+    return manifests.reported(FindingReason.REFUSED)
 
 
 INVALID_OBJECT = Check(

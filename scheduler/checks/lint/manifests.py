@@ -1,15 +1,18 @@
 """What the rules of `dra lint` look at: requests and classes, and the devices that their selectors are run over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import cel
 from allocator.fleet.fleet import Fleet
-from allocator.model import Claim, Device, DeviceClass
-from allocator.status.matching import ExpressionAnswers, Membership
-from allocator.status.pool_status import PoolStatus
-from scheduler.checks.contract import ObjectName
+from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
+from allocator.status.matching import Membership, OrderedAnswers, OrderedResult
+from allocator.status.pool_status import DeviceState, PoolStatus
+from scheduler.checks.contract import ObjectName, Observation
+from scheduler.core_v1.pod import Owner, Pod, PodClaim
+from scheduler.core_v1.workload import KINDS
+from scheduler.input.documents import Finding, FindingReason
 from scheduler.input.inventory import Inventory
 from scheduler.input.template_claim import claim_of_template
 from scheduler.status.selection import KnownNames, known_names
@@ -26,39 +29,70 @@ class WaitingClaim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedSelector:
-    """A selector of a class, or of a request. field: its path. devices: those that it decides about.
+    """A selector of a class, or of a request. field: its path. devices: those that it is asked of.
 
-    whole: all that it is asked of, in words.
+    before: the expressions that are asked before it; no later one is asked of a device that one of them refuses. whole:
+    all that it is asked of, in words. is_first: of the class, or of the request.
     """
 
     subject: ObjectName
     field: str
     expression: str
+    before: tuple[str, ...]
     devices: Sequence[Device]
     whole: str
+    is_first: bool
 
 
 @dataclass(frozen=True, slots=True)
-class SelectorResult:
-    """What a selector says of its devices. accepted: of how many it is true. failing: on which it fails."""
+class CheckedPod:
+    """A pod that waits or runs, or one that a workload asks for. path: of the pod's spec in the object."""
 
-    accepted: int
-    failing: tuple[Device, ...]
+    subject: ObjectName
+    path: str
+    pod: Pod
 
 
 @dataclass(eq=False)
 class Manifests:
-    """The input. pools: with the devices of the newest generation. fleet: all nodes, with nothing in use."""
+    """The input. pools: with the devices of the newest generation. fleet: all nodes, with nothing in use.
+
+    expanded: the pods that workloads stand for beside those of the input. switched_off: a line for each gate that is
+    off though the input uses its feature.
+    """
 
     inventory: Inventory
     environment: cel.Environment
     pools: Sequence[PoolStatus]
     fleet: Fleet
+    expanded: Sequence[Pod]
+    switched_off: Sequence[str]
+
+    def reported(self, *reasons: FindingReason) -> Iterator[Observation]:
+        """What was found for these reasons while the input was read."""
+        for finding in (*self.inventory.errors, *self.inventory.warnings):
+            if finding.reason in reasons:
+                yield Observation(_subject(finding), f"{finding.place}: {finding.message}")
 
     @cached_property
     def devices(self) -> Sequence[Device]:
         """Of all pools."""
         return [one.device for pool in self.pools for one in pool.devices]
+
+    @cached_property
+    def usable(self) -> tuple[Device, ...]:
+        """The devices that can be allocated, and of which selectors are asked: those of complete pools."""
+        listed = [one for pool in self.pools if not pool.problem for one in pool.devices]
+        return tuple(one.device for one in listed if one.state is not DeviceState.UNUSABLE)
+
+    def are_of_one_node(self, devices: Iterable[Device]) -> bool:
+        """Whether each of the devices is reached from one node only."""
+        return all(device.id in self._local for device in devices)
+
+    @cached_property
+    def _local(self) -> frozenset[DeviceID]:
+        listed = [one for pool in self.pools for one in pool.devices]
+        return frozenset(one.device.id for one in listed if one.slice.reach.node_name)
 
     @cached_property
     def classes(self) -> Sequence[DeviceClass]:
@@ -71,9 +105,58 @@ class Manifests:
         return [*_claims(self.inventory), *_templates(self.inventory)]
 
     @cached_property
+    def pods(self) -> Sequence[CheckedPod]:
+        """Those that nothing else in the input stands for."""
+        return [*_of_workloads(self.inventory), *_of_pods(self.inventory)]
+
+    def named(self, pod: Pod, entry: PodClaim) -> Claim | None:
+        """The claim of the pod's entry, or what its template makes; None where the input does not have it."""
+        if entry.claim_name:
+            found = self.inventory.claims.get((pod.namespace, entry.claim_name))
+            return found.claim if found else None
+        return self._of_templates.get((pod.namespace, entry.template_name))
+
+    @cached_property
+    def _of_templates(self) -> Mapping[tuple[str, str], Claim]:
+        return {(one.subject.namespace, one.subject.name): one.claim for one in _templates(self.inventory)}
+
+    @cached_property
     def selectors(self) -> Sequence[CheckedSelector]:
         """All selectors that compile; those that do not are errors of the input."""
-        return [one for one in (*self._of_classes(), *self._of_requests()) if self._compiles(one.expression)]
+        return [*self._of_classes(), *self._of_requests()]
+
+    def _of_classes(self) -> Iterator[CheckedSelector]:
+        for one in self.classes:
+            subject = ObjectName("DeviceClass", one.name)
+            fields = [f"spec.selectors[{number}].cel.expression" for number in range(len(one.selectors))]
+            yield from self._chain(subject, fields, (), one.selectors, "the input's devices")
+
+    def _of_requests(self) -> Iterator[CheckedSelector]:
+        classes = {one.name: one for one in self.classes}
+        for asked in self.asked:
+            for at, alternative in alternatives_of(asked):
+                if device_class := classes.get(alternative.class_name):
+                    fields = [f"{at}.selectors[{n}].cel.expression" for n in range(len(alternative.selectors))]
+                    before = tuple(one or "" for one in device_class.selectors)
+                    whole = f"the devices of class {device_class.name}"
+                    yield from self._chain(asked.subject, fields, before, alternative.selectors, whole)
+
+    def _chain(
+        self,
+        subject: ObjectName,
+        fields: Sequence[str],
+        before: tuple[str, ...],
+        expressions: Sequence[str | None],
+        whole: str,
+    ) -> Iterator[CheckedSelector]:
+        """Selectors as the allocator asks them: in order, each of the devices that pass those before it."""
+        first = len(before)
+        for field, expression in zip(fields, expressions, strict=True):
+            if expression and self._compiles(expression):
+                is_first = len(before) == first
+                asked_of = whole if is_first else f"{whole} that pass the selectors before it"
+                yield CheckedSelector(subject, field, expression, before, self.passing(before), asked_of, is_first)
+            before = (*before, expression or "")
 
     def _compiles(self, expression: str) -> bool:
         try:
@@ -82,26 +165,17 @@ class Manifests:
             return False
         return True
 
-    def _of_classes(self) -> Iterator[CheckedSelector]:
-        for one in self.classes:
-            subject = ObjectName("DeviceClass", one.name)
-            for number, expression in enumerate(one.selectors):
-                if expression:
-                    field = f"spec.selectors[{number}].cel.expression"
-                    yield CheckedSelector(subject, field, expression, self.devices, "the input's devices")
+    def passing(self, expressions: tuple[str, ...]) -> tuple[Device, ...]:
+        """The usable devices that pass all of the expressions, none where one does not compile."""
+        return self._answers.passing(expressions)
 
-    def _of_requests(self) -> Iterator[CheckedSelector]:
-        members = {one.name: [device for device in self.devices if one.has(device)] for one in self.memberships}
-        for asked in self.asked:
-            for number, request in enumerate(asked.claim.requests):
-                for place, alternative in enumerate(request.alternatives):
-                    way = f"firstAvailable[{place}]" if request.is_first_available else "exactly"
-                    devices = members.get(alternative.class_name)
-                    for position, expression in enumerate(alternative.selectors):
-                        if expression and devices is not None:
-                            at = f"{asked.path}.devices.requests[{number}].{way}.selectors[{position}].cel.expression"
-                            whole = f"the devices of class {alternative.class_name}"
-                            yield CheckedSelector(asked.subject, at, expression, devices, whole)
+    def answers(self, selector: CheckedSelector) -> OrderedResult:
+        """What the selector says. Cost: O(its devices), once for equal selectors after equal ones."""
+        return self._answers.of((*selector.before, selector.expression))
+
+    @cached_property
+    def _answers(self) -> OrderedAnswers:
+        return OrderedAnswers(self.usable, self.environment)
 
     @cached_property
     def memberships(self) -> Sequence[Membership]:
@@ -112,24 +186,50 @@ class Manifests:
         """The most that the selector can cost, as the API server estimates it."""
         return cel.compile(selector.expression, self.environment).estimated_cost
 
-    def answers(self, selector: CheckedSelector) -> SelectorResult:
-        """What the selector says. Cost: O(its devices), once for equal selectors of equal classes."""
-        key = selector.expression, selector.whole
-        if key not in self._answers:
-            matching = ExpressionAnswers(selector.expression, self.environment)
-            found = [(device, matching.of(device)) for device in selector.devices]
-            failing = tuple(device for device, answer in found if answer is None)
-            self._answers[key] = SelectorResult(sum(answer is True for _, answer in found), failing)
-        return self._answers[key]
-
-    @cached_property
-    def _answers(self) -> dict[tuple[str, str], SelectorResult]:
-        return {}
-
     @cached_property
     def names(self) -> KnownNames:
         """Of all devices."""
         return known_names(self.devices)
+
+
+def alternatives_of(asked: WaitingClaim) -> Iterator[tuple[str, Alternative]]:
+    """(path, alternative) of each way to satisfy a request of the claim."""
+    for number, request in enumerate(asked.claim.requests):
+        for place, alternative in enumerate(request.alternatives):
+            way = f"firstAvailable[{place}]" if request.is_first_available else "exactly"
+            yield f"{asked.path}.devices.requests[{number}].{way}", alternative
+
+
+def _subject(finding: Finding) -> ObjectName:
+    kind, _, name = finding.subject.partition(" ")
+    namespace, slash, rest = name.partition("/")
+    if not kind:
+        return ObjectName("file", str(finding.place.file))
+    return ObjectName(kind, rest, namespace) if slash else ObjectName(kind, name)
+
+
+def _of_workloads(inventory: Inventory) -> Iterator[CheckedPod]:
+    for one in inventory.workloads:
+        if not one.note and not _has(inventory, one.namespace, one.owner):
+            yield CheckedPod(ObjectName(one.kind, one.name, one.namespace), _template_path(one.kind), one.template)
+
+
+def _of_pods(inventory: Inventory) -> Iterator[CheckedPod]:
+    for pod in inventory.pods:
+        if not pod.is_over and not _has(inventory, pod.namespace, pod.owner):
+            yield CheckedPod(ObjectName("Pod", pod.name, pod.namespace), "spec", pod)
+
+
+def _has(inventory: Inventory, namespace: str, owner: Owner | None) -> bool:
+    """Whether the owner is in the input, which stands for all that it makes."""
+    return owner is not None and (owner.kind, namespace, owner.name) in inventory.versions
+
+
+def _template_path(kind: str) -> str:
+    """Of kinds that are not Kubernetes' own, only where in the pod."""
+    if kind == "CronJob":
+        return "spec.jobTemplate.spec.template.spec"
+    return "spec.template.spec" if kind in KINDS else "spec"
 
 
 def _claims(inventory: Inventory) -> Iterator[WaitingClaim]:

@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 
 from allocator.did_you_mean import did_you_mean
-from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
-from scheduler.core_v1.pod import Owner, Pod
-from scheduler.core_v1.workload import KINDS
+from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import Inventory
 
 _Key = tuple[str, str, str]
@@ -15,36 +14,11 @@ _Key = tuple[str, str, str]
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
     inventory = manifests.inventory
-    for subject, path, pod in (*_of_workloads(inventory), *_of_pods(inventory)):
-        for field, key in _named(pod):
+    for one in manifests.pods:
+        for field, key in _named(one.pod):
             if _is_missing(inventory, key):
                 text = f"{key[0]} {key[1]}/{key[2]} does not exist{_meant(inventory, key)}"
-                yield Observation(subject, text, f"{path}.{field}")
-
-
-def _of_workloads(inventory: Inventory) -> Iterator[tuple[ObjectName, str, Pod]]:
-    """(object, path of the pod's spec in it, pod) of those that ask for pods."""
-    for one in inventory.workloads:
-        if not one.note and not _has(inventory, one.namespace, one.owner):
-            yield ObjectName(one.kind, one.name, one.namespace), _template_path(one.kind), one.template
-
-
-def _has(inventory: Inventory, namespace: str, owner: Owner | None) -> bool:
-    """Whether the owner is in the input, which stands for all that it makes."""
-    return owner is not None and (owner.kind, namespace, owner.name) in inventory.versions
-
-
-def _template_path(kind: str) -> str:
-    """Of kinds that are not Kubernetes' own, only where in the pod."""
-    if kind == "CronJob":
-        return "spec.jobTemplate.spec.template.spec"
-    return "spec.template.spec" if kind in KINDS else "spec"
-
-
-def _of_pods(inventory: Inventory) -> Iterator[tuple[ObjectName, str, Pod]]:
-    for pod in inventory.pods:
-        if not pod.is_over and not _has(inventory, pod.namespace, pod.owner):
-            yield ObjectName("Pod", pod.name, pod.namespace), "spec", pod
+                yield Observation(one.subject, text, f"{one.path}.{field}")
 
 
 def _named(pod: Pod) -> Iterator[tuple[str, _Key]]:

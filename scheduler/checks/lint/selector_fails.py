@@ -1,4 +1,4 @@
-"""A selector fails on a device: a claim that comes to this device gets none on the whole node."""
+"""A selector fails on a device: a pod whose claim comes to this device is not scheduled anywhere."""
 
 from collections.abc import Iterator
 
@@ -19,7 +19,7 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
 SELECTOR_FAILS = Check(
     "selector-fails",
     FindingLevel.ERROR,
-    "A selector fails on a device. kube-scheduler gives up a node if it comes to such a device.",
+    "A selector fails on a device. kube-scheduler gives up a pod, on all nodes, if it comes to such a device.",
     "Ask for the driver first, and for attributes that a device may lack with has(...) or with .? and orValue(...).",
     _check,
 )

@@ -8,7 +8,8 @@ from scheduler.checks.lint.manifests import Manifests
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
-        if one.devices and manifests.answers(one).accepted == len(one.devices):
+        # One that comes after others has its meaning beside them: what they leave may well be what it asks for.
+        if one.is_first and one.devices and len(manifests.answers(one).accepted) == len(one.devices):
             yield Observation(one.subject, f"accepts all of {one.whole} ({len(one.devices)})", one.field)
 
 

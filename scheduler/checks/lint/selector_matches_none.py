@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import cel
+from allocator.explain.selector_operands import blaming, operands_of
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import CheckedSelector, Manifests
 
@@ -10,7 +11,9 @@ from scheduler.checks.lint.manifests import CheckedSelector, Manifests
 def _check(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
         if one.devices and not manifests.answers(one).accepted:
-            message = f"accepts none of {one.whole} ({len(one.devices)}){_meant(manifests, one)}"
+            told = blaming(operands_of(one.expression, one.devices, manifests.environment))
+            blamed = "".join(f"; {line}" for line in told)
+            message = f"accepts none of {one.whole} ({len(one.devices)}){_meant(manifests, one)}{blamed}"
             yield Observation(one.subject, message, one.field)
 
 

@@ -8,16 +8,19 @@ from allocator.model import Claim
 from allocator.outcome import AllocationError
 from allocator.search.rules import bits
 from scheduler.checks.contract import Check, FindingLevel, Observation
-from scheduler.checks.lint.manifests import Manifests
+from scheduler.checks.lint.manifests import Manifests, alternatives_of
+from scheduler.input.documents import FindingReason
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
     if not manifests.fleet.all:
         return
-    invalid = {error.subject for error in manifests.inventory.errors}
+    reported = {str(one.subject) for one in manifests.reported(FindingReason.REFUSED, FindingReason.UNKNOWN_FIELD)}
+    classes = {one.name for one in manifests.classes}
     reasons: dict[Hashable, str] = {}
     for asked in manifests.asked:
-        if str(asked.subject) in invalid:
+        named = {alternative.class_name for _, alternative in alternatives_of(asked)}
+        if str(asked.subject) in reported or not named <= classes:  # which other rules tell
             continue
         question = _question(asked.claim)
         if question not in reasons:

@@ -1,6 +1,6 @@
-"""The configurations of the programs in the chart's values.schema.json, as the programs describe them.
+"""What of the chart's values.schema.json follows from something else: configurations of programs, budgets of drains.
 
-`python -m tests.integration.chart.schema` writes them into the file; the rest of it is written by hand.
+`python -m tests.integration.chart.schema` writes these definitions into the file; the rest of it is written by hand.
 """
 
 import json
@@ -40,10 +40,39 @@ def _untitled(schema: Any) -> Any:
     return {key: _untitled(value) for key, value in schema.items() if not (key == "title" and isinstance(value, str))}
 
 
+MOST_REPLICAS = 10
+"""For which the largest budget is written down; more replicas may have the budget of so many."""
+
+
+def budget() -> Any:
+    """Of a program: with several replicas, one may be drained at a time. A single one has no budget."""
+    return {
+        "description": "A budget that the replicas can meet while one of them is drained.",
+        "allOf": [_budget_of(number) for number in range(2, MOST_REPLICAS + 1)],
+    }
+
+
+def _budget_of(replicas: int) -> Any:
+    number = {"minimum": replicas} if replicas == MOST_REPLICAS else {"const": replicas}
+    enabled = {"properties": {"enabled": {"const": True}}, "required": ["enabled"]}
+    least = {"maximum": replicas - 1, "pattern": _percent(100 * (replicas - 1) // replicas)}
+    return {
+        "if": {"properties": {"replicas": number, "podDisruptionBudget": enabled}, "required": ["podDisruptionBudget"]},
+        "then": {"properties": {"podDisruptionBudget": {"properties": {"minAvailable": least}}}},
+    }
+
+
+def _percent(most: int) -> str:
+    """The pattern of no more percent than that, of two digits."""
+    tens, ones = divmod(most, 10)
+    return f"^0*([0-9]|[1-{tens - 1}][0-9]|{tens}[0-{ones}])%$"
+
+
 def updated(text: str) -> str:
     """The file with the definitions as they are now."""
     schema = json.loads(text)
-    return json.dumps({**schema, "$defs": {**schema["$defs"], **configurations()}}, indent=2) + "\n"
+    definitions = {**schema["$defs"], "budget": budget(), **configurations()}
+    return json.dumps({**schema, "$defs": definitions}, indent=2) + "\n"
 
 
 if __name__ == "__main__":

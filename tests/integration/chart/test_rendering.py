@@ -12,7 +12,8 @@ import pytest
 
 from scheduler.version import VERSION
 from tests.integration.chart.helm import Helm, HelmError, Objects, Values, document, documents
-from tests.integration.chart.schema import CHART
+from tests.integration.chart.schema import CHART, SCHEMA
+from tests.integration.chart.schema import PROGRAMS as SCHEMAS
 from tests.integration.conftest import ROOT
 
 MANIFESTS = ROOT / "manifests"
@@ -207,6 +208,9 @@ OTHERS: Mapping[str, Any] = {
     "nodeSelector": {"a": "b"},
     "podAnnotations": {"a": "b"},
     "labels": {"a": "b"},
+    "digest": f"sha256:{'0' * 64}",
+    "secrets": {"/etc/more": "secret"},
+    "minAvailable": 0,
 }
 """Another value than the default of those that cannot be of just any content."""
 
@@ -257,6 +261,148 @@ def test_changed_configuration_replaces_the_pods(helm: Helm) -> None:
     assert annotations({}) == annotations({"scheduler": {"replicas": 3}})
 
 
+IMAGES = [
+    ({}, f"x:{VERSION}"),
+    ({"tag": "1"}, "x:1"),
+    ({"digest": OTHERS["digest"]}, f"x@{OTHERS['digest']}"),
+    ({"tag": "1", "digest": OTHERS["digest"]}, f"x:1@{OTHERS['digest']}"),
+]
+
+
+@pytest.mark.parametrize(("image", "name"), IMAGES, ids=["neither", "tag", "digest", "both"])
+def test_image_is_named_by_tag_or_digest(helm: Helm, image: Values, name: str) -> None:
+    assert images(helm.rendered({"image": {"repository": "x", **image}})) == {name}
+
+
+def test_image_of_kube_scheduler_is_named_by_digest(helm: Helm) -> None:
+    image = {"repository": "x", "tag": "v1", "digest": OTHERS["digest"]}
+    values = {**NOTHING, "extender": {"enabled": True, "kubeScheduler": {"image": image}}}
+    assert f"x:v1@{OTHERS['digest']}" in images(helm.rendered(values))
+
+
+def images(objects: Objects) -> set[str]:
+    specs = [obj["spec"]["template"]["spec"] for obj in objects if obj["kind"] == "Deployment"]
+    return {one["image"] for spec in specs for one in (*spec["containers"], *spec.get("initContainers", ()))}
+
+
+DRAINED = (
+    *((replicas, least) for replicas in (2, 3, 7, 10, 12) for least in (0, 1, min(replicas, 10) - 1)),
+    *((2, "50%"), (3, "66%"), (4, "75%"), (9, "88%"), (10, "90%"), (40, "90%"), (2, "0%"), (5, "09%")),
+)
+NEVER_DRAINED = (
+    *((replicas, replicas) for replicas in (2, 3, 7, 10)),
+    *((2, 5), (2, "51%"), (3, "67%"), (4, "76%"), (9, "89%"), (10, "91%"), (10, "100%"), (12, "100%"), (2, "1000%")),
+)
+
+
+def minding(replicas: int, least: int | str) -> Values:
+    program = {"enabled": True, "replicas": replicas, "podDisruptionBudget": {"enabled": True, "minAvailable": least}}
+    return {"scheduler": program, "guard": program}
+
+
+def healthy(replicas: int, least: int | str) -> int:
+    """How many replicas the budget wants, as the API server counts them."""
+    return least if isinstance(least, int) else -(-int(least.removesuffix("%")) * replicas // 100)
+
+
+@pytest.mark.parametrize(("replicas", "least"), DRAINED)
+def test_budget_lets_a_replica_be_drained(helm: Helm, replicas: int, least: int | str) -> None:
+    assert healthy(replicas, least) < replicas
+    budgets = [obj["spec"] for obj in helm.rendered(minding(replicas, least)) if obj["kind"] == "PodDisruptionBudget"]
+    assert [one["minAvailable"] for one in budgets] == [least, least]
+
+
+@pytest.mark.parametrize(("replicas", "least"), NEVER_DRAINED)
+def test_budget_that_no_drain_can_meet_is_refused(helm: Helm, replicas: int, least: int | str) -> None:
+    assert healthy(replicas, least) >= replicas
+    with pytest.raises(HelmError) as refused:
+        helm.rendered(minding(replicas, least))
+    for program in ("scheduler", "guard"):
+        assert f"/{program}/podDisruptionBudget/minAvailable" in str(refused.value)
+
+
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_single_replica_can_be_drained(helm: Helm, replicas: int) -> None:
+    values = {name: {"enabled": True, "replicas": replicas} for name in ("scheduler", "guard")}
+    assert "PodDisruptionBudget" not in {obj["kind"] for obj in helm.rendered(values)}
+
+
+PROGRAMS = {"scheduler": {}, "guard": {"enabled": True}, "extender": {"enabled": True, "certManager": False}}
+FOLDER = "/etc/of-tests"
+FILE = re.compile(r"File\b|\A(Path|TLS certificate|Private key|CA) of|\ATLS certificate")
+"""In the name or description of a field that names a file."""
+
+
+def file_fields(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The fields of a configuration that name files, by their descriptions and names."""
+    for name, field in schema.get("properties", {}).items():
+        target = schema["$defs"].get(field.get("$ref", "").rpartition("/")[2], field)
+        if "properties" in target:
+            yield from file_fields({**target, "$defs": schema["$defs"]}, (*path, name))
+        elif field.get("type") == "string" and (FILE.search(name) or FILE.search(field["description"])):
+            yield (*path, name)
+
+
+FILES = [
+    (program, path)
+    for program, name in zip(PROGRAMS, SCHEMAS, strict=True)
+    for path in file_fields(json.loads(SCHEMA.read_text())["$defs"][name])
+]
+
+
+def naming(program: str, path: tuple[str, ...], **values: object) -> Values:
+    """The values of a program whose configuration has a file in FOLDER at that path."""
+    config: Any = f"{FOLDER}/{path[-1]}.pem"
+    for key in reversed(path):
+        config = {key: config}
+    return {**NOTHING, program: {"enabled": True, **PROGRAMS[program], "config": config, **values}}
+
+
+@pytest.mark.parametrize(("program", "path"), FILES, ids=lambda one: one if isinstance(one, str) else ".".join(one))
+def test_file_that_a_configuration_names_is_mounted(helm: Helm, program: str, path: tuple[str, ...]) -> None:
+    with pytest.raises(HelmError) as refused:
+        helm.rendered(naming(program, path))
+    field = f"{program}.config.{'.'.join(path)}"
+    assert f"{field}: no Secret is mounted at {FOLDER}: name one in {program}.secrets" in str(refused.value)
+    objects = helm.rendered(naming(program, path, secrets={FOLDER: "my-secret"}))
+    assert mounted(objects, f"dra-{program}")[FOLDER] == {"secretName": "my-secret", "defaultMode": 0o440}
+
+
+def test_configurations_name_files() -> None:
+    """So that the test above is about some."""
+    assert {path[-1] for _, path in FILES} >= {"kubeconfig", "tlsCertFile", "certFile", "keyFile", "clientCaFile"}
+    assert {program for program, _ in FILES} == PROGRAMS.keys()
+
+
+def test_files_are_mounted_in_the_pod_of_kube_scheduler(helm: Helm) -> None:
+    path = ("secureServing", "tlsCertFile")
+    values = naming("extender", path, sidecar=True, secrets={FOLDER: "my-secret"})
+    assert mounted(helm.rendered(values), "dra-kube-scheduler")[FOLDER]["secretName"] == "my-secret"
+    with pytest.raises(HelmError, match=r"extender.config.secureServing.tlsCertFile: no Secret is mounted"):
+        helm.rendered(naming("extender", path, sidecar=True))
+
+
+def test_files_of_kube_scheduler_are_mounted(helm: Helm) -> None:
+    extenders = copy.deepcopy(DEFAULTS["extender"]["kubeScheduler"]["config"]["extenders"])
+    extenders[0]["tlsConfig"]["caFile"] = "/other/ca.crt"
+    values = {"extender": {"enabled": True, "kubeScheduler": {"config": {"extenders": extenders}}}}
+    with pytest.raises(HelmError, match=r"kubeScheduler.config.extenders.0.tlsConfig.caFile: no Secret is mounted"):
+        helm.rendered(values)
+
+
+def mounted(objects: Objects, name: str) -> dict[str, Any]:
+    """The Secrets that the containers of the Deployment find, by folder; only a group of the pod may read them."""
+    (spec,) = (
+        obj["spec"]["template"]["spec"]
+        for obj in objects
+        if (obj["kind"], obj["metadata"]["name"]) == ("Deployment", name)
+    )
+    assert spec["securityContext"]["fsGroup"] == spec["securityContext"]["runAsGroup"]
+    volumes = {one["name"]: one.get("secret") for one in spec["volumes"]}
+    containers = (*spec["containers"], *spec.get("initContainers", ()))
+    return {one["mountPath"]: volumes[one["name"]] for each in containers for one in each["volumeMounts"]}
+
+
 @pytest.mark.parametrize(
     ("values", "place", "problem"),
     [
@@ -285,6 +431,8 @@ def test_changed_configuration_replaces_the_pods(helm: Helm) -> None:
         ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy", "'IfNotPresent'"),
         ({"policy": {"allocators": {"a.example.com": "it's"}}}, "/policy/allocators/a.example.com", "pattern"),
         ({"guard": {"podDisruptionBudget": {"minAvailable": "half"}}}, "/minAvailable", "pattern"),
+        ({"image": {"digest": "sha256:abc"}}, "/image/digest", "pattern"),
+        ({"guard": {"secrets": {"certificates": "a"}}}, "certificates", "pattern"),
     ],
 )
 def test_wrong_value_is_refused_by_name(helm: Helm, values: Values, place: str, problem: str) -> None:

@@ -195,6 +195,23 @@ def test_every_version_is_asked_about(api: RestClient, version: str) -> None:
     assert "is held by claim guarded/one" in refusal(api, two, a_result("a"))
 
 
+def test_largest_claim_that_the_api_server_stores_gets_a_device(api: RestClient) -> None:
+    """Its characters take six bytes each in the review, which has the claim twice: 18.8 MB."""
+    publish(api, {"name": "a"})
+    left = (3 << 19) - 5_000  # of what etcd stores; the rest is what is around the text
+    expressions = [f'"{"<" * min(10_000, left - begin)}" == ""' for begin in range(0, left, 10_000)]
+    selectors = [{"cel": {"expression": expression}} for expression in expressions]
+    requests = [
+        {"name": f"r{number}", "exactly": {"deviceClassName": "any", "selectors": selectors[begin : begin + 32]}}
+        for number, begin in enumerate(range(0, len(selectors), 32))
+    ]
+    metadata = {"name": "large", "namespace": NAMESPACE}
+    spec = {"devices": {"requests": requests}}
+    stored = api.create({"apiVersion": CLAIM.api_version, "kind": CLAIM.kind, "metadata": metadata, "spec": spec})
+    give(api, stored, a_result("a", request="r0"))
+    assert "is held by claim guarded/large" in refusal(api, a_claim(api, "one"), a_result("a"))
+
+
 def test_many_writers_of_one_device_leave_it_to_one(api: RestClient, plane: ControlPlane) -> None:
     publish(api, {"name": "a"})
     claims = [a_claim(api, f"claim-{number}") for number in range(20)]

@@ -120,7 +120,7 @@ def a_cluster(world: World, policy: str) -> Cluster:
     return cluster
 
 
-def decided(world: World, policy: str) -> tuple[Placed | NotPlaced | Failed, Answer]:
+def decided(world: World, policy: str) -> tuple[object, Answer]:
     """What becomes of the pod, and what its node says."""
     cluster, pod = a_cluster(world, policy), a_pod()
     found = decide(cluster, pod, [world.claim])

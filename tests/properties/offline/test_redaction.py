@@ -258,6 +258,14 @@ def test_a_literal_equals_an_attribute_as_it_did(texts: dict[str, str], literal:
     assert (texts.get(read) == literal) == (device["attributes"].get(read, {}).get("string") == compared)
 
 
+def test_what_is_empty_stays_empty() -> None:
+    pod = {**an_object("v1", "Pod", "p", metadata={"uid": ""}), "spec": {"nodeName": "", "schedulerName": ""}}
+    pod["spec"]["containers"] = [{"name": "c", "image": ""}]
+    [found] = redacted(pod)
+    assert (found["metadata"]["uid"], found["spec"]["nodeName"], found["spec"]["schedulerName"]) == ("", "", "")
+    assert found["spec"]["containers"][0]["image"] == ""
+
+
 def test_amounts_and_numbers_that_selectors_compare_stay() -> None:
     term = {"matchExpressions": [{"key": "memory-gb", "operator": "Gt", "values": ["500"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}

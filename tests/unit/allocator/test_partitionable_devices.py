@@ -217,6 +217,37 @@ def test_over_allocated_counters_block_the_whole_pool_only_where_strict() -> Non
     assert names(decide(over_allocated(kubernetes(is_strict=True)), a_claim())) == ["whole"]
 
 
+@pytest.mark.parametrize(
+    ("memory", "members", "count", "strictly"),
+    [
+        pytest.param("-1", {"a": "0", "gives": "-5"}, 1, ["gives"], id="a counter below zero"),
+        pytest.param("4", {"gives": "-5", "large": "8"}, 2, ["gives", "large"], id="room for a later one"),
+        pytest.param("4", {"large": "8", "gives": "-5"}, 2, None, id="not for one before"),
+        pytest.param("-1", {"gives": "-1", "a": "0", "b": "0"}, 3, ["gives", "a", "b"], id="no more than there is"),
+        pytest.param("-1", {"gives": "-1", "a": "1", "b": "0"}, 2, ["gives", "b"], id="too little for the first"),
+    ],
+)
+def test_device_that_consumes_less_than_nothing_makes_room_for_others_only_where_strict(
+    memory: str, members: dict[str, str], count: int, strictly: list[str] | None
+) -> None:
+    """Each as the reference has it; not strict, it consumes nothing."""
+    claim = a_claim(a_request(count=count))
+    found = decide(cluster([a_set(memory=memory)], *parts(**members), features=kubernetes(is_strict=True)), claim)
+    if strictly is None:
+        assert isinstance(found, Refused)
+    else:
+        assert names(found) == strictly
+    assert isinstance(decide(cluster([a_set(memory=memory)], *parts(**members)), claim), Refused)
+
+
+def test_device_that_is_held_and_consumes_less_than_nothing_leaves_more_only_where_strict() -> None:
+    members, held = parts(gives="-5", large="8"), [an_allocated_claim("gives")]
+    claim = a_claim(a_request())
+    strict = cluster([a_set(memory="4")], *members, held=held, features=kubernetes(is_strict=True))
+    assert names(decide(strict, claim)) == ["large"]
+    assert shortage(decide(cluster([a_set(memory="4")], *members, held=held), claim))
+
+
 # -- shares
 
 

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations, product
 
 import pytest
 
@@ -403,12 +404,31 @@ def test_binding_conditions_move_a_pool_without_their_gate_too() -> None:
         assert names(decide(snapshot, a_claim())) == ["y"]
 
 
-def test_contradictory_counts_of_slices_are_believed_by_the_first_slice_and_those_of_one_node_first() -> None:
+def test_of_slices_that_disagree_about_their_number_the_first_by_name_counts_those_of_one_node_first() -> None:
     one, two = a_slice("x", name="b", slice_count=2), a_slice("y", name="a")
-    assert [pool.missing for pool in seen(one, two)] == [""]
-    assert [pool.missing for pool in seen(two, one)] == ["2 of 1 slices of generation 1 exist"]
+    for slices in permutations((one, two)):
+        assert [pool.missing for pool in seen(*slices)] == ["2 of 1 slices of generation 1 exist"]
     wide = replace(two, reach=everywhere())
-    assert [pool.missing for pool in seen(wide, one)] == [""]
+    for slices in permutations((wide, one)):
+        assert [pool.missing for pool in seen(*slices)] == [""]
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+def test_order_in_which_slices_are_seen_makes_no_difference_whatever_they_say(is_strict: bool) -> None:  # noqa: FBT001
+    """Of four slices, each says another number, and some are of another generation or for all nodes."""
+    features, node = kubernetes(is_strict=is_strict), a_node()
+    for counts in product((1, 2, 3), repeat=3):
+        for generation, reach in product((1, 2), (HERE, everywhere(), THERE)):
+            slices = [
+                a_slice(f"d{n}", name=name, slice_count=c)
+                for n, (name, c) in enumerate(zip("cab", counts, strict=True))
+            ]
+            slices.append(a_slice("d", name="d", slice_count=2, generation=generation, reach=reach))
+            answers = {
+                str([(pool.missing, reported([pool])) for pool in seen(*order, node=node, features=features)])
+                for order in permutations(slices)
+            }
+            assert len(answers) == 1, (counts, generation, reach)
 
 
 def test_slice_that_says_itself_who_reaches_it_may_leave_it_to_its_devices_too() -> None:

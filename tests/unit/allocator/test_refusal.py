@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from allocator.model import DeviceID, PoolID, Taint
-from allocator.outcome import ConstraintUnmet, NotEnough
+from allocator.outcome import ConstraintUnmet, NotEnough, NotTogether
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -130,6 +130,23 @@ def test_first_request_that_falls_short_is_reported() -> None:
 def test_first_alternative_of_a_request_that_falls_short_with_all_is_reported() -> None:
     request = first_available("r", an_alternative("five", count=5), an_alternative("four", count=4))
     assert shortage(decide(a_snapshot(a_slice(*devices(3))), a_claim(request))).request == "r/five"
+
+
+def test_requests_that_want_more_together_than_there_is_are_named() -> None:
+    """The first pair that does, or else all that compete."""
+    own = a_request("own", 1, '"x" in device.attributes')
+
+    def together(cause: NotTogether) -> tuple[tuple[str, ...], int, int]:
+        return cause.requests, cause.wanted, cause.left
+
+    snapshot = a_snapshot(a_slice(*devices(4)))
+    pair = conflict(decide(snapshot, a_claim(a_request("a", 3), a_request("b", 1), a_request("c", 2))))
+    assert together(pair) == (("a", "c"), 5, 4)
+    every = conflict(decide(snapshot, a_claim(*(a_request(name, 2) for name in "abc"))))
+    assert together(every) == (("a", "b", "c"), 6, 4)
+    first, second = a_claim(a_request("a", 3), name="first"), a_claim(a_request("a", 2), name="second")
+    assert together(conflict(decide(snapshot, first, second))) == (("a", "a"), 5, 4)
+    assert shortage(decide(snapshot, a_claim(a_request("a", 4), own))).request == "own"
 
 
 def test_request_with_an_alternative_that_could_be_had_is_not_what_falls_short() -> None:

@@ -43,7 +43,7 @@ from benchmarks.endtoend.workload import (
 from scheduler.runtime.metrics import Metrics, Reading
 
 SIZE = Size(100, 3)
-NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0, {})
+NOTHING = Reading({}, {}, {}, [], 0, 0, 0, 0, {}, {})
 
 
 def a_run(column: str, bound_s: Sequence[float], decisions: Decisions | None = None, asks: Asks = PLAIN) -> Run:

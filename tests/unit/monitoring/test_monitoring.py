@@ -39,7 +39,9 @@ def scheduler() -> Metrics:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
     queues = dict.fromkeys(("active", "backoff", "unschedulable", "gated"), 0)
     leases = {"dra-scheduler": True}
-    metrics = Metrics(lambda: Reading(queues, {("mine", "NodePorts"): 0}, {"nodes": 0}, [watch], 0, 0, 0, 0, leases))
+    metrics = Metrics(
+        lambda: Reading(queues, {("mine", "NodePorts"): 0}, {"nodes": 0}, [watch], 0, 0, 0, 0, leases, {"Bind": 0})
+    )
     for result in AttemptResult:
         metrics.attempted("mine", result, 1)
     metrics.scheduled(1, 1)
@@ -49,7 +51,7 @@ def scheduler() -> Metrics:
 
 
 def extender() -> ExtenderMetrics:
-    metrics = ExtenderMetrics(lambda: ExtenderReading([], 0, 0))
+    metrics = ExtenderMetrics(lambda: ExtenderReading([], 0, 0, {"Bind": 0}))
     for verb, code in (("filter", 200), ("prioritize", 503)):
         metrics.called(verb, code, 1)
     return metrics

@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.input.documents import Finding, Place, RawObject
-from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.input.inventory import DEFAULT, Inventory, take_inventory
 from scheduler.output.input_report import (
     MAX_POOLS,
     MAX_REPORTED,
@@ -33,7 +33,7 @@ LIMITS = {"resources": {"limits": {"vendor.example/gpu": 1}}}
 
 
 def lines_of(inventory: Inventory) -> list[str]:
-    return list(report(inventory))
+    return list(report(inventory, DEFAULT))
 
 
 def test_a_whole_input_has_nothing_to_report() -> None:

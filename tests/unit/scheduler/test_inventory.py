@@ -578,4 +578,4 @@ def test_a_slice_with_devices_and_counters_is_read_as_a_release_that_has_such(re
     assert inventory.errors == []
     assert [len(slice_.devices) for slice_ in inventory.slices] == [2]
     (error,) = take_inventory(found, features=Features.of("1.36")).errors
-    assert error.message == "spec: must not set both devices and sharedCounters"
+    assert error.message == "spec: must not set both devices and sharedCounters: only Kubernetes 1.34 reads both"

@@ -234,6 +234,32 @@ def test_fields_of_the_first_alpha_are_unknown_and_keep_the_claim_from_use() -> 
             "spec.devices[0].colour: unknown field",
             id="a field that no version has",
         ),
+        pytest.param(
+            a_claim(a_request(selectors=[{"cel": None, "expression": "true"}])),
+            "spec.devices.requests[0].exactly.selectors[0].expression: unknown field: it belongs in cel",
+            id="expression beside cel",
+        ),
+        pytest.param(
+            {**a_claim(), "spec": {"config": [], "devices": {}}},
+            "spec.config: unknown field: it belongs in devices",
+            id="config beside devices",
+        ),
+        pytest.param(
+            a_claim({"name": "r", "matchAttribute": "a/b"}),
+            "spec.devices.requests[0].matchAttribute: unknown field: it belongs in spec.devices.constraints",
+            id="constraint in a request",
+        ),
+        pytest.param(
+            a_claim({"name": "r", "firstAvailable": [{"name": "a", "adminAccess": True}]}),
+            "spec.devices.requests[0].firstAvailable[0].adminAccess: unknown field: "
+            "it belongs in spec.devices.requests[].exactly",
+            id="admin access of a subrequest",
+        ),
+        pytest.param(
+            a_claim(a_request(alocationmode="All")),
+            "spec.devices.requests[0].exactly.alocationmode: unknown field: did you mean allocationMode?",
+            id="a misspelt field",
+        ),
     ],
 )
 def test_a_field_that_another_version_has_elsewhere_is_reported_with_its_place(raw: Raw, reported: str) -> None:

@@ -58,6 +58,31 @@ def test_pattern_is_refused_as_in_go(pattern: str) -> None:
         compile_pattern(pattern)
 
 
+@pytest.mark.parametrize(
+    ("opened", "closed", "most"),
+    [
+        pytest.param("(", ")", 999, id="groups"),
+        pytest.param("(", ")*", 499, id="groups that repeat"),
+        pytest.param("b(", ")", 499, id="groups in sequences"),
+        pytest.param("bb+(", ")", 499, id="groups in sequences behind a repetition"),
+        pytest.param("(b|[c(]", ")", 333, id="groups among choices"),
+        pytest.param("(?:", ")?", 999, id="repetitions"),
+    ],
+)
+def test_pattern_of_more_than_a_thousand_levels_is_refused_as_in_go(opened: str, closed: str, most: int) -> None:
+    assert compile_pattern(f"{opened * most}a{closed * most}")
+    deeper = f"{opened * (most + 1)}a{closed * (most + 1)}"
+    with pytest.raises(ValueError, match=r"^error parsing regexp: expression nests too deeply: `") as refused:
+        compile_pattern(deeper)
+    assert str(refused.value).endswith(f"`{deeper}`")
+
+
+@pytest.mark.parametrize("wide", [r"\(", r"[(]", "(a)", "(?:", "(?i)", "a|"])
+def test_pattern_may_be_as_wide_as_it_likes(wide: str) -> None:
+    """Groups beside each other, and those that do not capture, are no deeper."""
+    assert compile_pattern(wide * 1_200 + ")" * 1_200 * (wide == "(?:"))
+
+
 def test_every_character_is_in_one_general_category_or_unassigned() -> None:
     text = "aA1 _$\u0378\u00ad\U0001f600"
     assert compile_pattern(r"[\p{Assigned}\p{Cn}]").find_all(text, -1) == list(text)

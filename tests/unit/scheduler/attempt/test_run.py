@@ -10,6 +10,7 @@ import pytest
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Retry, Stopped
 from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.run import run
@@ -68,7 +69,9 @@ class Scene:
             passed=lambda _decision, point, *, is_done, **_: self.log.append(f"{point} {is_done}"),
             rolled_back=lambda _, outcome: self.log.append(f"rolled back {type(outcome).__name__}"),
         )
-        binder = SimpleNamespace(api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0))
+        binder = SimpleNamespace(
+            api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0), progress=CurrentSteps(float)
+        )
         attempt = Attempt(cast(Any, decision), cast(Any, None), Slots(1, float).take("ns"), WrittenPod("1", {}))
 
         def report(outcome: AttemptOutcome) -> None:

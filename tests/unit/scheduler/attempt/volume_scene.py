@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.watched_changes import WatchedChanges
@@ -47,7 +48,8 @@ class VolumeScene:
         decision = Decision(PodKey.of(self.pod), NODE, (), 1, volumes=plan)
         time = SimpleNamespace(sleep=lambda _: asyncio.sleep(0), random=lambda: 0.5, monotonic=lambda: 0.0)
         parts = {"api": self, "volumes": self.volumes, "changes": self.changes, "time": time}
-        self.binder = cast(Binder, SimpleNamespace(**parts, binding_timeout_s=600.0))
+        progress = CurrentSteps(float)
+        self.binder = cast(Binder, SimpleNamespace(**parts, progress=progress, binding_timeout_s=600.0))
         self.attempt = Attempt(decision, cast(Any, None), Slots(4, float).take("default"), WrittenPod("1", {}))
 
     # -- the API server

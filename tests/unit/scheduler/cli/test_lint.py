@@ -2,16 +2,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
+import pytest
 
 import cel
 from scheduler.checks.lint import RULES
 from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.manifest_cases import MANIFEST_CASES, NAMESPACE
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,
     a_claim,
     a_class,
     a_cluster,
+    a_namespace,
     a_node,
     a_pod,
     a_request,
@@ -19,6 +22,7 @@ from tests.unit.scheduler.manifests import (
     a_template,
     a_workload,
     an_allocated_claim,
+    an_object,
     devices_of,
     owned_by,
     text_of,
@@ -178,8 +182,8 @@ def test_selectors_subrequests_and_constraints_near_their_limits_are_warnings() 
 
 def test_a_class_that_does_not_exist_is_named() -> None:
     [(rule, _, _, message)] = found([*cluster(), a_claim("c", a_request(device_class="gpux"))])
-    assert rule == "unsatisfiable-request"
-    assert message.endswith("device class gpux does not exist; did you mean gpu?")
+    assert rule == "missing-class"
+    assert message == "DeviceClass gpux does not exist; did you mean gpu?"
 
 
 def test_a_capacity_that_no_device_has_is_named() -> None:
@@ -311,3 +315,249 @@ def test_a_pod_that_has_its_claim_or_is_over_needs_no_template() -> None:
 def test_a_template_with_errors_is_there() -> None:
     broken = a_template("one", {"name": "r", "exactly": {"deviceClassName": 7}})
     assert missing(a_template("two", a_request()), broken, a_pod(template="one")) == []
+
+
+# What the API server refuses or drops
+
+
+def rules(*objects: Json, options: Sequence[str] = ()) -> list[str]:
+    return [one[0] for one in found(objects, *options)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (
+            a_template("t", {"name": "gpu", "deviceClassName": "gpu"}),
+            "spec.spec.devices.requests[0].deviceClassName: unknown field: in v1 it belongs in exactly",
+        ),
+        (
+            a_claim("c", a_request(selectors=[{"cel": None, "expression": "true"}])),
+            "spec.devices.requests[0].exactly.selectors[0].expression: unknown field: it belongs in cel",
+        ),
+        (
+            {**a_claim("c"), "spec": {**devices_of(), "config": []}},
+            "spec.config: unknown field: it belongs in devices",
+        ),
+        (
+            a_pod("p", claim="c", containers=[{"name": "main", "claims": [{"name": "dev"}]}]),
+            "spec.containers[0].claims: unknown field: it belongs in resources",
+        ),
+        (
+            a_pod("p", entries=[{"name": "dev", "resourceClaimTemplate": "t", "resourceClaimName": "c"}]),
+            "spec.resourceClaims[0].resourceClaimTemplate: unknown field: did you mean resourceClaimTemplateName",
+        ),
+        (
+            a_workload("Job", template={"spec": {"resourceclaims": [], "containers": [{"name": "main"}]}}),
+            "spec.resourceclaims: unknown field: did you mean resourceClaims?",
+        ),
+    ],
+)
+def test_an_unknown_or_misplaced_field_is_an_error_that_says_where_it_belongs(raw: Json, message: str) -> None:
+    run = lint([*cluster(), raw])
+    assert run.code == 1
+    assert message in run.out
+    assert "unknown-field" in rules(*cluster(), raw)
+
+
+def test_a_required_field_that_stands_elsewhere_is_missing() -> None:
+    raw = a_claim("c", {"name": "gpu", "deviceClassName": "gpu", "exactly": {"count": 2}})
+    assert rules(*cluster(), raw) == ["invalid-object", "unknown-field"]
+
+
+def test_fields_of_a_pod_that_have_nothing_to_do_with_claims_are_left_to_the_api_server() -> None:
+    raw = a_pod("p", resources={}, resourceTypo=1, containers=[{"name": "main", "resizePolicy": [], "colour": 1}])
+    assert rules(*cluster(), raw) == []
+
+
+def test_what_no_release_knows_is_an_error_too() -> None:
+    tolerations = [{"key": "k", "operator": "Exist"}]
+    assert rules(*cluster(), a_pod("p", tolerations=tolerations)) == ["invalid-object"]
+
+
+def test_an_object_that_is_there_twice_is_not_refused_by_the_api_server() -> None:
+    [(rule, subject, _, message)] = found([*cluster(), a_claim("c"), a_claim("c", a_request(count=2))])
+    assert (rule, subject) == ("duplicate-object", "ResourceClaim/default/c")
+    assert message.endswith("differs from the copy in standard input, document 4")
+    run = lint([*cluster(), a_claim("c"), a_claim("c", a_request(count=2))])
+    assert "The API server would refuse" not in run.out
+
+
+def test_a_file_that_cannot_be_read_is_an_error_of_its_own() -> None:
+    run = dra("lint", "-", stdin="{]")
+    assert run.code == 1
+    assert "unreadable-input" in run.out
+
+
+def test_an_object_whose_pods_cannot_be_determined_is_a_warning() -> None:
+    graph = {**an_object("x.example.com/v1", "Graph", "g"), "spec": {"a": {"resourceClaimTemplateName": "one"}}}
+    assert rules(*cluster(), graph) == ["unused-input"]
+    assert lint([*cluster(), graph]).code == 0
+    assert lint([*cluster(), graph], "--fail-on", "warning").code == 1
+
+
+REFUSED = frozenset({"unreadable-input", "invalid-object", "unknown-field", "admin-access-without-label"})
+"""The rules about what the API server refuses."""
+
+
+@pytest.mark.parametrize("name", MANIFEST_CASES)
+def test_what_kubectl_apply_refuses_is_an_error_and_nothing_else(name: str) -> None:
+    case = MANIFEST_CASES[name]
+    assert REFUSED.isdisjoint(rules(a_namespace(NAMESPACE), case.raw)) == case.is_applied
+    assert (lint([a_namespace(NAMESPACE), case.raw]).code == 0) == case.is_applied
+
+
+def test_what_the_api_server_drops_since_a_gate_is_off_is_a_warning() -> None:
+    tainted = cluster(taints=[{"key": "k", "effect": "NoSchedule"}])
+    [(rule, subject, _, message)] = found(tainted, "--kubernetes", "1.34")
+    assert (rule, subject) == ("gate-off", "feature gate/DRADeviceTaints")
+    assert message.endswith("taints of devices are ignored (2 devices)")
+    assert rules(*tainted) == []
+
+
+# Selectors as the allocator asks them
+
+NIC = a_slice("nic", node="node-2", driver="nic.example", devices=[{"name": "nic", "attributes": {"a": {"int": 1}}}])
+IS_NIC, IS_ONE = 'device.driver == "nic.example"', 'device.attributes["nic.example"].a == 1'
+
+
+def test_a_selector_is_not_asked_of_devices_that_the_one_before_it_refuses() -> None:
+    assert rules(*cluster(), NIC, a_class("nic", expressions=[IS_NIC, IS_ONE])) == []
+    assert lint([a_node(), NIC, a_slice(), a_class("nic", expressions=[IS_NIC, IS_ONE])]).out == ""
+    assert rules(*cluster(), NIC, a_class("nic", expressions=[IS_ONE, IS_NIC])) == ["selector-fails"]
+    selectors = [{"cel": {"expression": one}} for one in (IS_NIC, IS_ONE)]
+    claim = a_claim("c", a_request(device_class="all", selectors=selectors))
+    others = [a_class("all", expressions=["true"]), a_node("node-2")]
+    assert rules(*cluster(), *others, NIC, claim) == []
+
+
+def test_selectors_that_accept_nothing_together_are_found_at_the_last_one() -> None:
+    [(rule, _, field, message)] = found([*cluster(), NIC, a_class("nic", expressions=[IS_NIC, f"!({IS_NIC})"])])
+    assert (rule, field) == ("selector-matches-none", "spec.selectors[1].cel.expression")
+    assert message == "accepts none of the input's devices that pass the selectors before it (1)"
+
+
+def test_only_devices_that_count_are_asked() -> None:
+    pool = {"name": "node-2", "generation": 2, "resourceSliceCount": 2}
+    incomplete = {**NIC, "spec": {**NIC["spec"], "pool": pool}}
+    findings = found([*cluster(), incomplete, a_class("nic", expressions=[IS_NIC])])
+    assert [one[:2] for one in findings] == [
+        ("selector-matches-none", "DeviceClass/nic"),
+        ("unusable-pool", "pool/nic.example/node-2"),
+    ]
+
+
+# Rules about taints, admin access, pods and their claims
+
+
+WITH_RULES = ("--feature-gates", "DRADeviceTaintRules=true")
+
+
+def a_rule(**selector: str) -> Json:
+    spec = {"deviceSelector": selector, "taint": {"key": "k", "effect": "NoExecute"}}
+    return {**an_object("resource.k8s.io/v1beta2", "DeviceTaintRule", "rule"), "spec": spec}
+
+
+def test_a_taint_rule_with_an_empty_selector_is_a_warning() -> None:
+    [(rule, subject, field, message)] = found([*cluster(), a_rule()], *WITH_RULES)
+    assert (rule, subject, field) == ("taints-everything", "DeviceTaintRule/rule", "spec.deviceSelector")
+    assert message == "taints every device of every driver with k:NoExecute"
+    assert rules(*cluster(), a_rule(driver=DRIVER), options=WITH_RULES) == []
+
+
+@pytest.mark.parametrize(
+    ("selector", "message"),
+    [
+        ({"driver": "gpu.exmaple"}, f"none has the driver gpu.exmaple; did you mean {DRIVER}?"),
+        ({"driver": DRIVER, "pool": "node-2"}, "none has the pool node-2; did you mean node-1?"),
+        ({"device": "gpu-7"}, "none has the device gpu-7; did you mean gpu-1 or gpu-0?"),
+    ],
+)
+def test_a_taint_rule_that_selects_nothing_is_a_warning(selector: dict[str, str], message: str) -> None:
+    [(rule, *_, text)] = found([*cluster(), a_rule(**selector)], *WITH_RULES)
+    assert (rule, text) == ("taints-nothing", f"selects none of the input's devices: {message}")
+    assert rules(a_rule(**selector), options=WITH_RULES) == []
+
+
+def test_a_taint_rule_without_a_selector_taints_nothing() -> None:
+    raw = a_rule()
+    del raw["spec"]["deviceSelector"]
+    assert rules(*cluster(), raw, options=WITH_RULES) == ["taints-nothing"]
+
+
+def test_admin_access_needs_the_label_of_the_namespace() -> None:
+    claim = a_claim("c", a_request(adminAccess=True, allocationMode="All"))
+    [(rule, subject, field, message)] = found([*cluster(), a_namespace(), claim])
+    assert (rule, subject) == ("admin-access-without-label", "ResourceClaim/default/c")
+    assert field == "spec.devices.requests[0].exactly.adminAccess"
+    assert message == 'namespace default lacks the label resource.kubernetes.io/admin-access: "true"'
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    assert rules(*cluster(), a_namespace(labels=labels), claim) == []
+    assert rules(*cluster(), a_namespace("other"), claim) == []  # nobody knows
+
+
+def a_user(*uses: Json, **spec: Any) -> Json:
+    return a_pod("p", claim="c", containers=[{"name": "main", "resources": {"claims": list(uses)}}], **spec)
+
+
+def test_a_container_that_uses_a_request_which_the_claim_does_not_have_is_an_error() -> None:
+    claim = a_claim("c", a_request("gpu"))
+    [(rule, subject, field, message)] = found([*cluster(), claim, a_user({"name": "dev", "request": "gpus"})])
+    assert (rule, subject) == ("unknown-request", "Pod/default/p")
+    assert field == "spec.containers[0].resources.claims[0].request"
+    assert message == "claim dev has no request gpus; did you mean gpu?"
+    assert rules(*cluster(), claim, a_user({"name": "dev", "request": "gpu"})) == []
+    assert rules(*cluster(), a_user({"name": "dev", "request": "gpus"})) == []  # the claim is not there
+
+
+def test_a_claim_that_no_container_uses_is_a_warning() -> None:
+    [(rule, subject, field, message)] = found([*cluster(), a_claim("c"), a_user()])
+    assert (rule, subject, field) == ("unused-claim", "Pod/default/p", "spec.resourceClaims[0]")
+    assert message == "no container uses the claim dev"
+    assert rules(*cluster(), a_claim("c"), a_user({"name": "dev"})) == []
+
+
+def sharing(kind: str, *, replicas: int = 2, **spec: Any) -> Json:
+    """A workload whose pods name one claim."""
+    user = a_user({"name": "dev"}, **spec)["spec"]
+    number: dict[str, Any] = {} if kind == "DaemonSet" else {"replicas": replicas}
+    return a_workload(kind, template={"metadata": {"labels": {"app": "x"}}, "spec": user}, **number)
+
+
+HOSTNAME_TERM = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "x"}}}
+LOCAL = "whose devices are on one node, and the pods"
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [HOSTNAME_TERM]}}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (sharing("Deployment", replicas=257), "257 pods use the claim, which can have at most 256 consumers"),
+        (
+            sharing("Deployment", affinity=APART),
+            f"2 pods use the claim, {LOCAL} keep each other off a node by anti-affinity",
+        ),
+        (
+            sharing("DaemonSet"),
+            f"2 pods use the claim, {LOCAL} are on different nodes",
+        ),
+    ],
+)
+def test_several_pods_on_one_claim_that_cannot_share_it_are_a_warning(raw: Json, message: str) -> None:
+    findings = found([*cluster(), a_node("node-2"), a_claim("c"), raw])
+    assert [(one[0], one[3]) for one in findings] == [("unshareable-claim", message)]
+    assert findings[0][2] == "spec.template.spec.resourceClaims[0].resourceClaimName"
+
+
+def test_pods_on_one_node_can_share_a_claim_unless_it_stands_for_resources_of_the_node() -> None:
+    assert rules(*cluster(), a_claim("c"), sharing("Deployment")) == []
+    mapped = {"nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}}}
+    gate = ("--kubernetes", "1.37", "--feature-gates", "DRANodeAllocatableResources=true")
+    objects = [*cluster(**mapped), a_claim("c"), sharing("Deployment")]
+    assert rules(*objects, options=gate) == ["unshareable-claim"]
+
+
+def test_without_any_class_in_the_input_none_is_missing() -> None:
+    objects = [a_node(), a_slice(), a_claim("c", a_request(device_class="gpu"))]
+    assert rules(*objects) == []
+    assert rules(*objects, a_class("other", expressions=[f'device.driver == "{DRIVER}"'])) == ["missing-class"]

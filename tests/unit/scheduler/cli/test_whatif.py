@@ -109,7 +109,7 @@ def test_json_has_devices_and_reasons() -> None:
     found = orjson.loads(whatif(objects, "--overlay", "drain:node-1", "-o", "json").out)
     assert found["before"] == {"placed": 2, "notPlaced": 0, "devices": 2}
     assert found["after"] == {"placed": 1, "notPlaced": 1, "devices": 1}
-    assert found["differences"] == {"lost": 1, "gone": 0, "moved": 0, "gained": 0, "new": 0}
+    assert found["differences"] == {"lost": 1, "gone": 0, "evicted": 0, "moved": 0, "gained": 0, "new": 0}
     [item] = found["items"]
     assert (item["name"], item["what"]) == ("pod default/p", "lost")
     assert item["before"] == {"node": "node-1", "devices": [f"{DRIVER}/node-1/gpu-0"], "reason": None}

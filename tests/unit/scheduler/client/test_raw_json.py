@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.client.raw_json import RawJson, dumps, loads, loads_leniently
+from scheduler.client.raw_json import PARTS_MAX, RawJson, dumps, has_more_values, loads, loads_leniently
 
 SURROGATE = rb'"\ud800"'
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text()
@@ -70,3 +70,31 @@ def test_what_is_broken_far_inside_costs_what_holds_it() -> None:
 def test_what_is_no_json_cannot_be_written() -> None:
     with pytest.raises(TypeError, match="set"):
         dumps({"a": {1}})
+
+
+@given(VALUES, st.integers(0, 40))
+def test_values_and_names_are_counted_outside_of_texts(value: object, most: int) -> None:
+    text = orjson.dumps(value)
+    assert has_more_values(text, most) is (held(value) > most)
+
+
+def held(value: object) -> int:
+    """The separators of the JSON: one for each value in a list or object, for each name, and for what is empty."""
+    if isinstance(value, dict):
+        return max(2 * len(value), 1) + sum(map(held, value.values()))
+    if isinstance(value, list):
+        return max(len(value), 1) + sum(map(held, value))
+    return 0
+
+
+def test_separators_in_texts_are_not_counted() -> None:
+    text = orjson.dumps(['\\"[{,:' * 100_000, "\\"])
+    assert not has_more_values(text, 3)
+    assert has_more_values(b"[" + b"0," * 2_000_000 + b"0]", 2_000_000)
+    assert not has_more_values(b"[" + b"0," * 1_999_999 + b"0]", 2_000_000)
+
+
+def test_where_too_much_stands_before_a_broken_part_all_of_it_stays_text() -> None:
+    few, many = (b"[%b%b]" % (b"{}," * number, SURROGATE) for number in (PARTS_MAX - 1, PARTS_MAX))
+    assert loads_leniently(few) == [*[{}] * (PARTS_MAX - 1), RawJson(SURROGATE)]
+    assert loads_leniently(many) == RawJson(many)

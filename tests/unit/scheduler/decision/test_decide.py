@@ -75,6 +75,14 @@ def test_pod_goes_where_its_devices_are() -> None:
     assert [result.device for one in found.allocations for result in one.results] == ["gpu-0", "gpu-1"]
 
 
+def test_requests_that_want_more_together_than_a_node_has_are_named_with_what_they_want() -> None:
+    claim = a_claim(a_request("a", count=8), a_request("b", count=8))
+    assert refused(outcome(a_cluster(8, 2), claim)).refusal.message == (
+        "0/2 nodes are available: 2 cannot allocate all claims. nearest is node node-0: requests a, b need 16 devices "
+        "together, 8 are left (claims default/claim)"
+    )
+
+
 def test_gist_of_a_refusal_is_the_same_whatever_others_take_and_another_for_another_reason_or_question() -> None:
     def refusal(cluster: Cluster, claim: Claim, **pod: Any) -> Refusal:
         return refused(outcome(cluster, claim, pod=a_pod(**pod))).refusal
@@ -172,7 +180,9 @@ def test_missing_class_is_named_and_waited_for() -> None:
 def test_pod_of_a_group_is_refused_by_name() -> None:
     found = refused(outcome(a_cluster(1), pod=a_pod(group="workers")))
     assert found.refusal.reasons == {UNSUPPORTED}
-    assert "PodGroup claims unsupported" in found.refusal.message
+    reason = "pods of a PodGroup (spec.schedulingGroup) are not supported"
+    assert found.refusal.message == f"0/1 nodes are available: {reason}."
+    assert [reason.plugin for reason in found.refusal.reasons] == ["GangScheduling"]
 
 
 def test_claim_that_is_full_keeps_the_pod_from_every_node() -> None:

@@ -1,6 +1,7 @@
 """The policy fill-value in decisions: what is kept is what would be worked out anew, and what it prefers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -269,9 +270,9 @@ def test_shares_of_which_there_is_room_for_any_number_are_counted_up_to_a_bound(
         )
         for taken in ("1n", "2n")
     ]
-    where = {"pool": "cut", "slice_count": 2, "reach": on_node("node-0")}
-    cluster.set_slice(a_slice(*cut, name="cut-devices", **where))
     sets = (CounterSet("gpu", amounts(memory="80Gi")),)
-    cluster.set_slice(a_slice(name="cut-counters", counter_sets=sets, **where))
+    devices = a_slice(*cut, name="cut-devices", pool="cut", slice_count=2, reach=on_node("node-0"))
+    cluster.set_slice(devices)
+    cluster.set_slice(replace(devices, name="cut-counters", devices=(), counter_sets=sets))
     cluster.rooms.workload.set([(pod_requests(a_pod()), [a_claim(a_request("gpus", 10**18))])])
     assert placed(cluster, a_pod(), a_claim()).node == "node-0"

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
+from allocator.explain.text import node_text
 from allocator.model import Claim, Container
+from allocator.outcome import Refused
 from allocator.policies import policy_of
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
@@ -114,6 +116,21 @@ def test_claim_of_the_pod_and_that_for_its_extended_resources_fit_together_or_no
     add_node(cluster, 1, *GPUS)
     found = placed(cluster, asking(1), a_claim())
     assert (found.node, len(found.claims), len(found.allocations)) == ("node-1", 1, 2)
+
+
+def test_refusal_names_the_resource_in_place_of_the_generated_request_and_the_container_if_several_ask() -> None:
+    cluster = a_cluster()
+    add_node(cluster, 0, *GPUS)
+    pod = asking(3)
+    assert refused(cluster, pod).refusal.message == (
+        "0/1 nodes are available: 1 cannot allocate all claims. no node has 3 devices for request example.com/gpu, "
+        "the most is 2, on node-0 (of 2 devices)"
+    )
+    ((_, answer),) = answers(cluster, pod, ())
+    assert isinstance(answer, Refused)
+    assert node_text(answer) == "request example.com/gpu needs 3 devices, 2 are left (2 devices)"
+    both = a_pod(*(Container(name, {GPU: Quantity.of(3)}) for name in ("main", "side")))
+    assert "for request example.com/gpu of container main" in refused(cluster, both).refusal.message
 
 
 def test_resource_that_nobody_offers_is_insufficient() -> None:

@@ -36,7 +36,7 @@ def test_every_flag_is_described() -> None:
 
 def test_metrics_are_those_that_are_exposed() -> None:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
-    metrics = ExtenderMetrics(lambda: ExtenderReading([watch], 0, 0))
+    metrics = ExtenderMetrics(lambda: ExtenderReading([watch], 0, 0, {"Bind": 0}))
     metrics.called("filter", 200, 1)
     metrics.woke()
     metrics.passed("mine", Point.PRE_BIND, PointStatus.SUCCESS, 1)

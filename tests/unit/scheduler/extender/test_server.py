@@ -5,7 +5,7 @@ import http.client
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -14,7 +14,7 @@ import pytest
 
 from scheduler.attempt.attempts import INTERNAL
 from scheduler.runtime.http_head import LARGEST_HEAD
-from scheduler.runtime.listening import CannotServe
+from scheduler.runtime.listening import CannotServe, Limits
 from scheduler.runtime.server import LARGEST_BODY, Malformed, Verb, serving
 from tests.unit.scheduler.extender.serving import ask, echo, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop
@@ -321,6 +321,15 @@ def test_stranger_is_answered_before_his_body_and_sent_away(loop: Loop, path: st
 
 
 @LOOPS
+def test_program_says_how_large_a_body_may_be(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        assert await ask(url, bytes(20)) == (200, {"length": 20})
+        assert await ask(url, bytes(21)) == (413, {"Error": "the body is larger than 20 bytes"})
+
+    run(loop, replace(served(), largest_body=20), use)
+
+
+@LOOPS
 def test_body_may_be_large_but_not_larger(loop: Loop) -> None:
     async def use(url: str) -> None:
         assert await ask(url, bytes(LARGEST_BODY)) == (200, {"length": LARGEST_BODY})
@@ -460,7 +469,47 @@ def test_body_that_stops_coming_gives_its_room_back(loop: Loop) -> None:
     run(loop, served(read_s=0, most_bytes=100), use)
 
 
+@LOOPS
+def test_announced_bodies_take_no_room(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        async with AsyncExitStack() as open_:
+            for _ in range(5):
+                await open_.enter_async_context(opened(url, a_call(b"{", length=LARGEST_BODY)))
+            assert await ask(url, bytes(90)) == (200, {"length": 90})
+
+    run(loop, served(most_bytes=100, most_calls=1, limits=Limits(3)), use)
+
+
+@LOOPS
+def test_oldest_body_that_has_not_all_come_makes_room_for_others(loop: Loop) -> None:
+    async def use(url: str) -> None:
+        oldest, newer = opened(url, a_call(bytes(60), length=90)), opened(url, a_call(bytes(30), length=90))
+        async with oldest as (reader, _), newer as (other, writer):
+            assert await ask(url, bytes(10)) == (200, {"length": 10})
+            assert await ask(url, bytes(40)) == (200, {"length": 40})
+            assert (await reader.read()).startswith(b"HTTP/1.1 503 ")
+            writer.write(bytes(60))
+            assert await answers(other, 1) == [(200, b'{"length": 90}')]
+
+    run(loop, served(most_bytes=100), use)
+
+
 # -- how many at once
+
+
+@LOOPS
+@pytest.mark.parametrize("text", [b"", b"POST", a_call(b"{", length=2)], ids=["nothing", "half a head", "no body"])
+def test_calls_that_do_not_go_on_keep_nobody_out(loop: Loop, text: bytes) -> None:
+    async def use(url: str) -> None:
+        async with opened(url, b"") as known, AsyncExitStack() as open_:
+            for _ in range(2):
+                known[1].write(a_call(b"{}"))
+                assert await answers(known[0], 1) == [(200, b'{"length": 2}')]
+                for _ in range(10):
+                    await open_.enter_async_context(opened(url, text))
+                assert (await ask(url))[0] == 200
+
+    run(loop, served(most_calls=2, limits=Limits(4)), use)
 
 
 @LOOPS

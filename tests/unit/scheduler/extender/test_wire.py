@@ -137,6 +137,31 @@ def test_binding_needs_all_of_its_fields(missing: str) -> None:
     assert why(ExtenderBindingArgs, body(**fields, **{missing: 5})) == f"{missing}: must be a string (got 5)"
 
 
+@pytest.mark.parametrize("field", ["PodName", "PodNamespace", "Node"])
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../nodes/x", "a?b", "a%2fb", "a b", "A", "a\r\nb", "a" * 254])
+def test_binding_names_objects(field: str, name: str) -> None:
+    assert why(ExtenderBindingArgs, body(**{**BINDING, field: name})).startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize("field", ["NodeNames", "Nodes"])
+def test_only_the_first_error_of_a_list_is_told(field: str) -> None:
+    wrong = {"NodeNames": [7] * 1000, "Nodes": {"items": [7] * 1000}}
+    assert why(ExtenderArgs, body(Pod=POD, **{field: wrong[field]})).count("must be") == 1
+
+
+def test_call_may_not_ask_about_more_nodes_than_a_cluster_has() -> None:
+    names = ["n"] * (wire.NODES_MAX + 1)
+    told = f"NodeNames: must not have more than {wire.NODES_MAX} entries (got a list of {wire.NODES_MAX + 1} entries)"
+    assert why(ExtenderArgs, body(Pod=POD, NodeNames=names)) == told
+    assert len(wire.names_of(asked(NodeNames=names[1:]))) == wire.NODES_MAX
+
+
+def test_pod_may_not_have_more_values_than_a_pod_has() -> None:
+    told = f"Pod: must not have more than {wire.POD_VALUES_MAX:,} values"
+    assert why(ExtenderArgs, body(Pod={**POD, "spec": {"x": [0] * wire.POD_VALUES_MAX}}, NodeNames=[])) == told
+    assert asked(NodeNames=["a"] * wire.POD_VALUES_MAX)
+
+
 def test_binding_is_read() -> None:
     assert wire.read(ExtenderBindingArgs, body(**BINDING)).model_dump() == BINDING
 

@@ -66,6 +66,18 @@ def test_admin_access_of_a_claim_whose_requests_cannot_be_read_is_refused() -> N
     assert "spec.devices.requests" in review.read(a_body(claim, a_claim())).error
 
 
+def test_error_is_a_status_whose_message_the_api_server_shows() -> None:
+    found = json.loads(review.error_result("too large"))
+    assert (found["kind"], found["apiVersion"], found["status"]) == ("Status", "v1", "Failure")
+    assert found["message"] == "too large"
+
+
+def test_largest_claim_as_json_fits_twice() -> None:
+    """etcd stores 1.5 MiB; of text, the API server makes up to six bytes of each."""
+    largest = json.dumps("\x01" * (3 << 19))
+    assert 2 * len(largest) + 10**6 < review.LARGEST_REVIEW
+
+
 def test_dry_run_is_told() -> None:
     assert review.read(a_body(a_claim("a"), a_claim(), dryRun=True)).is_dry
 

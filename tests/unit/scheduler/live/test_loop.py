@@ -27,7 +27,7 @@ from scheduler.live.loop import LEFT_S, Loop, LoopDependencies
 from scheduler.queue.queue import Queue
 from scheduler.reporting.condition_writer import Refusals
 from scheduler.reporting.event_recorder import Events
-from scheduler.runtime.metrics import Metrics
+from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
 from tests.builders import a_node, a_pod, a_user, kubernetes
@@ -93,7 +93,7 @@ class LoopRoom:
             api, claims("v1"), cast(WatchedClaims, denied), WatchedVolumes(cluster), time, "ours", 1, "1", denied
         )
         self.queue = Queue(self.now, gate=cluster.gate, on_move=lambda *_: None)
-        metrics = Metrics(lambda: pytest.fail("nobody reads them"))
+        self.metrics = metrics = Metrics(lambda: pytest.fail("nobody reads them"))
         events, refusals = Events(api, "ours", "ours", lambda: moment), Refusals(api, lambda: moment)
         self.attempts = Attempts(
             cluster,
@@ -271,6 +271,18 @@ def test_a_right_that_was_missing_is_not_reported_any_more_once_the_pod_that_lac
     before, after = asyncio.run(act())
     assert 'User "ours" cannot POST' in before
     assert after == ""
+
+
+def test_pods_that_would_be_bound_are_counted_as_scheduled() -> None:
+    async def act() -> object:
+        room = LoopRoom(is_dry=True)
+        room.add("first", "second")
+        running = asyncio.create_task(room.loop.run())
+        await room.go_on()
+        running.cancel()
+        return room.metrics._attempts["", AttemptResult.SCHEDULED]._value.get()
+
+    assert asyncio.run(act()) == 2
 
 
 @pytest.mark.parametrize("is_dry", [False, True])

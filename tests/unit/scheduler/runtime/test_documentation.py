@@ -20,7 +20,9 @@ def test_field_is_described_with_its_default(field: str, default: object, text: 
 def test_metrics_are_those_that_are_exposed() -> None:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
     unschedulable = {("mine", "NodePorts"): 0}
-    metrics = Metrics(lambda: Reading({"active": 0}, unschedulable, {"nodes": 0}, [watch], 0, 0, 0, 0, {"lease": True}))
+    metrics = Metrics(
+        lambda: Reading({"active": 0}, unschedulable, {"nodes": 0}, [watch], 0, 0, 0, 0, {"lease": True}, {"Bind": 0})
+    )
     metrics.attempted("mine", AttemptResult.SCHEDULED, 1)
     metrics.scheduled(1, 1)
     metrics.decided(1)

@@ -2,9 +2,11 @@
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -39,6 +41,18 @@ class Server:
     async def idle(self) -> Stream:
         """A connection that says nothing, not even hello."""
         return self._kept(await asyncio.open_connection("127.0.0.1", self._port))
+
+    async def begun(self) -> Stream:
+        """A connection whose handshake has begun, and does not go on."""
+        stream = await self.idle()
+        stream[1].write(b"\x16\x03\x01")
+        return stream
+
+    def open_silently(self, number: int) -> None:
+        """So many connections that say nothing, and are gone when this ends."""
+        sockets = [socket.create_connection(("127.0.0.1", self._port)) for _ in range(number)]
+        for one in sockets:
+            one.close()
 
     async def ready(self) -> Stream:
         """A connection after its handshake."""
@@ -102,7 +116,7 @@ async def serving(limits: Limits, *, is_secure: bool) -> AsyncIterator[Server]:
     application.router.add_get("/", handle)
     application.router.add_get("/later", handle_later)
     refused: list[Refusal] = []
-    reported = Limits(limits.connections, limits.handshakes, limits.handshake_s, limits.grace_s, refused.append)
+    reported = replace(limits, refused=refused.append)
     context = self_signed()[0] if is_secure else None
     async with listening("address", "127.0.0.1:0", application, context, reported) as address:
         server = Server(int(address.rpartition(":")[2]), called, answer, is_secure=is_secure, refused=refused)
@@ -128,7 +142,7 @@ def test_connection_more_than_may_be_open_is_closed_while_all_others_have_a_call
 ) -> None:
     async def use(server: Server) -> None:
         kept = [await server.calling() for _ in range(3)]
-        assert await is_closed(await server.idle())
+        assert await is_closed(await server.begun())
         server.answer.set()
         assert all([await is_answered(one) for one in kept])
         assert server.refused == ["connections"]
@@ -175,17 +189,72 @@ def test_half_open_handshakes_keep_nobody_out(loop: Loop) -> None:
         assert all(closed)
         assert set(server.refused) == {"handshakes"}
 
-    run(loop, use, Limits(connections=100, handshakes=4, handshake_s=NEVER_S, grace_s=0.0))
+    run(loop, use, Limits(connections=100, silent=4, handshake_s=NEVER_S))
 
 
 @LOOPS
 def test_many_who_go_on_with_their_handshake_all_get_in(loop: Loop) -> None:
     async def use(server: Server) -> None:
-        all_at_once = await asyncio.gather(*(server.ready() for _ in range(40)))
+        all_at_once = await asyncio.gather(*(server.ready() for _ in range(60)))
         assert all(await asyncio.gather(*map(says_ok, all_at_once)))
         assert server.refused == []
 
-    run(loop, use, Limits(connections=100, handshakes=4, grace_s=NEVER_S))
+    run(loop, use, Limits(connections=60, handshake_s=NEVER_S))
+
+
+@LOOPS
+def test_client_that_has_spoken_is_not_silent_even_if_nobody_has_looked_yet(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        handshakes = [asyncio.create_task(server.ready()) for _ in range(20)]
+        await asyncio.to_thread(server.open_silently, 100)  # the loop goes on, and finds all that has come at once
+        assert all([await says_ok(await one) for one in handshakes])
+
+    run(loop, use, Limits(connections=100, silent=30, handshake_s=NEVER_S))
+
+
+@LOOPS
+def test_handshakes_that_do_not_go_on_make_room_at_the_limit_of_connections(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        known = await server.ready()
+        assert await says_ok(known)
+        begun = [await server.begun() for _ in range(20)]
+        assert await says_ok(await server.ready())
+        assert all([await is_closed(one) for one in begun[:17]])
+        assert await says_ok(known)
+        assert set(server.refused) == {"connections"}
+
+    run(loop, use, Limits(connections=4, silent=20, handshake_s=NEVER_S))
+
+
+@LOOPS
+@pytest.mark.parametrize("is_secure", [False, True], ids=["plain", "TLS"])
+def test_those_who_have_called_before_keep_their_places(loop: Loop, *, is_secure: bool) -> None:
+    async def use(server: Server) -> None:
+        known = [await server.ready() for _ in range(3)]
+        assert all([await says_ok(one) for one in known])
+        strangers = [await server.ready() for _ in range(20)]
+        for stranger in strangers:
+            stranger[1].write(b"GET / HTTP/1.1\r\nHost: a\r\n")  # no whole head
+        assert all([await is_closed(one) for one in strangers[:-1]])
+        assert all([await says_ok(one) for one in known])
+
+    run(loop, use, Limits(connections=4), is_secure=is_secure)
+
+
+@LOOPS
+def test_connection_whose_client_does_not_let_it_be_closed_makes_room_first(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        lingering = [await server.ready() for _ in range(3)]
+        for _, writer in lingering:
+            transport = cast(asyncio.Transport, writer.transport)
+            transport.pause_reading()  # and so never learns that the server wants to end the connection
+            transport.write(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+        idle = await server.ready()
+        for _ in range(3):
+            assert await says_ok(await server.ready())
+        assert await says_ok(idle)
+
+    run(loop, use, Limits(connections=4))
 
 
 @LOOPS

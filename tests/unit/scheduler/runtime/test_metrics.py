@@ -23,6 +23,7 @@ READING = Reading(
     events_dropped=10,
     events_failed=11,
     leading={"lease": True},
+    steps={"Bind": 12},
 )
 
 
@@ -134,7 +135,7 @@ def test_what_is_so_now_is_asked_for_at_each_reading() -> None:
     assert value(metrics, "scheduler_unschedulable_pods", plugin="NodeResourcesFit", profile=PROFILE) == 3
     assert value(metrics, "scheduler_cache_size", type="assumed_pods") == 1
     assert exposed(metrics)["leader_election_master_status", (("name", "lease"),)] == 1
-    readings.append(Reading({"gated": 0}, {}, {}, [], 0, 0, 0, 0, {}))
+    readings.append(Reading({"gated": 0}, {}, {}, [], 0, 0, 0, 0, {}, {}))
     assert value(metrics, "scheduler_pending_pods", queue="gated") == 0
 
 

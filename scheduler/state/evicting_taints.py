@@ -6,8 +6,10 @@ request, of which only those of effect NoExecute count, as in the device taint e
 Source: KEP-5055; pkg/controller/devicetainteviction of kube-controller-manager.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
+from operator import attrgetter
 
 from allocator.features.device_taints import tolerates
 from allocator.model import Claim, DeviceID, DeviceResult, Node, Slice, Taint, Toleration
@@ -17,6 +19,18 @@ NO_EXECUTE = "NoExecute"
 
 Tainted = str | DeviceID
 """A node by its name, or a device."""
+
+
+@dataclass(frozen=True, slots=True)
+class Eviction:
+    """A pod that has to leave its node at a time. cause: why, as a sentence without a full stop."""
+
+    pod: Pod
+    time_s: float
+    cause: str
+
+
+_time: Callable[[Eviction], float] = attrgetter("time_s")
 
 
 class EvictingTaints:
@@ -61,18 +75,29 @@ class EvictingTaints:
             self._of_source.pop(source, None)
         return changed
 
-    def end_on_node(self, pod: Pod, node: str, bound_s: float) -> float | None:
-        """When the pod has to leave the node for the taints that have come since it was bound; None: never."""
-        return min(self._ends(node, pod.tolerations, bound_s), default=None)
+    def end(self, pod: Pod, node: str, claims: Iterable[Claim], bound_s: float = -inf) -> "Eviction | None":
+        """When and why the pod has to leave the node, None if it may stay.
 
-    def end_of_claims(self, claims: Iterable[Claim]) -> float | None:
-        """When pods with these claims have to go for the taints of their devices; None: never."""
-        return min((end for one in _results(claims) for end in self._ends(one.id, _lasting(one))), default=None)
+        Taints of its node count if they have come since it was bound, those of its devices in any case.
+        """
+        on_node = self._ends(f"node {node}", node, pod.tolerations, bound_s)
+        of_devices = (
+            end
+            for claim in claims
+            for result in _results([claim])
+            if result.id in self._since
+            for end in self._ends(f"device {result.id} of claim {claim}", result.id, _lasting(result))
+        )
+        return min((Eviction(pod, *end) for end in (*on_node, *of_devices)), key=_time, default=None)
 
-    def _ends(self, key: Tainted, tolerations: Sequence[Toleration], after_s: float = -inf) -> Iterator[float]:
+    def _ends(
+        self, what: str, key: Tainted, tolerations: Sequence[Toleration], after_s: float = -inf
+    ) -> Iterator[tuple[float, str]]:
+        """Times, with why."""
         for (_, taint), since in self._since.get(key, {}).items():
             if since > after_s and (seconds := _tolerated_s(tolerations, taint)) is not None:
-                yield since + seconds
+                tolerated = f", which it tolerates for {seconds:g} s" if seconds else ""
+                yield since + seconds, f"{what} has the taint {taint}{tolerated}"
 
 
 def devices_of(claims: Iterable[Claim]) -> Iterator[DeviceID]:
@@ -86,11 +111,6 @@ def _results(claims: Iterable[Claim]) -> Iterator[DeviceResult]:
 
 def _lasting(result: DeviceResult) -> Sequence[Toleration]:
     return [one for one in result.tolerations if one.effect == NO_EXECUTE]
-
-
-def first_of(*times: float | None) -> float | None:
-    """The earliest of the times that there are."""
-    return min((one for one in times if one is not None), default=None)
 
 
 def has_evicting(found: Slice) -> bool:

@@ -1,0 +1,83 @@
+"""What each attempt of this process is at, and since when: so that one that takes long explains itself.
+
+An attempt waits for its slot, does its steps, or takes back what it wrote. While the API server does not answer it goes
+on asking, and says nothing to its pod before it knows what became of it.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+LATE_S = 10.0
+"""An attempt that is at one step for so long is logged, once for each step."""
+
+SLOT = "Slot"
+DEALLOCATE = "Deallocate"
+UNDO = "Undo"
+"""Steps beside those of `scheduler.attempt.steps`: for its slot, with a claim that is of no use, and back again."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class CurrentStep:
+    """Where the attempt for a pod is. node: "" for none. subject: what the step is about, such as `claim ns/a`.
+
+    trouble: the last call of the step that failed. since: by the clock. is_logged: that it takes long.
+    """
+
+    pod: str
+    node: str
+    step: str
+    subject: str
+    since: float
+    trouble: str = ""
+    is_logged: bool = False
+
+    def text(self, now: float) -> str:
+        """For a person who asks why the pod is not bound."""
+        about = f" ({self.subject})" if self.subject else ""
+        where = f" on node {self.node}" if self.node else ""
+        trouble = f"; the last failure: {self.trouble}" if self.trouble else ""
+        return f"its attempt{where} has been at step {self.step}{about} for {now - self.since:.1f} s{trouble}"
+
+
+class CurrentSteps:
+    """All attempts under way, by the uids of their pods. clock: seconds that only go forward."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._current: dict[str, CurrentStep] = {}
+
+    def at(self, uid: str, pod: str, node: str, step: str, subject: str = "") -> None:
+        """The attempt for the pod begins with the step."""
+        self._current[uid] = CurrentStep(pod, node, step, subject, self._clock())
+
+    def failed(self, uid: str, error: Exception) -> None:
+        """A call of the step failed, and is tried again."""
+        if current := self._current.get(uid):
+            current.trouble = str(error)
+
+    def end(self, uid: str) -> None:
+        """The attempt for the pod has ended."""
+        self._current.pop(uid, None)
+
+    def by_step(self) -> Counter[str]:
+        """How many attempts are at each step."""
+        return Counter(one.step for one in self._current.values())
+
+    def of(self, uid: str) -> str:
+        """What the attempt for the pod is at, in words; empty if there is none."""
+        current = self._current.get(uid)
+        return current.text(self._clock()) if current else ""
+
+    def log_late(self) -> None:
+        """Log the attempts that take long at a step, each once."""
+        now = self._clock()
+        for one in self._late(now):
+            one.is_logged = True
+            _LOG.warning(one.text(now), extra={"pod": one.pod, "node": one.node, "step": one.step})
+
+    def _late(self, now: float) -> Iterator[CurrentStep]:
+        return (one for one in self._current.values() if not one.is_logged and now - one.since >= LATE_S)

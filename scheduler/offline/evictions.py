@@ -1,0 +1,68 @@
+"""The running pods of an input that NoExecute taints of nodes and devices end, as kube-controller-manager does.
+
+A pod goes for a taint of a device if a claim that is reserved for it has the device. The input is of one moment: every
+taint is taken to be new, and so is the time for which a pod tolerates it.
+Source: pkg/controller/devicetainteviction and pkg/controller/tainteviction of kube-controller-manager.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Features
+from allocator.model import Claim, PoolID, Slice
+from scheduler.core_v1.pod import Pod
+from scheduler.input.inventory import InputClaim, Inventory
+from scheduler.state.evicting_taints import NO_EXECUTE, EvictingTaints, Eviction, has_evicting
+from scheduler.state.taint_rules import tainted
+
+
+def evictions(inventory: Inventory, features: Features) -> Sequence[Eviction]:
+    """Those pods, the first to go first. Cost: O(devices), and O(pods and claims) if there is such a taint."""
+    taints = _taints(inventory, features)
+    if not taints:
+        return ()
+    claims = _claims_by_user(inventory.claims.values())
+    running = (pod for pod in inventory.pods if pod.node_name and not pod.is_over)
+    found = (taints.end(pod, pod.node_name, _claims_of(pod, claims)) for pod in running)
+    return sorted(filter(None, found), key=lambda one: (one.time_s, str(one.pod)))
+
+
+def _taints(inventory: Inventory, features: Features) -> EvictingTaints:
+    taints = EvictingTaints()
+    for node in inventory.nodes:
+        if node.taints:
+            taints.see_node(node, 0.0)
+    if not features.has(DEVICE_TAINTS):
+        return taints
+    rules = inventory.taint_rules if features.has(DEVICE_TAINT_RULES) else ()
+    evicting = [rule for rule in rules if rule.taint.effect == NO_EXECUTE]
+    for slice_ in tainted(list(_newest(inventory.slices)), evicting):
+        if has_evicting(slice_):
+            taints.see_slice(slice_.name, slice_, 0.0)
+    return taints
+
+
+def _newest(slices: Sequence[Slice]) -> Iterator[Slice]:
+    """Those of the newest generation of each pool."""
+    newest: dict[PoolID, int] = {}
+    for slice_ in slices:
+        newest[slice_.pool_id] = max(slice_.generation, newest.get(slice_.pool_id, 0))
+    return (slice_ for slice_ in slices if slice_.generation == newest[slice_.pool_id])
+
+
+_User = tuple[str, str, str]
+"""Namespace, name and uid of a pod."""
+
+
+def _claims_by_user(claims: Iterable[InputClaim]) -> Mapping[_User, Sequence[Claim]]:
+    """The allocated claims of each pod that they are reserved for; also under no uid, as manifests have none."""
+    found: dict[_User, list[Claim]] = {}
+    for one in claims:
+        for user in one.reserved_for if one.claim.allocation else ():
+            if not user.api_group and user.resource == "pods":
+                for uid in {user.uid, ""}:
+                    found.setdefault((one.claim.namespace, user.name, uid), []).append(one.claim)
+    return found
+
+
+def _claims_of(pod: Pod, claims: Mapping[_User, Sequence[Claim]]) -> Sequence[Claim]:
+    return claims.get((pod.namespace, pod.name, pod.uid), ())

@@ -1,0 +1,104 @@
+"""Manifests as people write them, with what a real API server says: validating strictly, as for kubectl apply, and not.
+
+An integration test asks the server; a unit test holds `dra lint` to it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tests.unit.scheduler.manifests import Json, a_claim, a_pod, a_request, a_template, an_object
+
+NAMESPACE = "ml"
+
+
+class ManifestCase(NamedTuple):
+    """is_applied: kubectl apply succeeds. is_stored: a client that does not validate succeeds."""
+
+    raw: Json
+    is_applied: bool
+    is_stored: bool
+
+
+def _claim(*requests: Json, version: str = "v1", **spec: Any) -> Json:
+    body = {"devices": {"requests": list(requests)}, **spec}
+    return {**an_object(f"resource.k8s.io/{version}", "ResourceClaim", "c", NAMESPACE), "spec": body}
+
+
+def _pod(*entries: Json, container: Mapping[str, Any] | None = None, **spec: Any) -> Json:
+    containers = [{"name": "main", "image": "registry.example/main", **(container or {})}]
+    return a_pod("p", namespace=NAMESPACE, entries=list(entries), containers=containers, **spec)
+
+
+def _selecting(*selectors: Json) -> Json:
+    return a_claim("c", a_request(selectors=list(selectors)), namespace=NAMESPACE)
+
+
+TRUE = {"cel": {"expression": "true"}}
+DEV = {"name": "dev", "resourceClaimName": "c"}
+USES_DEV = {"resources": {"claims": [{"name": "dev", "request": "gpu"}]}}
+
+MANIFEST_CASES: Mapping[str, ManifestCase] = {
+    "claim": ManifestCase(_selecting(TRUE), is_applied=True, is_stored=True),
+    "claim of v1beta1": ManifestCase(
+        _claim({"name": "gpu", "deviceClassName": "gpu"}, version="v1beta1"), is_applied=True, is_stored=True
+    ),
+    "request of v1beta1 in v1": ManifestCase(
+        a_template("t", {"name": "gpu", "deviceClassName": "gpu"}, namespace=NAMESPACE),
+        is_applied=False,
+        is_stored=False,
+    ),
+    "request of v1 in v1beta1": ManifestCase(
+        _claim({"name": "gpu", "exactly": {"deviceClassName": "gpu"}}, version="v1beta1"),
+        is_applied=False,
+        is_stored=False,
+    ),
+    "class beside exactly": ManifestCase(
+        _claim({"name": "gpu", "deviceClassName": "gpu", "exactly": {"count": 2}}), is_applied=False, is_stored=False
+    ),
+    "count beside exactly": ManifestCase(
+        _claim({**a_request(), "count": 2}),
+        is_applied=False,
+        is_stored=True,
+    ),
+    "expression beside cel": ManifestCase(
+        _selecting({"cel": None, "expression": "true"}), is_applied=False, is_stored=False
+    ),
+    "config beside devices": ManifestCase(_claim(a_request(), config=[]), is_applied=False, is_stored=True),
+    "misspelt field": ManifestCase(_claim(a_request(alocationMode="All")), is_applied=False, is_stored=True),
+    "constraint in a request": ManifestCase(
+        _claim({**a_request(), "matchAttribute": "a.example/b"}), is_applied=False, is_stored=True
+    ),
+    "admin access of a subrequest": ManifestCase(
+        _claim({"name": "gpu", "firstAvailable": [{"name": "a", "deviceClassName": "gpu", "adminAccess": True}]}),
+        is_applied=False,
+        is_stored=True,
+    ),
+    "admin access without the label": ManifestCase(
+        _claim(a_request(adminAccess=True, allocationMode="All")), is_applied=False, is_stored=False
+    ),
+    "selector that does not compile": ManifestCase(
+        _selecting({"cel": {"expression": "device.driver =="}}), is_applied=False, is_stored=False
+    ),
+    "pod": ManifestCase(_pod(DEV, container=USES_DEV), is_applied=True, is_stored=True),
+    "claim of a pod by its source": ManifestCase(
+        _pod({"name": "dev", "source": {"resourceClaimName": "c"}}), is_applied=False, is_stored=False
+    ),
+    "misspelt template": ManifestCase(_pod({**DEV, "resourceClaimTemplate": "t"}), is_applied=False, is_stored=True),
+    "claims beside resources": ManifestCase(
+        _pod(DEV, container={"claims": [{"name": "dev"}]}), is_applied=False, is_stored=True
+    ),
+    "claims of the pod in a container": ManifestCase(
+        _pod(DEV, container={"resourceClaims": [DEV]}), is_applied=False, is_stored=True
+    ),
+    "misspelt request of a container": ManifestCase(
+        _pod(DEV, container={"resources": {"claims": [{"name": "dev", "requests": ["gpu"]}]}}),
+        is_applied=False,
+        is_stored=True,
+    ),
+    "misspelt claims of a pod": ManifestCase(_pod(resourceclaims=[DEV]), is_applied=False, is_stored=True),
+    "claim that the pod does not have": ManifestCase(_pod(container=USES_DEV), is_applied=False, is_stored=False),
+    "toleration of an unknown operator": ManifestCase(
+        _pod(tolerations=[{"key": "k", "operator": "Exist"}]), is_applied=False, is_stored=False
+    ),
+}
+"""By what is odd about them."""
