@@ -9,8 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-LASTS_S = 5.0
-"""For so long it has to be seen before it is the program's."""
+from scheduler.client.errors import LASTS_S
 
 PROBE_S = 1.0
 """How often one pod of all these namespaces is tried."""

@@ -78,7 +78,7 @@ class PodStep(Step):
         if isinstance(found, Bound):
             return found
         current = _to_try_next(attempt, found)
-        if attempt.slot.is_failing:
+        if attempt.slot.is_failing or (error.is_ambiguous and attempt.slot.is_slow):
             raise AttemptEnded(_not_bound(attempt, error))
         if (moved := str(current["metadata"]["resourceVersion"])) != pod.version:
             await renew(self.binder, attempt)

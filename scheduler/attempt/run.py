@@ -77,7 +77,8 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: li
 
 
 async def _done(binder: Binder, attempt: Attempt, step: Step) -> Bound | Pending | None:
-    if not step.subject or attempt.decision.is_assigned:
+    # Of a pod that has its node, or is kube-scheduler's, somebody else says how it is.
+    if not step.subject or attempt.decision.is_assigned or not attempt.decision.waits_for_devices:
         return await step.do()
     async with reporting(binder, attempt, f"the API server's answer to a write of {step.subject}"):
         return await step.do()

@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+from scheduler.client.concurrency import SLOW_S
+
 UNDOING_MAX = 256
 """Attempts of one namespace that may be taking back what they wrote; with more, it begins no further ones."""
 
@@ -33,9 +35,6 @@ CONTENDED_LEAST = 8
 FAILING_S = 300.0
 """A namespace where no write has failed for so long has no limit: a later attempt finds out whether writes succeed."""
 
-
-SLOW_S = 1.0
-"""An attempt that takes longer holds no slot any more."""
 
 BESIDE_MAX = 512
 """Attempts without a slot, which namespaces share; each has half as many as there are slots, at the most."""
@@ -201,14 +200,14 @@ class Slots:
 
 
 class Slot:
-    """The slot of one attempt."""
+    """The slot of one attempt. is_slow: it took long, and went on without."""
 
     def __init__(self, slots: Slots, namespace: str) -> None:
         self._slots = slots
         self._namespace = namespace
         self._is_taken = True
         self._beside = ExitStack()
-        self._is_slow = False
+        self.is_slow = False
 
     @contextmanager
     def not_for_long(self) -> Iterator[None]:
@@ -221,7 +220,7 @@ class Slot:
 
     def _go_beside(self) -> None:
         if self._is_taken:
-            self._is_taken, self._is_slow = False, True
+            self._is_taken, self.is_slow = False, True
             self._beside.enter_context(self._slots.beside(self._namespace))
             self._slots.give_back(self._namespace)
 
@@ -249,8 +248,8 @@ class Slot:
 
     @property
     def is_failing(self) -> bool:
-        """Whether a second try is not worth it: the namespace's writes fail too often, or this attempt took long."""
-        return self._is_slow or self._slots.is_failing(self._namespace)
+        """Whether writes of the namespace fail so often that a second try is not worth a slot."""
+        return self._slots.is_failing(self._namespace)
 
 
 def _count_down(counts: Counter[str], key: str) -> None:

@@ -24,7 +24,7 @@ async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: st
             await binder.time.sleep(CONFLICT_PAUSE_S)
         case WriteOutcome.UNKNOWN:
             attempt.slot.failed(str(error))
-            if attempt.slot.is_failing:
+            if attempt.slot.is_failing or attempt.slot.is_slow:  # the next try would take as long
                 raise AttemptEnded(Retry(f"{subject}: {error}")) from error
             await binder.time.sleep(pause_s(tries, binder.time))
         case WriteOutcome.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace

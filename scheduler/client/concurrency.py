@@ -7,7 +7,7 @@ does not count any more, so that it delays no other. Who makes such calls limits
 import asyncio
 
 SLOW_S = 1.0
-"""What takes longer is not counted."""
+"""A call that takes longer is not counted, and an attempt that does holds no slot any more."""
 
 
 class ConcurrencyLimit:

@@ -20,15 +20,12 @@ from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import load_incluster_config
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
-from scheduler.client.errors import NotConfigured
+from scheduler.client.errors import LASTS_S, NotConfigured
 from scheduler.client.exec_plugin import PLUGIN_S, Programs, exec_of
 from scheduler.client.inline_files import InlineFiles
 
 RENEW_S = 60.0
 """How long credentials are taken as they are before it is looked whether they have to be renewed."""
-
-LASTS_S = 5.0
-"""For so long a server has to refuse credentials before they are taken for bad ones."""
 
 EARLY = timedelta(minutes=5)
 """So long before it expires what a plugin gave is renewed."""

@@ -16,6 +16,9 @@ from http import HTTPStatus
 
 import orjson
 
+LASTS_S = 5.0
+"""An API server that has just started may let nobody in for a second or two. What it says for so long, it means."""
+
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 """The methods of calls that change nothing."""
 

@@ -11,13 +11,12 @@ import pytest
 from allocator.model import Claim, PoolID
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.defects import LASTS_S
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
 from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.client.api import Api
 from scheduler.client.api_resources import claims
-from scheduler.client.errors import ApiError, ApiStatus
+from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.bind import Binds, is_tried

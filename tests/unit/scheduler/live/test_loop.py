@@ -12,7 +12,7 @@ from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.defects import LASTS_S, PROBE_S
+from scheduler.attempt.defects import PROBE_S
 from scheduler.attempt.intent import Intent
 from scheduler.attempt.listener import Listener
 from scheduler.attempt.watched_claims import WatchedClaims
@@ -20,7 +20,7 @@ from scheduler.attempt.watched_volumes import WatchedVolumes
 from scheduler.cache.kinds import claim_of
 from scheduler.client.api import Api
 from scheduler.client.api_resources import claims
-from scheduler.client.errors import ApiError, ApiStatus
+from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult

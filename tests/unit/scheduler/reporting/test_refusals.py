@@ -3,9 +3,12 @@
 import asyncio
 import logging
 from datetime import UTC, datetime
+from typing import cast
 
 import pytest
 
+from scheduler.attempt import pod_condition
+from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.reporting.condition_writer import Refusals
 from tests.builders import a_pod
@@ -78,3 +81,25 @@ def test_pod_that_has_changed_is_reported_again_unless_it_has_its_node_by_now(
 
     asyncio.run(tell())
     assert server.methods == methods
+
+
+def test_pod_that_says_that_it_waits_is_told_at_once_why_its_attempt_has_failed() -> None:
+    """It was told the same before it waited; what it says in between is its attempt's."""
+    written: list[str] = []
+
+    class Taking:
+        async def request(self, *_: object, body: dict[str, dict[str, list[dict[str, str]]]], **__: object) -> object:
+            written.append(body["status"]["conditions"][0]["message"])
+            return {"metadata": {"resourceVersion": str(2 * len(written))}}
+
+    async def tell() -> None:
+        refusals = Refusals(cast(Api, Taking()), lambda: datetime(2026, 1, 1, tzinfo=UTC))
+        running = asyncio.create_task(refusals.run())
+        waits = pod_condition.not_scheduled("BindingPending", "waiting", 0)
+        for pod in (a_pod(resource_version="1"), a_pod(resource_version="3", conditions=(waits,))):
+            refusals.refuse(pod, "SchedulerError", "no answer")
+            await refusals.drain()
+        running.cancel()
+
+    asyncio.run(tell())
+    assert written == ["no answer", "no answer"]
