@@ -197,7 +197,7 @@ class Events:
         }
         path = EVENTS.path(namespace)
         is_put = self._put(_EventCall(about.namespace, "POST", path, event, JSON, lambda: self._forget(said)))
-        return f"{path}/{name}" if is_put else ""
+        return EVENTS.path(namespace, name) if is_put else ""
 
     def _keep(self, said: Said, path: str, now: datetime) -> None:
         if path:
