@@ -30,10 +30,10 @@ MOST_REMEMBERED = 1000
 MOST_ASKED = 8
 """Maximum number of concurrent reviews of unknown tokens; further callers are asked to retry."""
 
-SOURCE_RATE, SOURCE_BURST = 1.0, 5.0
+SOURCE_RATE, SOURCE_BURST = 1.0, 20.0
 """Reviews a second of unknown tokens of one source, and how many at once if it was quiet."""
 
-WHOLE_RATE, WHOLE_BURST = 10.0, 20.0
+WHOLE_RATE, WHOLE_BURST = 10.0, 40.0
 """The same of all sources together."""
 
 REVIEW_TIMEOUT_S = 4.0

@@ -241,10 +241,11 @@ class _ApplicationService:
 
     def __call__(self) -> asyncio.BaseProtocol:
         assert self.server is not None
+        # No access log, as the documentation of aiohttp has it, if not its types.
         return _Handler(
             self.server,
             loop=asyncio.get_running_loop(),
-            access_log=None,  # type: ignore[arg-type] - as its documentation has it, for none
+            access_log=None,  # type: ignore[arg-type]
             keepalive_timeout=IDLE_S,
             lingering_time=0.0,  # no body is read that nobody asks for
         )
