@@ -1,9 +1,12 @@
 """Resources of the API by group and version, and the paths that lead to their objects.
 
+This is the only place where names come into paths: each is one segment, whatever is in it.
+
 Source: k8s.io/apiserver's paths, /api/v1 for the core group and /apis/<group>/<version> for all others.
 """
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from allocator.api.versions import GROUP
 
@@ -21,8 +24,8 @@ class Resource:
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of an object or of its subresource, or of all objects (of a namespace) where no name is given."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
-        within = f"/namespaces/{namespace}" if self.is_namespaced and namespace else ""
-        return "/".join([part for part in (f"{root}{within}", self.plural, name, subresource) if part])
+        within = f"/namespaces/{segment(namespace)}" if self.is_namespaced and namespace else ""
+        return "/".join([part for part in (f"{root}{within}", self.plural, segment(name), subresource) if part])
 
     @property
     def api_version(self) -> str:
@@ -32,6 +35,14 @@ class Resource:
     def __str__(self) -> str:
         return f"{self.plural} ({self.api_version})"
 
+
+def segment(name: str) -> str:
+    """The name as one segment of a path, also where it is `.` or `..`, which proxies take for the path's own."""
+    return name.replace(".", "%2E") if name in {".", ".."} else quote(name, safe=_SAFE, errors="surrogatepass")
+
+
+_SAFE = ":@!$&'()*+,;=~"
+"""RFC 3986, 3.3."""
 
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", is_namespaced=False)

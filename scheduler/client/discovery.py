@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from allocator.api.versions import GROUP
 from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, RELEASES, Features
 from scheduler.client import api_resources
-from scheduler.client.api_resources import Resource
+from scheduler.client.api_resources import Resource, segment
 from scheduler.client.connection import Connection, Json
 from scheduler.client.errors import ApiError
 
@@ -95,7 +95,7 @@ async def discover(connection: Connection) -> Served:
     version = await connection.request("GET", "/version")
     group = await _document(connection, f"/apis/{GROUP}")
     offered = {str(found.get("version")) for found in (group or {}).get("versions") or ()}
-    documents = {name: await _document(connection, f"/apis/{GROUP}/{name}") for name in sorted(offered)}
+    documents = {name: await _document(connection, f"/apis/{GROUP}/{segment(name)}") for name in sorted(offered)}
     return served(version, {name: document for name, document in documents.items() if document})
 
 

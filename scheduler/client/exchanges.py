@@ -5,12 +5,13 @@ together. They would also send a PUT again by themselves where a kept connection
 when the first byte leaves.
 """
 
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 import aiohttp
 from aiohttp.connector import Connection as TcpConnection
@@ -22,9 +23,8 @@ ERRORS = (aiohttp.ClientError, HttpProcessingError, OSError)
 
 _CUT = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError)
 _READ_BYTES = 2**18
+_SENDABLE = re.compile(r"/[!$&'()*+,;=:@/%\w.~-]*", re.ASCII)
 _FINAL = 200  # a lower status announces the response
-_SAFE = "/:@!$&'()*+,;=~"
-"""What a path may hold as it is, beside letters, digits and `_.-`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,11 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request. content: the body, in `content_type`. limits: of connecting, and of waiting while nothing comes."""
+    """A request.
+
+    path: as it is sent, see `Resource.path`. content: the body, in `content_type`. limits: of connecting, and of
+    waiting while nothing comes.
+    """
 
     method: str
     path: str
@@ -103,6 +107,8 @@ class Exchanges:
         """
         if "\r" in authorization or "\n" in authorization:  # it could add headers, and requests
             raise aiohttp.ClientError("the value of the header Authorization has more than one line")
+        if not _SENDABLE.fullmatch(request.path):  # the same: a name that nobody has quoted
+            raise aiohttp.ClientError(f"the path {request.path!a} is not one")
         try:
             return await self._exchange(request, authorization, begin)
         except _CUT as error:
@@ -132,7 +138,7 @@ class Exchanges:
             drop(connection)
 
     def _bytes_of(self, request: HttpRequest, authorization: str) -> bytes:
-        target = self._prefix + quote(request.path, _SAFE)
+        target = self._prefix + request.path
         if request.query:
             target += "?" + urlencode(request.query)
         fields = dict(self._model.headers)

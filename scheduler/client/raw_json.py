@@ -15,7 +15,7 @@ import orjson
 LEVELS = 16
 """So deep a broken part is looked for; the fields of Kubernetes' own objects are hardly as deep."""
 
-PARTS_MAX = 1 << 16
+SINGLE_MAX = 1 << 16
 """Values of lists and objects that are looked at one by one, for one that is broken."""
 
 _KEYS = ("parameters", "data")
@@ -61,9 +61,9 @@ def loads(text: bytes) -> Any:
 def loads_leniently(text: bytes) -> object:
     """The value, in which what cannot be parsed is `RawJson` as well, as little as can be; all of it at the worst.
 
-    Cost: O(size) for each of LEVELS; no more than PARTS_MAX values are parsed one by one.
+    Cost: O(size) for each of LEVELS; no more than SINGLE_MAX values are parsed one by one.
     """
-    return _leniently(text, LEVELS, _Parts(PARTS_MAX))
+    return _leniently(text, LEVELS, _Allowance(SINGLE_MAX))
 
 
 def has_more_values(text: bytes, most: int) -> bool:
@@ -81,28 +81,28 @@ def has_more_values(text: bytes, most: int) -> bool:
     return False
 
 
-class _Parts:
+class _Allowance:
     """How many values may still be parsed one by one. Not a limit of each list: there may be many."""
 
     def __init__(self, left: int) -> None:
         self.left = left
 
 
-def _leniently(text: bytes, levels: int, parts: _Parts) -> object:
+def _leniently(text: bytes, levels: int, allowance: _Allowance) -> object:
     try:
         return loads(text)
     except orjson.JSONDecodeError:
-        values = _values_in(text.strip(), parts) if levels else None
+        values = _values_in(text.strip(), allowance) if levels else None
     if isinstance(values, list):
-        return [_leniently(value, levels - 1, parts) for value in values]
+        return [_leniently(value, levels - 1, allowance) for value in values]
     if isinstance(values, dict):
-        return {name: _member(name, value, levels - 1, parts) for name, value in values.items()}
+        return {name: _member(name, value, levels - 1, allowance) for name, value in values.items()}
     return RawJson(text)
 
 
-def _member(name: str, text: bytes, levels: int, parts: _Parts) -> object:
+def _member(name: str, text: bytes, levels: int, allowance: _Allowance) -> object:
     is_free_form = name in _KEYS and text[:1] not in _WORDS
-    return RawJson(text) if is_free_form else _leniently(text, levels, parts)
+    return RawJson(text) if is_free_form else _leniently(text, levels, allowance)
 
 
 def dumps(value: object) -> bytes:
@@ -143,21 +143,21 @@ def _put_back(found: object, values: list[RawJson]) -> None:
                     left.append(value)
 
 
-def _values_in(text: bytes, parts: _Parts) -> dict[str, bytes] | list[bytes] | None:
+def _values_in(text: bytes, allowance: _Allowance) -> dict[str, bytes] | list[bytes] | None:
     """The texts of the values that an object or list holds; None for all else, and where they cannot be separated."""
     try:
         if text.startswith(b"{"):
-            return dict(_some(_members(text), parts))
-        return list(_some(_elements(text), parts)) if text.startswith(b"[") else None
+            return dict(_some(_members(text), allowance))
+        return list(_some(_elements(text), allowance)) if text.startswith(b"[") else None
     except ValueError:
         return None
 
 
-def _some(values: Iterator[T], parts: _Parts) -> Iterator[T]:
+def _some(values: Iterator[T], allowance: _Allowance) -> Iterator[T]:
     """The values, as long as they are not too many."""
     for value in values:
-        parts.left -= 1
-        if parts.left < 0:
+        allowance.left -= 1
+        if allowance.left < 0:
             raise ValueError("too many values")
         yield value
 

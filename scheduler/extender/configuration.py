@@ -70,7 +70,7 @@ class ExtenderConfiguration(Allocating):
     """Maximum concurrent calls of one verb; further calls are asked to retry."""
 
     most_connections: int = Field(default=512, ge=1)
-    """Maximum open connections; a further one replaces the oldest without a call in progress."""
+    """Maximum open connections; a further one replaces the oldest whose client has not sent a whole call."""
 
     def disagreements(self) -> Iterator[FieldError]:
         """Contradictions between fields."""

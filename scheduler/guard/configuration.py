@@ -85,7 +85,7 @@ class GuardConfiguration(Common):
     """Maximum concurrent calls; further calls are asked to retry."""
 
     most_connections: int = Field(default=512, ge=1)
-    """Maximum open connections; a further one replaces the oldest without a call in progress."""
+    """Maximum open connections; a further one replaces the oldest whose client has not sent a whole call."""
 
     leader_election: GuardLeaderElection = Field(default_factory=GuardLeaderElection)
     """Which of several replicas answers; the others stand by."""

@@ -37,20 +37,20 @@ Json = dict[str, Any]  # Any: objects of the API
 
 
 class SecretPath(Container[str]):
-    """A path whose last segment nobody can guess. base: the rest of it. Contains the last segments that are valid.
+    """A path whose last segment nobody can guess. prefix: the rest of it. Contains the last segments that are valid.
 
     It does not stay secret: the API server shows it in messages about calls that failed, and schedulers show these to
     users. So it is renewed. The one before stays valid for as long, for API servers that do not know the new one yet.
     """
 
-    def __init__(self, base: str) -> None:
-        self._base = base
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
         self._valid: tuple[str, ...] = (_segment(),)
 
     @property
     def newest(self) -> str:
         """The one to publish."""
-        return f"{self._base}/{self._valid[0]}"
+        return f"{self._prefix}/{self._valid[0]}"
 
     def renew(self) -> None:
         """Make another one."""

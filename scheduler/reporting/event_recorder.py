@@ -219,7 +219,7 @@ class Events:
         }
         path = EVENTS.path(namespace)
         is_put = self._put(_EventCall(about.namespace, "POST", path, event, JSON, lambda: self._forget(said)))
-        return f"{path}/{name}" if is_put else ""
+        return EVENTS.path(namespace, name) if is_put else ""
 
     def _keep(self, said: Said, series: _EventSeries) -> None:
         self._known[said] = series

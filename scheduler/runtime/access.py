@@ -2,6 +2,9 @@
 
 As in kube-scheduler: TokenReview, then SubjectAccessReview for the path; each answer is cached for ten seconds. While
 the API server does not answer, only cached answers count.
+
+Anybody can make up tokens. Those that nobody knows are reviewed at a limited rate, of each source and as a whole. A
+token whose owner was let in before is reviewed again without a limit, so that nobody keeps him out.
 Source: k8s.io/apiserver's delegating authenticator and authorizer; authentication.k8s.io/v1, authorization.k8s.io/v1.
 """
 
@@ -10,7 +13,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -22,13 +25,25 @@ REMEMBERED_S = 10.0
 """For so long an answer counts, whichever."""
 
 MOST_REMEMBERED = 1000
+"""Answers, tokens that were let in, and sources."""
+
 MOST_ASKED = 8
-"""Maximum number of concurrent access reviews; further callers are asked to retry."""
+"""Maximum number of concurrent reviews of unknown tokens; further callers are asked to retry."""
+
+SOURCE_RATE, SOURCE_BURST = 1.0, 20.0
+"""Reviews a second of unknown tokens of one source, and how many at once if it was quiet."""
+
+WHOLE_RATE, WHOLE_BURST = 10.0, 40.0
+"""The same of all sources together."""
 
 REVIEW_TIMEOUT_S = 4.0
 
 _TOKENS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,44 +59,94 @@ _NO_TOKEN = AccessAnswer(401, "no valid bearer token")
 _TOO_MANY = AccessAnswer(503, "too many requests are waiting for authorization")
 
 
+class _Rate:
+    """How often something may happen: `per_s` times a second, and `burst` times at once after a while."""
+
+    def __init__(self, per_s: float, burst: float, now: float) -> None:
+        self._per_s, self._burst = per_s, burst
+        self._left, self._at = burst, now
+
+    def may(self, now: float) -> bool:
+        """Whether it may now."""
+        self._left, self._at = min(self._left + (now - self._at) * self._per_s, self._burst), now
+        return self._left >= 1
+
+    def take(self) -> None:
+        """It happens."""
+        self._left -= 1
+
+
+_Key = tuple[bytes, str, str]
+"""The hash of a token, verb and path."""
+
+
 class Access:
     """Lets readers in. clock: seconds that only go forward."""
 
     def __init__(self, api: Api, clock: Callable[[], float]) -> None:
         self._api = api
         self._clock = clock
-        self._known: OrderedDict[tuple[bytes, str, str], tuple[float, AccessAnswer]] = OrderedDict()
-        self._asking: dict[tuple[bytes, str, str], asyncio.Task[AccessAnswer]] = {}
+        self._answers: OrderedDict[_Key, tuple[float, AccessAnswer]] = OrderedDict()
+        self._refusals: OrderedDict[_Key, tuple[float, AccessAnswer]] = OrderedDict()  # apart: others make up many
+        self._let_in: OrderedDict[bytes, None] = OrderedDict()
+        self._asking: dict[_Key, asyncio.Task[AccessAnswer]] = {}
+        self._rate = _Rate(WHOLE_RATE, WHOLE_BURST, clock())
+        self._rates: OrderedDict[str, _Rate] = OrderedDict()
+        self._unknown_asked = 0
 
-    async def answer(self, authorization: str, verb: str, path: str) -> AccessAnswer:
-        """Whether the owner of the token may. authorization: the header; verb: in lower case, as RBAC has it."""
+    async def answer(self, authorization: str, verb: str, path: str, source: str = "") -> AccessAnswer:
+        """Whether the owner of the token may.
+
+        authorization: the header; verb: in lower case, as RBAC has it; source: address of who asks.
+        """
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return _NO_TOKEN
         key = hashlib.sha256(token.strip().encode()).digest(), verb, path
-        until, known = self._known.get(key, (0.0, _NO_TOKEN))
-        if self._clock() < until:
-            return known
-        if key not in self._asking and len(self._asking) >= MOST_ASKED:
+        for known in (self._answers, self._refusals):
+            until, answer = known.get(key, (0.0, _NO_TOKEN))
+            if self._clock() < until:
+                return answer
+        if key not in self._asking and key[0] not in self._let_in and not self._may_ask(source):
             return _TOO_MANY
         return await asyncio.shield(self._asking.get(key) or self._ask(key, token.strip()))
 
-    def _ask(self, key: tuple[bytes, str, str], token: str) -> asyncio.Task[AccessAnswer]:
+    def _may_ask(self, source: str) -> bool:
+        """Whether a token that nobody knows may be reviewed now; if so, that counts."""
+        now = self._clock()
+        own = self._rates.get(source) or _Rate(SOURCE_RATE, SOURCE_BURST, now)
+        _remember(self._rates, source, own)
+        if self._unknown_asked >= MOST_ASKED or not own.may(now) or not self._rate.may(now):
+            return False
+        own.take()
+        self._rate.take()
+        return True
+
+    def _ask(self, key: _Key, token: str) -> asyncio.Task[AccessAnswer]:
         """Ask once for all callers with the same question."""
+        is_unknown = key[0] not in self._let_in
+        self._unknown_asked += is_unknown
         task = self._asking[key] = asyncio.create_task(self._asked(key, token))
-        task.add_done_callback(lambda _: self._asking.pop(key))
+
+        def ended(_: object) -> None:
+            del self._asking[key]
+            self._unknown_asked -= is_unknown
+
+        task.add_done_callback(ended)
         return task
 
-    async def _asked(self, key: tuple[bytes, str, str], token: str) -> AccessAnswer:
-        _, verb, path = key
+    async def _asked(self, key: _Key, token: str) -> AccessAnswer:
+        hashed, verb, path = key
         try:
             found = await self._review(token, verb, path)
         except CallFailed as error:
             return AccessAnswer(503, f"the API server cannot be asked who may read this: {error}")
-        self._known[key] = self._clock() + REMEMBERED_S, found
-        self._known.move_to_end(key)
-        if len(self._known) > MOST_REMEMBERED:
-            self._known.popitem(last=False)
+        is_let_in = found.status == _ALLOWED.status
+        _remember(self._answers if is_let_in else self._refusals, key, (self._clock() + REMEMBERED_S, found))
+        if is_let_in:
+            _remember(self._let_in, hashed, None)
+        elif found.status == _NO_TOKEN.status:
+            self._let_in.pop(hashed, None)  # it has expired
         return found
 
     async def _review(self, token: str, verb: str, path: str) -> AccessAnswer:
@@ -105,6 +170,14 @@ class Access:
         return status if isinstance(status, dict) else {}
 
 
+def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
+    """Keep it, in the place of what was kept longest ago if there is too much."""
+    known[key] = value
+    known.move_to_end(key)
+    if len(known) > MOST_REMEMBERED:
+        known.popitem(last=False)
+
+
 def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
     """Answers in the place of what is served, where the reader may not read it. open_paths: as `is_open` takes them."""
 
@@ -113,7 +186,7 @@ def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
         if is_open(request.path, open_paths):
             return await handler(request)
         authorization = request.headers.get("Authorization", "")
-        found = await access.answer(authorization, request.method.lower(), request.path)
+        found = await access.answer(authorization, request.method.lower(), request.path, request.remote or "")
         if found.status == _ALLOWED.status:
             return await handler(request)
         return web.Response(status=found.status, text=f"{found.reason}\n", headers=_HEADERS.get(found.status))

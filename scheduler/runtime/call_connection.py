@@ -188,17 +188,17 @@ class CallConnection(asyncio.Protocol):
             self._end_body()
         return rest
 
-    def _take(self, call: AdmittedCall, part: bytes) -> bool:
-        """Keep a part of the body; False if there is no room for it."""
+    def _take(self, call: AdmittedCall, data: bytes) -> bool:
+        """Keep what has come of the body; False if there is no room for it."""
         try:
-            call.grow(len(part))
+            call.grow(len(data))
         except RefusedCall as problem:
             self.give_up(problem)
             return False
         if isinstance(self._body, bytearray):
-            self._body += part
+            self._body += data
         else:
-            self._body = bytearray(self._body + part) if self._body else part
+            self._body = bytearray(self._body + data) if self._body else data
         return True
 
     def _wait_for_body(self, head: Head) -> None:

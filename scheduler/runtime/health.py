@@ -20,9 +20,6 @@ from scheduler.runtime.listening import listening
 from scheduler.runtime.own_hosts import answering_own
 from scheduler.runtime.secure import Secure
 
-IDLE_S = 120.0
-"""For so long a connection may bring no request, or no whole head of one."""
-
 _AT_ONCE = 100
 _OK = 200
 _UNAVAILABLE = 503
@@ -113,7 +110,7 @@ def _application(served: Endpoints, secured: Secure | None, allowed_hosts: Colle
         return response
 
     guards = [guarding(secured.access, secured.open_paths) if secured else answering_own(allowed_hosts)]
-    application = web.Application(middlewares=guards, handler_args={"keepalive_timeout": IDLE_S})
+    application = web.Application(middlewares=guards)
     application.router.add_get("/", index)
     application.router.add_get("/metrics", metrics)
     application.router.add_get("/debug/queue", queue)

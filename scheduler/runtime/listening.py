@@ -20,12 +20,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from http import HTTPStatus
 from typing import Literal, Protocol, cast
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.runtime.configuration import host_and_port
+from scheduler.runtime.own_hosts import requiring_host
 
 STOPPED_S = 1.0
 """Seconds that calls in progress have to end when the server stops."""
@@ -44,6 +46,11 @@ _BACKLOG = 128
 
 _EXHAUSTED_S = 1.0
 """Pause after a failed accept, such as when the process has no file descriptor left."""
+
+IDLE_S = 120.0
+"""For so long a connection to an application may bring no request, or no whole head of one."""
+
+_INTERNAL = 500
 
 _LOG = logging.getLogger(__name__)
 
@@ -119,10 +126,12 @@ async def listening(
     context: ssl.SSLContext | None = None,
     limits: Limits = Limits(),
 ) -> AsyncIterator[str]:
-    """Serves the application, as `accepting` does."""
+    """Serves the application, as `accepting` does. No answer says by which program, and which version of it."""
     service = _ApplicationService()
+    application.middlewares.insert(0, requiring_host)
     application.middlewares.append(service.noted)
-    runner = web.AppRunner(application, access_log=None, shutdown_timeout=STOPPED_S)
+    application.on_response_prepare.append(_without_server)
+    runner = web.AppRunner(application, shutdown_timeout=STOPPED_S)
     await runner.setup()
     service.server = runner.server
     try:
@@ -179,6 +188,43 @@ async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _without_server(_: web.Request, response: web.StreamResponse) -> None:
+    response.headers.pop("Server", None)
+
+
+class _Handler(web.RequestHandler):
+    """aiohttp's, which reports no errors of clients: of those that leave early, or speak another protocol."""
+
+    __slots__ = ()
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """The answer to a call that failed, after which the connection ends. Raises ConnectionError for no answer."""
+        if isinstance(exc, ConnectionError):
+            raise exc
+        if status >= _INTERNAL:
+            return _ErrorResponse.of(super().handle_error(request, status, exc, message))
+        _LOG.debug("refused a request: %s", exc)
+        return _ErrorResponse.of(web.Response(status=status, text=f"{message or HTTPStatus(status).phrase}\n"))
+
+
+class _ErrorResponse(web.Response):
+    """An answer that no application prepares."""
+
+    @classmethod
+    def of(cls, response: web.StreamResponse) -> "_ErrorResponse":
+        """The same, and the last of its connection."""
+        assert isinstance(response, web.Response)
+        found = cls(status=response.status, text=response.text)
+        found.force_close()
+        return found
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.pop("Server", None)
+
+
 class _ApplicationService:
     """The connections of an application. server: aiohttp's."""
 
@@ -195,7 +241,14 @@ class _ApplicationService:
 
     def __call__(self) -> asyncio.BaseProtocol:
         assert self.server is not None
-        return self.server()
+        # No access log, as the documentation of aiohttp has it, if not its types.
+        return _Handler(
+            self.server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]
+            keepalive_timeout=IDLE_S,
+            lingering_time=0.0,  # no body is read that nobody asks for
+        )
 
     def standing(self, connection: OpenConnection) -> Standing:
         if connection in self._calling:

@@ -2,7 +2,9 @@
 
 import http.client
 import json
+from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +25,7 @@ from tests.controlplane.rights import BASE, grant
 
 READER, STRANGER = DRIVER, SECOND
 PROBES = ("/healthz", "/livez", "/readyz")
+ATTACKERS = 40
 GUARDED = ("/metrics", "/debug/queue", "/ui", "/ui/events")
 
 
@@ -94,6 +97,18 @@ def test_metrics_are_for_those_who_may_read_them_and_probes_for_everybody(served
     for path in GUARDED:
         poll_until(lambda status: status == 200, partial(served.status_for, path, READER), f"{path} is read")
     assert served.status_for("/", READER) == 403
+
+
+def test_invented_tokens_keep_nobody_out_who_was_let_in(served: ServingServed) -> None:
+    poll_until(lambda status: status == 200, partial(served.status_for, GUARDED[0], READER), "metrics are read")
+    with ThreadPoolExecutor(ATTACKERS) as attackers:
+        invented = attackers.map(lambda number: served.status(GUARDED[0], f"invented-{number}"), range(10 * ATTACKERS))
+        # Each path is a question of its own, which the API server has to answer during the attack.
+        assert [served.status_for(path, READER) for path in GUARDED[1:]] == [200] * 3
+        assert [served.status(path) for path in PROBES] == [200] * 3
+        statuses = Counter(invented)
+    assert statuses.keys() == {401, 503}
+    assert statuses[401] < statuses[503]
 
 
 def test_api_server_that_cannot_be_asked_lets_nobody_new_in_and_closes_no_probe(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection, connect
 from scheduler.client.errors import Unanswered
 from tests.unit.scheduler.client.answering import an_answer, kubeconfig
@@ -125,13 +126,23 @@ def test_read_has_no_body_and_does_not_speak_of_one(tmp_path: Path) -> None:
         ("a#b", "a%23b"),
         ("a%2e", "a%252e"),
         ("ü", "%C3%BC"),
-        ("a HTTP/1.1\r\nX: y", "a%20HTTP/1.1%0D%0AX:%20y"),
+        ("a HTTP/1.1\r\nX: y", "a%20HTTP%2F1.1%0D%0AX:%20y"),
+        ("../../secrets", "..%2F..%2Fsecrets"),
     ],
 )
-def test_name_is_part_of_the_path_whatever_it_holds(name: str, as_sent: str, tmp_path: Path) -> None:
+def test_name_is_one_segment_of_the_path_whatever_it_holds(name: str, as_sent: str, tmp_path: Path) -> None:
     peer = Peer()
-    sent(peer, tmp_path, lambda connection: connection.request("GET", f"/a/{name}"))
-    assert peer.requests[0][0][0] == f"GET /a/{as_sent} HTTP/1.1"
+    sent(peer, tmp_path, lambda connection: connection.request("GET", PODS.path("ns", name)))
+    assert peer.requests[0][0][0] == f"GET /api/v1/namespaces/ns/pods/{as_sent} HTTP/1.1"
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a?b", "/a#b", "/a\r\nX: y", "/\u00fc", "a", ""])
+def test_path_that_nobody_has_quoted_is_sent_to_nobody(path: str, tmp_path: Path) -> None:
+    peer = Peer()
+    with pytest.raises(Unanswered, match=r"is not one$") as refused:
+        sent(peer, tmp_path, lambda connection: connection.request("GET", path))
+    assert not refused.value.is_ambiguous
+    assert peer.connections == 0
 
 
 def test_token_of_several_lines_is_sent_to_nobody(tmp_path: Path) -> None:

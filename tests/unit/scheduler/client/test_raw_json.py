@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.client.raw_json import PARTS_MAX, RawJson, dumps, has_more_values, loads, loads_leniently
+from scheduler.client.raw_json import SINGLE_MAX, RawJson, dumps, has_more_values, loads, loads_leniently
 
 SURROGATE = rb'"\ud800"'
 LEAVES = st.none() | st.booleans() | st.integers(-9, 9) | st.text()
@@ -95,6 +95,6 @@ def test_separators_in_texts_are_not_counted() -> None:
 
 
 def test_where_too_much_stands_before_a_broken_part_all_of_it_stays_text() -> None:
-    few, many = (b"[%b%b]" % (b"{}," * number, SURROGATE) for number in (PARTS_MAX - 1, PARTS_MAX))
-    assert loads_leniently(few) == [*[{}] * (PARTS_MAX - 1), RawJson(SURROGATE)]
+    few, many = (b"[%b%b]" % (b"{}," * number, SURROGATE) for number in (SINGLE_MAX - 1, SINGLE_MAX))
+    assert loads_leniently(few) == [*[{}] * (SINGLE_MAX - 1), RawJson(SURROGATE)]
     assert loads_leniently(many) == RawJson(many)

@@ -8,7 +8,16 @@ import pytest
 
 from scheduler.client.connection import Json
 from scheduler.client.errors import Unanswered
-from scheduler.runtime.access import MOST_ASKED, MOST_REMEMBERED, REMEMBERED_S, Access, is_open
+from scheduler.runtime.access import (
+    MOST_ASKED,
+    MOST_REMEMBERED,
+    REMEMBERED_S,
+    SOURCE_BURST,
+    WHOLE_BURST,
+    WHOLE_RATE,
+    Access,
+    is_open,
+)
 
 ALICE = {"username": "alice", "uid": "1", "groups": ["a", "b"], "extra": {"k": ["v"]}}
 
@@ -47,8 +56,15 @@ class Door:
         self.reviews = Reviews()
         self.access = Access(self.reviews, lambda: self.now_s)
 
-    async def status(self, authorization: str = "Bearer t", verb: str = "get", path: str = "/metrics") -> int:
-        return (await self.access.answer(authorization, verb, path)).status
+    async def status(
+        self, authorization: str = "Bearer t", verb: str = "get", path: str = "/metrics", source: str = "10.0.0.1"
+    ) -> int:
+        return (await self.access.answer(authorization, verb, path, source)).status
+
+    async def invented(self, number: int, source: str = "10.0.0.9") -> list[int]:
+        """What so many tokens get that somebody has made up."""
+        first = len(self.reviews.asked)
+        return [await self.status(f"Bearer {first}-{one}", source=source) for one in range(number)]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +142,8 @@ def test_those_who_want_to_know_the_same_are_asked_about_once_and_too_many_are_p
         door = Door()
         door.reviews.may_answer.clear()
         same = [asyncio.create_task(door.status()) for _ in range(5)]
-        others = [asyncio.create_task(door.status(f"Bearer {number}")) for number in range(MOST_ASKED)]
+        asks = [door.status(f"Bearer {number}", source=str(number)) for number in range(MOST_ASKED)]
+        others = [asyncio.create_task(one) for one in asks]
         for _ in range(3):
             await asyncio.sleep(0)
         asked = len(door.reviews.asked)
@@ -153,14 +170,80 @@ def test_reader_that_goes_leaves_the_question_to_the_others() -> None:
 
 
 def test_no_more_is_remembered_than_there_is_room_for() -> None:
-    async def remembered() -> tuple[int, int]:
+    async def remembered() -> list[int]:
         door = Door()
         for number in range(MOST_REMEMBERED + 10):
-            await door.status(f"Bearer {number}")
-        await door.status("Bearer 9")  # forgotten, and asked about again
-        return len(door.access._known), len(door.reviews.asked)
+            door.now_s += 1 / WHOLE_RATE
+            door.reviews.known[str(number)] = ALICE if number % 2 else {"username": "bob"}
+            await door.status(f"Bearer {number}", source=str(number))
+            await door.status(f"Bearer {number}", path=f"/{number}", source=str(number))
+        access = door.access
+        return [len(access._answers), len(access._refusals), len(access._let_in), len(access._rates)]
 
-    assert asyncio.run(remembered()) == (MOST_REMEMBERED, MOST_REMEMBERED + 11)
+    half = MOST_REMEMBERED // 2 + 5
+    assert asyncio.run(remembered()) == [half, MOST_REMEMBERED, half, MOST_REMEMBERED]
+
+
+def test_invented_tokens_are_reviewed_at_a_rate() -> None:
+    async def found() -> tuple[list[int], list[int], int]:
+        door = Door()
+        at_once = await door.invented(100)
+        door.now_s += 2.0
+        later = await door.invented(100)
+        return at_once, later, len(door.reviews.asked)
+
+    at_once, later, asked = asyncio.run(found())
+    assert (at_once.count(401), at_once.count(503)) == (SOURCE_BURST, 100 - SOURCE_BURST)
+    assert (later.count(401), later.count(503)) == (2, 98)
+    assert asked == SOURCE_BURST + 2
+
+
+def test_invented_tokens_of_many_sources_are_reviewed_at_a_rate_as_well() -> None:
+    async def found() -> int:
+        door = Door()
+        for number in range(100):
+            await door.invented(10, source=str(number))
+        return len(door.reviews.asked)
+
+    assert asyncio.run(found()) == WHOLE_BURST
+
+
+def test_token_of_another_source_is_reviewed_beside_invented_ones() -> None:
+    async def found() -> int:
+        door = Door()
+        await door.invented(1000)
+        return await door.status()
+
+    assert asyncio.run(found()) == 200
+
+
+def test_token_that_was_let_in_is_let_in_whoever_invents_how_many() -> None:
+    async def found() -> list[int]:
+        door = Door()
+        statuses = [await door.status()]
+        for _ in range(10):
+            door.now_s += REMEMBERED_S
+            for number in range(100):
+                await door.invented(3, source=str(number))
+            await door.invented(100, source="10.0.0.1")
+            statuses.append(await door.status())
+        return statuses
+
+    assert asyncio.run(found()) == [200] * 11
+
+
+def test_token_that_has_expired_is_one_of_those_that_nobody_knows() -> None:
+    async def found() -> list[int]:
+        door = Door()
+        statuses = [await door.status()]
+        door.reviews.known = {}
+        door.now_s += REMEMBERED_S
+        statuses.append(await door.status())
+        door.now_s += REMEMBERED_S
+        await door.invented(100, source="10.0.0.1")
+        return [*statuses, await door.status()]
+
+    assert asyncio.run(found()) == [200, 401, 503]
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -53,6 +54,12 @@ class Server:
         sockets = [socket.create_connection(("127.0.0.1", self._port)) for _ in range(number)]
         for one in sockets:
             one.close()
+
+    def leave_early(self, request: bytes) -> None:
+        """Ask, and reset the connection."""
+        with socket.create_connection(("127.0.0.1", self._port)) as one:
+            one.sendall(request)
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     async def ready(self) -> Stream:
         """A connection after its handshake."""
@@ -112,7 +119,16 @@ async def serving(limits: Limits, *, is_secure: bool) -> AsyncIterator[Server]:
         await answer.wait()
         return await handle(request)
 
+    async def handle_stream(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(bytes(10_000))
+            await asyncio.sleep(0)
+        return response
+
     application = web.Application()
+    application.router.add_get("/stream", handle_stream)
     application.router.add_get("/", handle)
     application.router.add_get("/later", handle_later)
     refused: list[Refusal] = []
@@ -328,3 +344,51 @@ def test_log_says_once_in_a_while_that_connections_are_refused(
         asyncio.run(refuse(3))
     assert len(caplog.records) == 4
     assert refused == ["connections"] * 6
+
+
+REQUESTS = {
+    200: [b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n"],
+    400: [
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a b\r\n\r\n",
+        b"HELLO\r\n\r\n",
+        b"\x16\x03\x01\x00\xf4\x01\x00\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
+    ],
+    404: [b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"],
+    405: [b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nx"],
+}
+
+
+@LOOPS
+@pytest.mark.parametrize(("status", "request_"), [(status, one) for status, some in REQUESTS.items() for one in some])
+def test_answer_says_nothing_of_the_program(
+    loop: Loop, status: int, request_: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(server: Server) -> None:
+        reader, writer = await server.ready()
+        writer.write(request_)
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith((b"HTTP/1.1 %d " % status, b"HTTP/1.0 %d " % status))
+        assert b"server:" not in head.lower()
+        assert b"aiohttp" not in head.lower()
+
+    with caplog.at_level(logging.INFO):
+        run(loop, use, Limits(), is_secure=False)
+    assert [one for one in caplog.records if one.name != "asyncio"] == []
+
+
+@LOOPS
+def test_clients_that_leave_early_are_no_errors(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
+    async def use(server: Server) -> None:
+        for path in (b"/", b"/later", b"/stream"):
+            for _ in range(10):
+                await asyncio.to_thread(server.leave_early, b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path)
+        server.answer.set()
+        assert await says_ok(await server.ready())
+
+    with caplog.at_level(logging.INFO):
+        run(loop, use, Limits(), is_secure=False)
+    assert [one for one in caplog.records if one.levelno > logging.INFO] == []

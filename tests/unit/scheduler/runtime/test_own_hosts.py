@@ -19,8 +19,9 @@ PATHS = ("/", "/livez", "/metrics", "/debug/queue", "/nothing")
 OURS = ("localhost", "localhost:10260", "LOCALHOST:1", "localhost.", "127.0.0.1:8", "127.1.2.3", "[::1]:10260", "[::1]")
 OTHERS = (
     *("evil.example", "evil.example:10260", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1"),
-    *("0.0.0.0:1", "[::]:1", "[::1", "", "user@evil.example", "evil.example#localhost", "caf\u00e9.example"),
+    *("0.0.0.0:1", "[::]:1", ""),
 )
+INVALID = ("[::1", "user@evil.example", "evil.example#localhost", "caf\u00e9.example")
 
 
 def answers(host: str, allowed: Collection[str] = (), secured: Secure | None = None) -> Mapping[str, tuple[int, str]]:
@@ -52,6 +53,11 @@ def test_every_other_name_is_refused_on_every_path(host: str) -> None:
     assert {status for status, _ in found.values()} == {421}
     assert all("is not served over plain HTTP: use localhost" in text for _, text in found.values())
     assert found["/metrics"][1].isascii()
+
+
+@pytest.mark.parametrize("host", INVALID)
+def test_what_is_no_name_is_refused_on_every_path(host: str) -> None:
+    assert {status for status, _ in answers(host).values()} == {400}
 
 
 def test_names_that_are_configured_are_answered_with_any_port() -> None:
