@@ -26,6 +26,7 @@ from allocator.model import (
     Slice,
 )
 from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
+from allocator.requests.candidates import MAX_RESULTS
 from cel.values.quantity import Quantity
 
 DRIVER: Final = "cliff.example.com"
@@ -231,7 +232,8 @@ def _drawn_device(draw: Random, kinds: Sequence[str], number: int) -> Device:
 
 def _drawn_claim(draw: Random, kinds: Sequence[str], name: str) -> Claim:
     names = [f"r{number}" for number in range(draw.choice((4, 16, 32)))]
-    requests = [_drawn_request(draw, kinds, one) for one in names]
+    most = MAX_RESULTS // len(names)
+    requests = [_drawn_request(draw, kinds, one, most) for one in names]
     attributes = ["a0", "a1", "a2", "a5", "group", *(["listed"] if "lists" in kinds else [])]
     make: Sequence[Callable[[tuple[str, ...], str], Constraint]] = (
         lambda own, attribute: Constraint(own, match_attribute=attribute),
@@ -246,13 +248,13 @@ def _drawn_claim(draw: Random, kinds: Sequence[str], name: str) -> Claim:
     return _claim(name, requests, constraints)
 
 
-def _drawn_request(draw: Random, kinds: Sequence[str], name: str) -> Request:
+def _drawn_request(draw: Random, kinds: Sequence[str], name: str, most: int) -> Request:
     number = 8 if "alternatives" in kinds else 1
-    every = [_drawn_alternative(draw, kinds, f"{name}/s{n}" if number > 1 else name) for n in range(number)]
+    every = [_drawn_alternative(draw, kinds, f"{name}/s{n}" if number > 1 else name, most) for n in range(number)]
     return Request(name, tuple(every), is_first_available=number > 1)
 
 
-def _drawn_alternative(draw: Random, kinds: Sequence[str], name: str) -> Alternative:
+def _drawn_alternative(draw: Random, kinds: Sequence[str], name: str, most: int) -> Alternative:
     own = f"device.attributes['{DRIVER}']"
     selectors = [
         draw.choice((_of_group(draw.randrange(8)), f"{own}.a{draw.randrange(8)} != {draw.randrange(4)}", "true"))
@@ -261,4 +263,4 @@ def _drawn_alternative(draw: Random, kinds: Sequence[str], name: str) -> Alterna
         length = draw.choice((10, 100, 400))
         selectors.append(f"lists.range({length}).exists(i, {own}.serial.endsWith(string(i))) || {own}.a0 >= 0")
     more: dict[str, Any] = {"capacity": _amounts(draw, 2, 100, 500)} if "shares" in kinds else {}
-    return Alternative(name, "any", tuple(selectors), count=draw.choice((1, 1, 1, 2)), **more)
+    return Alternative(name, "any", tuple(selectors), count=min(most, draw.choice((1, 1, 1, 2))), **more)

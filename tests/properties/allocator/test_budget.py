@@ -13,6 +13,7 @@ from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.node_explanation import explain_on
 from allocator.features.contract import attempt_of
+from allocator.fleet.fleet import Fleet
 from allocator.model import Alternative, Claim, CounterConsumption, CounterSet, Device, Request
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies import policy_of
@@ -236,3 +237,13 @@ def test_explanation_takes_no_more_work_than_its_steps(kind: str) -> None:
     for snapshot, claim in Values(lambda draw: a_knot(draw, kind))(f"knots {kind}", 2):
         calls = calls_of(partial(explain_on, snapshot, a_node(), [claim], {}, budget_steps=500, all_steps=500))
         assert calls <= MOST_CALLS * 40_000, "an attempt, its questions, and three searches of 20,000 steps at most"
+
+
+def test_fleet_says_that_it_is_not_known_where_selectors_take_too_long() -> None:
+    """Nodes are told apart by what their devices answer, which ends within the budget as well."""
+    snapshot, claim = costly(24)
+    fleet = Fleet(snapshot, [a_node()], budget_steps=100)
+    assert fleet.choose([claim], fleet.all) is None
+    ((outcome, nodes),) = fleet.unable_by_node([claim], fleet.all)
+    assert isinstance(outcome, Exhausted)
+    assert nodes == fleet.all
