@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -79,6 +79,9 @@ bench-simulate: $(VENV)/.run $(BUILT) ## measure `dra simulate` with a million a
 
 bench-traces: $(VENV)/.run $(BUILT) ## replay the openb workloads in TRACES=FOLDER with all policies, and compare with the recorded curves
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.traces.run --traces $(TRACES) $(ARGS)
+
+cliffs: $(VENV)/.bench ## measure attempts with the whole budget on claims that are hard to satisfy, for every policy: table, JSON; exit code 1 over a limit
+	$(BIN)/python -m benchmarks.cliffs.run $(ARGS)
 
 peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases of a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py

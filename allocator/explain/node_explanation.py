@@ -14,7 +14,7 @@ from allocator.explain.conflict import Conflict, conflict_of
 from allocator.explain.offer import Offer, offer_of
 from allocator.explain.remedies import Remedy, remedies_of, selectors_mended
 from allocator.model import Claim, Node, Request
-from allocator.outcome import Allocated, AllocationError, Outcome, Refused
+from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy
 
 
@@ -69,7 +69,10 @@ def explain_on(  # noqa: PLR0913 - the last three have defaults
         asking = Asking(snapshot, node, held, all_steps=all_steps)
         mended = tuple(selectors_mended(asking, claims))
         return NodeExplanation(names, error, _offer_if_any(snapshot, node, claims), remedies=mended)
-    offer = offer_of(snapshot, node, claims)
+    # Where the budget is spent before the search, nothing is known of what there is.
+    offer = (
+        offer_of(snapshot, node, claims) if not isinstance(answer, Exhausted) else _offer_if_any(snapshot, node, claims)
+    )
     asking = Asking(snapshot, node, held, all_steps=all_steps)
     if isinstance(answer, Allocated):
         passed_over = tuple(_passed_over(asking, claims, answer))

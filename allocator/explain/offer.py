@@ -10,6 +10,7 @@ from functools import reduce
 from operator import or_
 from typing import Final
 
+from allocator.allocate import BUDGET_STEPS
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.cause import refusals_named, refusals_of
@@ -21,6 +22,7 @@ from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
 from allocator.outcome import DeviceRefusal
 from allocator.requests.candidates import Problem, problem_of, selector_reason
 from allocator.requests.constraints import AttributeRule
+from allocator.search.budget import Budget
 from allocator.search.rules import Candidates, Mask, bits
 
 MATCHING = ("in use", "capacity", "taint")
@@ -91,8 +93,12 @@ class Offer:
 
 
 def prepared(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> tuple[NodeAttempt, Problem]:
-    """The attempt on the node and what it searches. Raises AllocationError, as `allocate` does before its search."""
-    attempt = attempt_of(snapshot, snapshot.view(node), str)  # no share is made, so none needs an id
+    """The attempt on the node and what it searches. Raises AllocationError, as `allocate` does before its search.
+
+    It has the budget of an attempt, and raises OutOfSteps beyond.
+    """
+    budget = Budget(BUDGET_STEPS)
+    attempt = attempt_of(snapshot, snapshot.view(node), str, budget=budget)  # no share is made, so none needs an id
     return attempt, problem_of(snapshot, attempt, claims)
 
 

@@ -60,13 +60,15 @@ class Published:
     """The counters of a view's pools, whatever is in use.
 
     values: of each counter, in 10**-9. numbers: its position by pool, counter set and name. consumption: of each device
-    that consumes any; sets: the numbers of the counter sets that it draws on. giving: for each of those in a pool with
-    a device that gives something back, the numbers of the counters of that pool.
+    that consumes any; columns: its counters, and what it takes of them; sets: the numbers of the counter sets that it
+    draws on. giving: for each of those in a pool where a device gives something back, the numbers of the counters of
+    that pool.
     """
 
     values: Sequence[int]
     numbers: Mapping[CounterID, int]
     consumption: Mapping[int, Consumption]
+    columns: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
     sets: Mapping[int, tuple[int, ...]]
     giving: Mapping[int, Sequence[int]]
 
@@ -75,12 +77,13 @@ class Published:
 class Counters:
     """The counters of an attempt. left: of each counter, before any pick; may be negative.
 
-    consumption: of each device that has to be charged; sets, giving: as in `Published`. exceeding: devices that cannot
-    be charged even first.
+    consumption: of each device that has to be charged; columns, sets, giving: as in `Published`. exceeding: devices
+    that cannot be charged even first.
     """
 
     left: Sequence[int]
     consumption: Mapping[int, Consumption]
+    columns: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
     sets: Mapping[int, tuple[int, ...]]
     giving: Mapping[int, Sequence[int]]
     exceeding: Mask
@@ -149,13 +152,15 @@ class CounterRule(Rule):
 
     def _room(self, domain: Mask) -> int:
         free = domain
-        by_set: dict[tuple[int, ...], list[Consumption]] = {}
+        by_set: dict[tuple[int, ...], dict[tuple[int, ...], list[tuple[int, ...]]]] = {}
+        consuming = 0
         for device in bits(domain & ~self._charged):
             if device in self.counters.consumption:
-                free &= ~(1 << device)
-                consumption = self.counters.consumption[device]
-                by_set.setdefault(self.counters.sets[device], []).append(consumption)
-        return free.bit_count() + sum(self._most(consumptions) for consumptions in by_set.values())
+                consuming |= 1 << device
+                numbers, amounts = self.counters.columns[device]
+                by_set.setdefault(self.counters.sets[device], {}).setdefault(numbers, []).append(amounts)
+        free &= ~consuming
+        return free.bit_count() + sum([self._most(consumed) for consumed in by_set.values()])
 
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
         """The same, where no device of the domain can be shared; a share after the first takes nothing."""
@@ -180,14 +185,20 @@ class CounterRule(Rule):
         each = 1 + max(map(len, self.counters.consumption.values()), default=0)
         return Effort(1, narrow=2, room=each, fingerprint=len(self._left))
 
-    def _most(self, consumptions: Sequence[Consumption]) -> int:
-        """How many of these can be charged at most, by each counter that all of them consume."""
-        least: dict[int, int] = dict(consumptions[0])
-        for consumption in consumptions[1:]:
-            own = dict(consumption)
-            least = {counter: min(amount, own[counter]) for counter, amount in least.items() if counter in own}
-        bounds = [self._left[counter] // amount for counter, amount in least.items() if amount > 0]
-        return max(0, min([len(consumptions), *bounds]))
+    def _most(self, consumed: Mapping[tuple[int, ...], Sequence[tuple[int, ...]]]) -> int:
+        """How many of these can be charged at most, by each counter that all of them consume.
+
+        consumed: by the numbers of the counters, what each device takes of them.
+        """
+        least: dict[int, int] | None = None
+        for numbers, amounts in consumed.items():
+            own = dict(zip(numbers, map(min, zip(*amounts, strict=True)), strict=True))
+            if least is None:
+                least = own
+            else:
+                least = {counter: min(amount, own[counter]) for counter, amount in least.items() if counter in own}
+        bounds = [self._left[counter] // amount for counter, amount in (least or {}).items() if amount > 0]
+        return max(0, min([sum(map(len, consumed.values())), *bounds]))
 
     def _fits(self, consumption: Consumption) -> bool:
         left = self._left
@@ -259,7 +270,11 @@ def _published(view: NodeView, *, is_strict: bool) -> Published:
         )
         for position, device in consuming
     }
-    return Published(values, numbers, consumption, sets, _giving(consuming, consumption, numbers))
+    columns = {
+        position: (tuple([counter for counter, _ in own]), tuple([amount for _, amount in own]))
+        for position, own in consumption.items()
+    }
+    return Published(values, numbers, consumption, columns, sets, _giving(consuming, consumption, numbers))
 
 
 def _giving(
@@ -311,7 +326,7 @@ def _in_use(attempt: NodeAttempt, published: Published) -> Counters:
         is_blocked = is_strict and PoolID(device.driver, device.pool) in blocked
         if is_blocked or any(amount > left[counter] for counter, amount in counters):
             exceeding |= 1 << position
-    return Counters(left, consumption, published.sets, published.giving, exceeding)
+    return Counters(left, consumption, published.columns, published.sets, published.giving, exceeding)
 
 
 def _charged(attempt: NodeAttempt) -> Mask:

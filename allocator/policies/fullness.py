@@ -25,9 +25,6 @@ from cel.lru import LruCache
 FULL: Final = 10**6
 """The fullness of a unit of which nothing is left."""
 
-EFFORT: Final = OrderEffort(whole=200, device=12, pick=15)
-"""Of an order by how full the parents of devices are."""
-
 Unit = int | tuple[PoolID, str]
 """A device, by its position in the view, or a counter set."""
 
@@ -71,6 +68,12 @@ class Fullness:
         self._used = attempt.memo.remember(_USED, self._in_use)
         self._sums: Sequence[int] = ()
         self._full: Sequence[int] = ()
+
+    @property
+    def effort(self) -> OrderEffort:
+        """Of an order by how full the parents of devices are."""
+        counters = max([len(of) for of in self._hardware.sets.values()], default=0)
+        return OrderEffort(whole=200, device=12, pick=20 + 6 * counters)
 
     def look_at_groups(self) -> None:
         """Prepare for `of_parents`. Cost: O(devices)."""

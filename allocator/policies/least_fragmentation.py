@@ -75,7 +75,8 @@ class _Blocks:
         groups = sum([rule.effort(0).whole for rule in matched.values()])
         groups += sum([len(groups_of(attempt, name)) for name in attributes])
         number = len(self._attributes)
-        self.effort = OrderEffort(200 + self._partitions.effort + 5 * (groups + number), 20 + 3 * number, 10)
+        of_pick = 20 + 6 * self._partitions.most_counters
+        self.effort = OrderEffort(200 + self._partitions.effort + 5 * (groups + number), 20 + 3 * number, of_pick)
 
     @property
     def nothing(self) -> Score:

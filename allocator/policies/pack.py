@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from allocator.features.contract import NodeAttempt
 from allocator.policies.contract import PricedOrder, Requests, Score
-from allocator.policies.fullness import EFFORT, FULL, LEVELS, fullness_of
+from allocator.policies.fullness import FULL, LEVELS, fullness_of
 from allocator.search.backtracking import Order
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
@@ -28,7 +28,7 @@ class Pack:
             keys = fullness.of_parents(bits(domain), picks)
             return [device for _, device in sorted([([-parent for parent in full], device) for full, device in keys])]
 
-        return PricedOrder(fullest_first, EFFORT)
+        return PricedOrder(fullest_first, fullness.effort)
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(1 where the node was used before, how full it is afterwards from 0 to 1)."""

@@ -83,6 +83,11 @@ class Partitions:
         sets = self._sets.values()
         return sum([one.sizes**2 * (2 + len(one.names)) + 4 * len(one.takes) for one in sets])
 
+    @property
+    def most_counters(self) -> int:
+        """Of one set."""
+        return max([len(one.names) for one in self._sets.values()], default=0)
+
     def _left_over(self) -> dict[CounterSetID, Amounts]:
         attempt = self._attempt
         used: dict[CounterSetID, Counter[str]] = {}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from allocator.features.contract import NodeAttempt
 from allocator.policies.contract import PricedOrder, Requests, Score
-from allocator.policies.fullness import EFFORT, FULL, LEVELS, fullness_of
+from allocator.policies.fullness import FULL, LEVELS, fullness_of
 from allocator.search.backtracking import Order
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
@@ -28,7 +28,7 @@ class Spread:
         def emptiest_first(_slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             return [device for _, device in sorted(fullness.of_parents(bits(domain), picks))]
 
-        return PricedOrder(emptiest_first, EFFORT)
+        return PricedOrder(emptiest_first, fullness.effort)
 
     def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
         """(-1 where the node was used before, how empty it is afterwards from -1 to 0)."""

@@ -29,6 +29,9 @@ FIRST_TRY_STEPS = 1_000
 Each set of requests gets as many steps; if that is not enough, both get ten times as many.
 """
 
+MOST_FREE: Final = 100_000
+"""Candidates of all alternatives; a search with more is charged from the beginning, others after the first failure."""
+
 MOST_SUBSETS: Final = 200
 """How many sets of requests are tried then."""
 
@@ -149,6 +152,8 @@ class Search:
     def _run(self) -> Found | NotFound | BudgetSpent:
         if not self.requests:
             return Found((), 0)
+        if self._efforts is None and _candidates_of(self.requests) > MOST_FREE:
+            self._efforts = _Efforts(self.requests)
         if self.is_hopeless(0):
             return NotFound(self.steps)
         limit_steps, budget = FIRST_TRY_STEPS, self.terms.budget_steps
@@ -282,6 +287,8 @@ class Search:
         for alternatives in self.requests[number:]:
             every = [_Contenders.of(candidates) for candidates in alternatives]
             self._charge_all(every)
+            if self.steps > self.terms.budget_steps:
+                return False  # not known: the search ends before its next step
             possible = [own for own in every if own.can_have_all()]
             if not possible:
                 return True
@@ -601,6 +608,10 @@ class Memory:
         classes = [members for members in self._classes if members & reachable]
         several = tuple([members for members in classes if members & (members - 1)])
         return rules, Classes(several, sum(classes) - sum(several))
+
+
+def _candidates_of(requests: Iterable[Sequence[Candidates]]) -> int:
+    return sum([candidates.mask.bit_count() for alternatives in requests for candidates in alternatives])
 
 
 def _distinct(rules: Iterable[Rule]) -> tuple[Rule, ...]:

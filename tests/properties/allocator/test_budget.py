@@ -1,24 +1,33 @@
 """The budget bounds what is done, whatever the claims: counted in calls of functions, which no machine changes."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
 import pytest
 
+import cel
+from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
+from allocator.explain.node_explanation import explain_on
 from allocator.features.contract import attempt_of
+from allocator.fleet.fleet import Fleet
 from allocator.model import Alternative, Claim, CounterConsumption, CounterSet, Device, Request
+from allocator.outcome import Allocated, Exhausted
+from allocator.policies import policy_of
+from allocator.policies.contract import search_by
 from allocator.requests.candidates import MAX_RESULTS, problem_of
-from allocator.search.backtracking import BudgetSpent, Memory, Search, Terms
-from allocator.search.rules import Candidates
+from allocator.search.backtracking import BudgetSpent, Found, Memory, NotFound, OrderEffort, Search, Terms
+from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
     a_claim,
     a_device,
     a_node,
+    a_request,
     a_slice,
     a_snapshot,
     an_alternative,
@@ -140,3 +149,101 @@ def test_states_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch)
         memory.bury(0, number)
         memory.bury(0, number)
     assert [number for number in range(25) if memory.is_dead(number)] == list(range(15, 25))
+
+
+# -- what policies and selectors do is of the budget
+
+
+ORDERING = ("pack", "spread", "least-fragmentation", "topology")
+
+
+@pytest.mark.parametrize("policy", ORDERING)
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_step_takes_much_more_work_than_others_whatever_the_policy(kind: str, policy: str) -> None:
+    """Of all steps half are spent on orders at most; what is left searches on, as first-fit does."""
+    for snapshot, claim in Values(lambda draw: a_knot(draw, kind))(f"knots {kind}", 4):
+        attempt = attempt_of(snapshot, snapshot.view(a_node()), lambda _: "")
+        problem, terms = problem_of(snapshot, attempt, [claim]), Terms(STEPS, MAX_RESULTS)
+        chosen = policy_of(policy)
+        chosen.order(attempt, problem.requests)  # prepares what is remembered of the view
+        answers: list[Found | NotFound | BudgetSpent] = []
+        calls = calls_of(lambda: answers.append(search_by(chosen, attempt, problem.requests, terms)))  # noqa: B023
+        assert calls <= MOST_CALLS * (answers[0].steps + 400)
+        assert answers[0].steps <= STEPS * 1.5
+
+
+def test_order_that_is_too_much_work_leaves_devices_as_they_are() -> None:
+    asked: list[int] = []
+
+    def descending(_slot: DeviceSlot, domain: Mask, _picks: Sequence[Pick]) -> Iterable[int]:
+        asked.append(domain.bit_count())
+        return sorted(bits(domain), reverse=True)
+
+    snapshot, claim = a_snapshot(a_slice(*(a_device(f"d{n}") for n in range(8)))), a_claim(a_request(count=3))
+    requests = requests_of(snapshot, claim)
+    for device, times, expected in ((1, 3, {5, 6, 7}), (500, 1, {0, 1, 7}), (10_000, 0, {0, 1, 2})):
+        asked.clear()
+        terms = Terms(200, MAX_RESULTS, order=descending, order_effort=OrderEffort(device=device))
+        found = Search(requests, terms).run()
+        assert isinstance(found, Found)
+        assert (len(asked), {pick.device for pick in found.picks}) == (times, expected)
+
+
+COSTLY = "lists.range(90).all(a, lists.range(90).all(b, a + b >= 0)) && device.attributes['{}'].number >= 0"
+
+
+def costly(number: int) -> tuple[Snapshot, Claim]:
+    """A selector of some 100,000 units, on devices that differ in what it reads."""
+    members = [a_device(f"d{n:03}", {"number": n}) for n in range(number)]
+    return a_snapshot(a_slice(*members)), a_claim(a_request("r", 1, COSTLY.format(DRIVER)))
+
+
+def test_evaluations_are_charged_with_their_cost_however_often_they_are_asked_for() -> None:
+    snapshot, claim = costly(24)
+    first = allocate(snapshot, a_node(), [claim], budget_steps=1_000)
+    assert isinstance(first, Exhausted)
+    assert 1_000 <= first.steps <= 4_000, "one evaluation more than the budget has"
+    again = allocate(snapshot, a_node(), [claim], budget_steps=1_000)
+    assert again == first, "the answers are known by now, and count all the same"
+    whole = allocate(snapshot, a_node(), [claim])
+    assert isinstance(whole, Allocated)
+    assert allocate(snapshot, a_node(), [claim]) == whole
+
+
+def test_evaluation_that_ran_out_of_steps_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    judge = cel.Program.judge
+
+    def counted(program: cel.Program, device: Device, is_cancelled: Callable[[], bool]) -> cel.Worked:
+        asked.append(device.name)
+        return judge(program, device, is_cancelled)
+
+    monkeypatch.setattr(cel.Program, "judge", counted)
+    snapshot, claim = costly(12)
+    for _ in range(3):
+        assert isinstance(allocate(snapshot, a_node(), [claim], budget_steps=0), Exhausted)
+    assert len(asked) == len(set(asked)) < 12
+
+
+def test_ordinary_claims_pay_nothing_for_their_selectors() -> None:
+    members = [a_device(f"d{n:03}", {"number": n}) for n in range(128)]
+    claim = a_claim(*(a_request(f"r{n}", 1, f"device.attributes['{DRIVER}'].number >= {n}") for n in range(8)))
+    outcome = allocate(a_snapshot(a_slice(*members)), a_node(), [claim])
+    assert outcome.steps == 1 + 8 + 8, "a bound, and for each request an alternative and a device"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_explanation_takes_no_more_work_than_its_steps(kind: str) -> None:
+    for snapshot, claim in Values(lambda draw: a_knot(draw, kind))(f"knots {kind}", 2):
+        calls = calls_of(partial(explain_on, snapshot, a_node(), [claim], {}, budget_steps=500, all_steps=500))
+        assert calls <= MOST_CALLS * 40_000, "an attempt, its questions, and three searches of 20,000 steps at most"
+
+
+def test_fleet_says_that_it_is_not_known_where_selectors_take_too_long() -> None:
+    """Nodes are told apart by what their devices answer, which ends within the budget as well."""
+    snapshot, claim = costly(24)
+    fleet = Fleet(snapshot, [a_node()], budget_steps=100)
+    assert fleet.choose([claim], fleet.all) is None
+    ((outcome, nodes),) = fleet.unable_by_node([claim], fleet.all)
+    assert isinstance(outcome, Exhausted)
+    assert nodes == fleet.all
