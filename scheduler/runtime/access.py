@@ -20,6 +20,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from scheduler.client.api import Api
 from scheduler.client.errors import CallFailed
+from scheduler.token_bucket import TokenBucket
 
 REMEMBERED_S = 10.0
 """For so long an answer counts, whichever."""
@@ -30,10 +31,10 @@ MOST_REMEMBERED = 1000
 MOST_ASKED = 8
 """Maximum number of concurrent reviews of unknown tokens; further callers are asked to retry."""
 
-SOURCE_RATE, SOURCE_BURST = 1.0, 20.0
-"""Reviews a second of unknown tokens of one source, and how many at once if it was quiet."""
+OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S = 20, 1.0
+"""Reviews of unknown tokens of one source: how many at once if it was quiet, and how long until one more."""
 
-WHOLE_RATE, WHOLE_BURST = 10.0, 40.0
+OF_ALL_AT_ONCE, OF_ALL_EVERY_S = 40, 0.125
 """The same of all sources together."""
 
 REVIEW_TIMEOUT_S = 4.0
@@ -59,23 +60,6 @@ _NO_TOKEN = AccessAnswer(401, "no valid bearer token")
 _TOO_MANY = AccessAnswer(503, "too many requests are waiting for authorization")
 
 
-class _Rate:
-    """How often something may happen: `per_s` times a second, and `burst` times at once after a while."""
-
-    def __init__(self, per_s: float, burst: float, now: float) -> None:
-        self._per_s, self._burst = per_s, burst
-        self._left, self._at = burst, now
-
-    def may(self, now: float) -> bool:
-        """Whether it may now."""
-        self._left, self._at = min(self._left + (now - self._at) * self._per_s, self._burst), now
-        return self._left >= 1
-
-    def take(self) -> None:
-        """It happens."""
-        self._left -= 1
-
-
 _Key = tuple[bytes, str, str]
 """The hash of a token, verb and path."""
 
@@ -90,8 +74,8 @@ class Access:
         self._refusals: OrderedDict[_Key, tuple[float, AccessAnswer]] = OrderedDict()  # apart: others make up many
         self._let_in: OrderedDict[bytes, None] = OrderedDict()
         self._asking: dict[_Key, asyncio.Task[AccessAnswer]] = {}
-        self._rate = _Rate(WHOLE_RATE, WHOLE_BURST, clock())
-        self._rates: OrderedDict[str, _Rate] = OrderedDict()
+        self._of_all = TokenBucket(OF_ALL_AT_ONCE, OF_ALL_EVERY_S)
+        self._of_source: OrderedDict[str, TokenBucket] = OrderedDict()
         self._unknown_asked = 0
 
     async def answer(self, authorization: str, verb: str, path: str, source: str = "") -> AccessAnswer:
@@ -114,13 +98,11 @@ class Access:
     def _may_ask(self, source: str) -> bool:
         """Whether a token that nobody knows may be reviewed now; if so, that counts."""
         now = self._clock()
-        own = self._rates.get(source) or _Rate(SOURCE_RATE, SOURCE_BURST, now)
-        _remember(self._rates, source, own)
-        if self._unknown_asked >= MOST_ASKED or not own.may(now) or not self._rate.may(now):
+        own = self._of_source.get(source) or TokenBucket(OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S)
+        _remember(self._of_source, source, own)
+        if self._unknown_asked >= MOST_ASKED or own.is_empty(now):
             return False
-        own.take()
-        self._rate.take()
-        return True
+        return self._of_all.take(now) and own.take(now)
 
     def _ask(self, key: _Key, token: str) -> asyncio.Task[AccessAnswer]:
         """Ask once for all callers with the same question."""

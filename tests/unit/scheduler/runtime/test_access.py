@@ -11,10 +11,10 @@ from scheduler.client.errors import Unanswered
 from scheduler.runtime.access import (
     MOST_ASKED,
     MOST_REMEMBERED,
+    OF_ALL_AT_ONCE,
+    OF_ALL_EVERY_S,
+    OF_SOURCE_AT_ONCE,
     REMEMBERED_S,
-    SOURCE_BURST,
-    WHOLE_BURST,
-    WHOLE_RATE,
     Access,
     is_open,
 )
@@ -173,12 +173,12 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
     async def remembered() -> list[int]:
         door = Door()
         for number in range(MOST_REMEMBERED + 10):
-            door.now_s += 1 / WHOLE_RATE
+            door.now_s += OF_ALL_EVERY_S
             door.reviews.known[str(number)] = ALICE if number % 2 else {"username": "bob"}
             await door.status(f"Bearer {number}", source=str(number))
             await door.status(f"Bearer {number}", path=f"/{number}", source=str(number))
         access = door.access
-        return [len(access._answers), len(access._refusals), len(access._let_in), len(access._rates)]
+        return [len(access._answers), len(access._refusals), len(access._let_in), len(access._of_source)]
 
     half = MOST_REMEMBERED // 2 + 5
     assert asyncio.run(remembered()) == [half, MOST_REMEMBERED, half, MOST_REMEMBERED]
@@ -193,9 +193,9 @@ def test_invented_tokens_are_reviewed_at_a_rate() -> None:
         return at_once, later, len(door.reviews.asked)
 
     at_once, later, asked = asyncio.run(found())
-    assert (at_once.count(401), at_once.count(503)) == (SOURCE_BURST, 100 - SOURCE_BURST)
+    assert (at_once.count(401), at_once.count(503)) == (OF_SOURCE_AT_ONCE, 100 - OF_SOURCE_AT_ONCE)
     assert (later.count(401), later.count(503)) == (2, 98)
-    assert asked == SOURCE_BURST + 2
+    assert asked == OF_SOURCE_AT_ONCE + 2
 
 
 def test_invented_tokens_of_many_sources_are_reviewed_at_a_rate_as_well() -> None:
@@ -205,7 +205,7 @@ def test_invented_tokens_of_many_sources_are_reviewed_at_a_rate_as_well() -> Non
             await door.invented(10, source=str(number))
         return len(door.reviews.asked)
 
-    assert asyncio.run(found()) == WHOLE_BURST
+    assert asyncio.run(found()) == OF_ALL_AT_ONCE
 
 
 def test_token_of_another_source_is_reviewed_beside_invented_ones() -> None:
