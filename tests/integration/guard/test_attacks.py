@@ -23,7 +23,8 @@ WRONG = "0," * 300_000
 
 def secret_path(api: RestClient) -> str:
     """What whoever may read the webhook knows."""
-    return str(urlsplit(api.get(WEBHOOKS, WEBHOOK)["webhooks"][0]["clientConfig"]["url"]).path)
+    url: str = api.get(WEBHOOKS, WEBHOOK)["webhooks"][0]["clientConfig"]["url"]
+    return urlsplit(url).path
 
 
 def a_head(path: str, length: int) -> bytes:
@@ -54,7 +55,7 @@ ATTACKS: dict[str, tuple[int, bool, Callable[[str], bytes]]] = {
 @contextmanager
 def attacked(port: int, number: int, text: bytes, *, is_secure: bool) -> Iterator[None]:
     """So many connections on which the text was sent, each replaced when it is closed, while the context is open."""
-    command = [sys.executable, str(ATTACKER), str(port), str(number), "tls" if is_secure else "plain"]
+    command: list[str | Path] = [sys.executable, ATTACKER, str(port), str(number), "tls" if is_secure else "plain"]
     with Popen(command, stdin=PIPE, stdout=PIPE) as attacker:
         assert attacker.stdin
         assert attacker.stdout
