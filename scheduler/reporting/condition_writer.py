@@ -25,7 +25,7 @@ from scheduler.client.api import Api
 from scheduler.client.errors import ApiError, CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import Condition
-from scheduler.reporting.budget import Budget
+from scheduler.reporting.token_bucket import TokenBucket
 
 TRIES = 3
 """How often a condition is written to a pod that changes meanwhile."""
@@ -60,7 +60,7 @@ class _Reported:
     gist: str | None = None
     at: float = 0.0
     version: int | None = 0
-    budget: Budget = field(default_factory=lambda: Budget(REASONS_AT_ONCE, REASONS_EVERY_S))
+    budget: TokenBucket = field(default_factory=lambda: TokenBucket(REASONS_AT_ONCE, REASONS_EVERY_S))
 
     def standing(self, pod: Pod) -> Condition | None:
         """The pod's condition; what it was told, if the pod was watched before that."""

@@ -24,7 +24,7 @@ from scheduler.client.api import Api
 from scheduler.client.api_resources import EVENTS, Resource
 from scheduler.client.connection import JSON, MERGE
 from scheduler.client.errors import CallFailed
-from scheduler.reporting.budget import Budget
+from scheduler.reporting.token_bucket import TokenBucket
 
 NOTE_MAX_BYTES = 1024
 """What the API server takes."""
@@ -105,7 +105,7 @@ class _EventSeries:
     path: str
     reported_at: datetime
     said_at: datetime
-    changes: Budget
+    changes: TokenBucket
     count: int = 1
 
 
@@ -135,7 +135,7 @@ class Events:
         self._waiting_in: Counter[str] = Counter()
         self._limit = CallLimit(WRITERS, WRITERS_OF_NAMESPACE)
         self._known: OrderedDict[Said, _EventSeries] = OrderedDict()
-        self._changes = Budget(CHANGES_OF_ALL_AT_ONCE, CHANGES_OF_ALL_EVERY_S)
+        self._changes = TokenBucket(CHANGES_OF_ALL_AT_ONCE, CHANGES_OF_ALL_EVERY_S)
 
     def scheduled(self, pod: PodKey, node: str) -> None:
         """The pod was bound, of which nothing is kept: it happens once."""
@@ -169,7 +169,7 @@ class Events:
         if series and (series.gist == gist or not self._may_change(series, now)):
             self._count(said, series, now)
         elif path := self._say_first(said, note, now):
-            changes = series.changes if series else Budget(CHANGES_AT_ONCE, CHANGES_EVERY_S)
+            changes = series.changes if series else TokenBucket(CHANGES_AT_ONCE, CHANGES_EVERY_S)
             self._keep(said, _EventSeries(gist, path, now, now, changes))
 
     def _may_change(self, series: _EventSeries, now: datetime) -> bool:

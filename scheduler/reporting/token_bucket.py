@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Budget:
+class TokenBucket:
     """A token bucket, full at first. most: at once. every_s: how long until one more may follow.
 
     Only the moment is kept at which it will be full again: there are as many of these as pending pods.
