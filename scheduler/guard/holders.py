@@ -42,7 +42,7 @@ def holder_of(raw: Raw) -> WatchedClaim:
 
 def with_requests(claim: Claim, raw: Raw) -> Claim:
     """The claim with its requests, on which it depends whether it may have admin access. Raises Undecodable."""
-    return replace(claim, requests=claim_of(raw).claim.requests)
+    return replace(claim, requests=claim_of(raw, MOST_ERRORS).claim.requests)
 
 
 def _without_name(raw: Raw) -> Raw:
