@@ -50,9 +50,10 @@ def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
     PATH is as in `dra allocate`. Secrets, ConfigMaps and other kinds that no decision depends on are left out, and so
     are the environment, commands and volumes of containers, addresses, managed fields and annotations.
 
-    With --redact, every name and address is replaced, and so are labels, images, uids and attributes that tell devices
-    apart: the same text by the same text everywhere, also in CEL selectors. What devices are stays: drivers, models,
-    amounts, and names of attributes. The other subcommands give the same answers on the file, with other names.
+    With --redact, every name and address is replaced, and so are labels, images, uids, and texts of attributes that
+    tell devices apart: the same text by the same text everywhere, also in CEL selectors. What devices are stays:
+    drivers, models, amounts, names of attributes, and all numbers, also those of attributes. The other subcommands give
+    the same answers on the file, with other names.
     """
     if not source.shown.is_everything:
         raise click.UsageError("A dump holds all namespaces, since all of them hold devices: -n and -l cannot be used.")

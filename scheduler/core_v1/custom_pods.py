@@ -171,6 +171,9 @@ _READERS: Mapping[tuple[str, str], Callable[[_Fields, Path], CustomPod | None]] 
 }
 """How the kinds are read, by group and kind."""
 
+KINDS = frozenset(_READERS)
+"""(group, kind) of all that are read here."""
+
 
 def _given(*numbers: tuple[Path, object]) -> tuple[tuple[Path, object], ...]:
     return tuple(one for one in numbers if one[1] is not None)

@@ -15,7 +15,7 @@ from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, Owne
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, controller_of, decode_pod
 from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFields, raw_pod, why_over
 
-_BLUEPRINTS = frozenset({"ClusterTrainingRuntime", "CustomResourceDefinition", "TrainingRuntime"})
+BLUEPRINTS = frozenset({"ClusterTrainingRuntime", "CustomResourceDefinition", "TrainingRuntime"})
 """Kinds that hold templates of which others make pods; kinds whose name ends in `Template` do so, too."""
 
 _HISTORY = "ControllerRevision"
@@ -70,7 +70,7 @@ class _TemplateSearch(NamedTuple):
 
 def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload], tuple[FieldError, ...]]:
     """A workload for each pod template of the object, none where it holds none; or the errors. Cost: O(size)."""
-    if kind == _HISTORY or kind in _BLUEPRINTS or kind.endswith("Template"):
+    if kind == _HISTORY or kind in BLUEPRINTS or kind.endswith("Template"):
         return [], ()
     spec, errors = raw.get("spec"), list[FieldError]()
     search = _TemplateSearch(raw.get("apiVersion"), kind, errors)

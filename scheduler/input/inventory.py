@@ -69,7 +69,7 @@ _STORAGE: Mapping[tuple[str, str], Callable[..., Any]] = {  # Any: each of its o
 }
 """How objects of storage are read, by group and kind."""
 
-_VERSIONS: Mapping[str, str] = {
+VERSIONS: Mapping[str, str] = {
     **dict.fromkeys(sorted(SERVED["v1"]), f"{GROUP}/v1"),
     **dict.fromkeys(("Node", "Namespace", "Pod", "Service"), "v1"),
     "PriorityClass": "scheduling.k8s.io/v1",
@@ -78,7 +78,7 @@ _VERSIONS: Mapping[str, str] = {
 }
 """Kubernetes' own kinds that count -> their apiVersion."""
 
-KINDS_THAT_COUNT = frozenset(_VERSIONS)
+KINDS_THAT_COUNT = frozenset(VERSIONS)
 
 _ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
 
@@ -251,8 +251,8 @@ class _InventoryReader:
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
             keep = partial(self._keep_workload, found, kind)
             self._typed(found, kind, lambda raw: decode_workload(kind, raw), keep)
-        elif kind in _VERSIONS and _is_kubernetes(group):
-            error = FieldError("apiVersion", version, f"must be {_VERSIONS[kind]} for a {kind}")
+        elif kind in VERSIONS and _is_kubernetes(group):
+            error = FieldError("apiVersion", version, f"must be {VERSIONS[kind]} for a {kind}")
             self._error(found.place, _subject(kind, found.raw), str(error))
         else:
             self._other_object(found, kind, group)

@@ -15,13 +15,16 @@ from typing import Any
 from allocator.api.names import version as version_problem
 from allocator.api.resource_slice import NODE_OPERATIONS
 from cel.values.quantity import Quantity
+from scheduler.core_v1.custom_pods import KINDS as CUSTOM_KINDS
+from scheduler.core_v1.embedded import BLUEPRINTS
 from scheduler.core_v1.host_ports import ANY_ADDRESS
+from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.priority_class import BUILT_IN
 from scheduler.core_v1.required_features import RESTART_ALL_CONTAINERS, USER_NAMESPACES_ON_HOST_NETWORK
 from scheduler.core_v1.storage_class import NO_PROVISIONER
 from scheduler.core_v1.volume_sources import DRIVERS, MIGRATIONS, UNCOUNTED
 from scheduler.decision import admin_access
-from scheduler.input.inventory import KINDS_THAT_COUNT, TAINT_EFFECTS
+from scheduler.input.inventory import KINDS_THAT_COUNT, TAINT_EFFECTS, VERSIONS
 from scheduler.state.claim_index import FINALIZER
 from scheduler.state.pod_requests import OF_NODES
 
@@ -80,8 +83,22 @@ WORDS: Mapping[str, frozenset[str]] = {
 """Field -> the words that the API has for it; any other text in it is a name that somebody chose."""
 
 _PHASES_OF_VOLUMES = frozenset({"Available", "Bound", "Released", "Lost"})
-_OTHER_KINDS = frozenset({"PodGroup", "Workload", "Managed", "Dedicated", "Shared"})  # the last three of Azure's disks
-_OTHER_VERSIONS = frozenset({"v1", "apps/v1", "batch/v1", "resource.k8s.io/v1", "scheduling.k8s.io/v1"})
+KINDS = frozenset(
+    {
+        *(*KINDS_THAT_COUNT, *BLUEPRINTS, *POD_SELECTORS, *(kind for _, kind in CUSTOM_KINDS), "PodGroup", "Workload"),
+        *("Managed", "Dedicated", "Shared"),  # of Azure's disks
+    }
+)
+"""Kinds that the code knows: those of the input may be somebody's own."""
+
+GROUPS = frozenset(
+    {
+        *(version.rpartition("/")[0] for version in VERSIONS.values()),
+        *("apiextensions.k8s.io", *(group for group, _ in CUSTOM_KINDS)),
+    }
+)
+"""Groups of these kinds."""
+
 
 TIMES = frozenset(
     {
@@ -89,7 +106,7 @@ TIMES = frozenset(
         *("lastProbeTime", "lastHeartbeatTime", "lastUpdateTime", "startTime", "startedAt", "completionTime"),
     }
 )
-AMOUNTS = frozenset({"capacity", "maximumVolumeSize"})
+AMOUNTS = frozenset({"capacity", "maximumVolumeSize", "guest"})
 """Fields that hold one quantity; where they hold an object, that has amounts by name."""
 
 LABEL_KEYS = frozenset(
@@ -148,8 +165,8 @@ class KeptTexts:
     """What certain objects say that stays.
 
     drivers: that publish devices and volumes. attributes, capacities: names that devices have, each with and without
-    its domain. descriptions: texts of attributes that say what a device is; values: those of all attributes. kinds,
-    versions: of the objects. compared: keys of labels of which a selector compares the numbers.
+    its domain. descriptions: texts of attributes that say what a device is; values: those of all attributes. compared:
+    keys of labels of which a selector compares the numbers.
     """
 
     drivers: set[str] = field(default_factory=lambda: set(PLUGINS))
@@ -157,8 +174,6 @@ class KeptTexts:
     capacities: set[str] = field(default_factory=set)
     descriptions: set[str] = field(default_factory=set)
     values: set[str] = field(default_factory=set)
-    kinds: set[str] = field(default_factory=lambda: set(KINDS_THAT_COUNT | _OTHER_KINDS))
-    versions: set[str] = field(default_factory=lambda: set(_OTHER_VERSIONS))
     compared: set[str] = field(default_factory=set)
 
     @staticmethod
@@ -166,8 +181,6 @@ class KeptTexts:
         """Those of the objects. Cost: O(size)."""
         kept, names = KeptTexts(), set[str]()
         for raw in objects:
-            kept.kinds.add(str(raw.get("kind")))
-            kept.versions.add(str(raw.get("apiVersion")))
             kept.compared.update(_compared(raw))
             names.update(_names_of_devices(raw))
             kept._take_drivers(raw)
@@ -221,7 +234,7 @@ class KeptTexts:
             return is_amount(text)
         if field_name == "resourceVersion":
             return text.isascii() and text.isdecimal()
-        return text in {"kind": self.kinds, "apiVersion": self.versions}.get(field_name, ())
+        return field_name == "kind" and text in KINDS
 
 
 def fields_of(value: Json) -> Mapping[str, Json]:

@@ -6,20 +6,28 @@ originals do, because names break ties: the same decisions come from the objects
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
+from allocator.api import is_decoded
 from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.csi_node import MIGRATED
+from scheduler.core_v1.custom_pods import KINDS as CUSTOM_KINDS
 from scheduler.core_v1.persistent_volume_claim import BIND_COMPLETED
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.core_v1.storage_class import IS_DEFAULT
 from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from scheduler.input.inventory import VERSIONS
+from scheduler.offline.field_names import FIELDS
 from scheduler.offline.kept_texts import (
+    AMOUNTS,
     CLASS_RESOURCE,
+    GROUPS,
+    KINDS,
     LABEL_KEYS,
     LABEL_VALUES,
     PLUGINS,
+    TIMES,
     WORDS,
     KeptTexts,
     fields_of,
@@ -35,19 +43,37 @@ Json = Any
 """A value of JSON."""
 
 _LABEL_MAPS = frozenset({"labels", "matchLabels", "nodeSelector", "selector"})
+_SELECTS = frozenset({"matchLabels", "matchExpressions", "nodeSelectorTerms"})
+"""Fields of what may stand instead of a label map, where labels are selected by more."""
+
 _LABEL_KEYS = frozenset({"topologyKey", "topologyKeys", "matchLabelKeys", "mismatchLabelKeys", "key"})
-_BY_RESOURCE = frozenset(
+_RESOURCES = frozenset(
     {
-        *("allocatable", "overhead", "limits", "requests", "allocatedResources", "resources", "hard", "used"),
-        *("consumedCapacity", "capacity", "nodeAllocatableResources", "nodeAllocatableResourceMappings"),
+        *((holder, name) for holder in ("resources", "capacity") for name in ("requests", "limits")),
+        *(("requests", "custom"), ("limits", "custom"), ("spec", "overhead"), ("spec", "capacity")),
+        *(("status", "capacity"), ("status", "allocatable")),
+        *(("status", "allocatedResources"), ("containerStatuses[]", "allocatedResources")),
+        *(("initContainerStatuses[]", "allocatedResources"), ("results[]", "consumedCapacity")),
+        *((device, name) for device in ("devices[]", "basic") for name in ("capacity", "nodeAllocatableResources")),
+        *((device, "nodeAllocatableResourceMappings") for device in ("devices[]", "basic")),
+        ("nodeAllocatableResourceClaimStatuses[]", "resources"),
     }
 )
-"""Fields that may hold amounts by the name of a resource or a capacity."""
+"""(object or list, field in it) that holds amounts by the name of a resource or a capacity."""
+
+_ATTRIBUTES_OF = frozenset({("devices[]", "attributes"), ("basic", "attributes")})
+_COUNTERS = frozenset({("sharedCounters[]", "counters"), ("consumesCounters[]", "counters")})
+_AMOUNTS = frozenset({("", "capacity"), ("", "maximumVolumeSize"), ("memory", "guest")})
+"""(object, field in it) that holds one quantity."""
+
+_OF_GRAPHS = frozenset({"gpu", "gpuType", "custom"})
+"""What a component of a DynamoGraphDeployment has beside names of resources; no resource has such a name."""
 
 _DRIVERS = frozenset({"driver", "provisioner", "attacher"})
 _IDENTITIES = frozenset({"uid", "shareID", "podUID"})
 _ATTRIBUTES = frozenset({"matchAttribute", "distinctAttribute", "partitionTypeAttribute"})
 _IMAGES = frozenset({"image", "names", "reference"})
+_RESOURCE_NAMES = frozenset({"extendedResourceName", "capacityKey", "resourceName"})
 _REQUESTS = frozenset({"request", "requests"})
 _ANNOTATIONS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys((CLAIM_ANNOTATION, *IS_DEFAULT), frozenset({"true", "false"})),
@@ -65,10 +91,42 @@ _SOME_DOMAIN = "example.com"
 _CLASSES_OF_SYSTEM = WORDS["priorityClassName"]
 _NUMBERED = frozenset({"StatefulSet", "CronJob"})
 _HASH = "pod-template-hash"
+_SOME_FIELD = "?"
+_TEMPLATE, _POD_SPEC = "Template", "PodSpec"
+_VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?", re.ASCII)
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 _Name = Callable[[str], str]
 _Parts = tuple[str | int, ...]
+
+
+class _FieldPlace(NamedTuple):
+    """Where a value stands: in which field, of what holds that.
+
+    is_known: an API that is read in full has it, a built-in one or that of pod templates. is_strict: unknown fields
+    count.
+    """
+
+    field: str
+    holder: str
+    is_known: bool
+    is_strict: bool = False
+
+    @property
+    def at(self) -> tuple[str, str]:
+        return self.holder, self.field
+
+    def below(self, field: str) -> "_FieldPlace":
+        """A field of the object here; what an unknown kind says of itself and its conditions, each object says."""
+        is_known = self.is_known or (not self.field and field in ("metadata", "status"))
+        return _FieldPlace(field, self.field, is_known, self.is_strict)
+
+    def entry(self) -> "_FieldPlace":
+        """An object in the list here."""
+        return self._replace(field=f"{self.field}[]")
+
+
+_NOWHERE = _FieldPlace(_SOME_FIELD, "", is_known=False)
 
 
 class Redaction:
@@ -119,7 +177,10 @@ class _Redacted:
 
     def object(self, raw: Mapping[str, Json]) -> dict[str, Json]:
         """The object."""
-        fields = self._fields(raw, "")
+        kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
+        is_strict = is_decoded(version, kind)
+        is_known = is_strict or kind in VERSIONS or (version.rpartition("/")[0], kind) in CUSTOM_KINDS
+        fields = self._fields(raw, _FieldPlace("", "", is_known=is_known, is_strict=is_strict))
         named, metadata = fields_of(raw.get("metadata")).get("name"), fields.get("metadata")
         if raw.get("kind") == "PriorityClass" and named in _CLASSES_OF_SYSTEM and isinstance(metadata, dict):
             metadata["name"] = named
@@ -129,39 +190,69 @@ class _Redacted:
         """The replacement of a name; what is called like a driver is, as the driver's own objects are."""
         return text if not text or text in self._kept.drivers else self._given_name(text)
 
-    def _value(self, value: Json, field: str, key: str = "") -> Json:
-        """field: that holds it. key: of the label whose value it is, if it is one."""
+    def _value(self, value: Json, place: _FieldPlace, key: str = "") -> Json:
+        """key: of the label whose value it is, if it is one."""
         if isinstance(value, dict):
-            return self._fields(value, field)
+            return self._fields(value, place)
         if isinstance(value, list):
-            return [
-                self._fields(entry, "") if isinstance(entry, dict) else self._value(entry, field, key)
-                for entry in value
-            ]
-        return self._text(value, field, key) if isinstance(value, str) else value
+            entry = place.entry()
+            return [self._value(one, entry if isinstance(one, dict) else place, key) for one in value]
+        return self._text(value, place, key) if isinstance(value, str) else value
 
-    def _fields(self, fields: Mapping[str, Json], field: str) -> dict[str, Json]:
-        """An object in the field of that name."""
-        match field:
-            case "attributes":
-                return {self._attribute(name): self._attribute_value(value) for name, value in fields.items()}
-            case "annotations":
-                return {key: self._annotation(key, value) for key, value in fields.items()}
-            case "counters":
-                return {self._counter(name): self._amounts(value) for name, value in fields.items()}
-        if field in _BY_RESOURCE and _is_by_name(fields):
-            return {self._resource(name): self._amounts(value) for name, value in fields.items()}
-        if field in _LABEL_MAPS and all(isinstance(value, str) for value in fields.values()):
-            return {self._label_key(key): self._label_value(key, value) for key, value in fields.items()}
+    def _fields(self, fields: Mapping[str, Json], place: _FieldPlace) -> dict[str, Json]:
+        """An object."""
+        if place.field == "annotations":
+            return {key: self._annotation(key, value) for key, value in fields.items()}
+        if place.field in _LABEL_MAPS and not (place.field != "labels" and _SELECTS & fields.keys()):
+            return {self._label_key(key): self._labelled(key, value) for key, value in fields.items()}
+        if not place.is_known and _has_containers(fields):
+            place = place._replace(is_known=True)
+        if place.is_known and place.at in _ATTRIBUTES_OF:
+            return {self._attribute(name): self._attribute_value(value) for name, value in fields.items()}
+        if place.is_known and place.at in _COUNTERS:
+            return {self._counter(name): self._amounts(value) for name, value in fields.items()}
+        if place.is_known and place.at in _RESOURCES:
+            return dict(self._by_resource(name, value, place) for name, value in fields.items())
+        return dict(self._named_fields(fields, place))
+
+    def _by_resource(self, name: str, value: Json, place: _FieldPlace) -> tuple[str, Json]:
+        if name == "gpuType" and isinstance(value, str):
+            return name, self._resource(value)
+        if name in _OF_GRAPHS:
+            return name, self._value(value, place.below(name)) if name == "custom" else self._amounts(value)
+        return self._resource(name), self._amounts(value)
+
+    def _named_fields(self, fields: Mapping[str, Json], place: _FieldPlace) -> Iterator[tuple[str, Json]]:
+        """The fields. A key that is no field's name is somebody's own: it is replaced, or left out with what is unread.
+
+        An unknown field of a device excludes it, so nothing is left out of objects that are read strictly.
+        """
         key = fields.get("key")
         is_about_labels = isinstance(key, str) and bool({"operator", "effect", "values"} & fields.keys())
-        return {
-            name: self._value(value, name, str(key) if is_about_labels and name in ("value", "values") else "")
-            for name, value in fields.items()
-            if not (name == "generateName" and fields.get("name"))  # of an object that has its name
-        }
+        for name, value in fields.items():
+            if name == "generateName" and fields.get("name"):  # of an object that has its name
+                continue
+            if name in FIELDS:
+                of_label = str(key) if is_about_labels and name in ("value", "values") else ""
+                yield name, self._value(value, place.below(name), of_label)
+            elif place.is_strict or _holds_objects(value):
+                yield self._own_key(name), self._value(value, place.below(_SOME_FIELD))
 
-    def _text(self, text: str, field: str, key: str) -> str:  # noqa: PLR0911 - one for each kind of field
+    def _own_key(self, name: str) -> str:
+        """Of a map, or of a field that is misspelt or belongs to an unknown kind; pods may be known by its end."""
+        return f"{self._name(name)}{_POD_SPEC if name.lower().endswith(_POD_SPEC.lower()) else ''}"
+
+    def _field_name(self, name: str) -> str:
+        return name if name in FIELDS else self._own_key(name)
+
+    def _labelled(self, key: str, value: Json) -> Json:
+        """The value of a label; what is none stays as wrong as it is, but says nothing."""
+        if isinstance(value, str):
+            return self._label_value(key, value) if value else value
+        return value if value is None or isinstance(value, bool) else type(value)()
+
+    def _text(self, text: str, place: _FieldPlace, key: str) -> str:  # noqa: PLR0911 - one for each kind of field
+        field = place.field
         if not text:
             return text
         if key:
@@ -176,15 +267,35 @@ class _Redacted:
             return self._label_key(text)
         if field in _ATTRIBUTES:
             return self._attribute(text)
+        if field in _RESOURCE_NAMES:
+            return self._resource(text)
+        return self._plain_text(text, place)
+
+    def _plain_text(self, text: str, place: _FieldPlace) -> str:
+        field = place.field
         if field in _REQUESTS:
             return "/".join(map(self._name, text.split("/")))
-        if field in ("extendedResourceName", "capacityKey", "resourceName"):
-            return self._resource(text)
         if field == "generateName":
             return f"{self._name(text.removesuffix('-'))}-"
         if field in _IMAGES:
             return self._name(_image(text))
-        return text if self._kept.stays(text, field) else self._name(text)
+        return self._word(text, place)
+
+    def _word(self, text: str, place: _FieldPlace) -> str:
+        """What only the API's own words, times and amounts are kept of."""
+        field = place.field
+        if field == "apiVersion":
+            return self._api_version(text)
+        if field == "kind" and text not in KINDS:
+            return f"{self._name(text)}{_TEMPLATE if text.endswith(_TEMPLATE) else ''}"
+        may_stay = field not in AMOUNTS | TIMES or (place.is_known and (field in TIMES or place.at in _AMOUNTS))
+        return text if may_stay and self._kept.stays(text, field) else self._name(text)
+
+    def _api_version(self, text: str) -> str:
+        group, slash, version = text.rpartition("/")
+        if not _VERSION.fullmatch(version):
+            return self._name(text)
+        return f"{group if group in GROUPS else self._name(group)}{slash}{version}"
 
     def _label_key(self, key: str) -> str:
         """Of a label or a taint; those of Kubernetes stay."""
@@ -198,7 +309,7 @@ class _Redacted:
 
     def _annotation(self, key: str, value: Json) -> Json:
         if not isinstance(value, str):
-            return self._value(value, "")
+            return self._value(value, _NOWHERE)
         words = _ANNOTATIONS.get(key, frozenset())
         return ",".join(word if word in words else self._name(word) for word in value.split(","))
 
@@ -226,24 +337,24 @@ class _Redacted:
     def _amounts(self, value: Json) -> Json:
         """A quantity, or an object or a list that says more about it."""
         if isinstance(value, dict):
-            return {name: self._amounts_in(name, inner) for name, inner in value.items()}
+            return {self._field_name(name): self._amounts_in(name, inner) for name, inner in value.items()}
         if isinstance(value, list):
             return [self._amounts(entry) for entry in value]
         return value if not isinstance(value, str) or is_amount(value) else self._name(value)
 
     def _amounts_in(self, field: str, value: Json) -> Json:
-        return self._value(value, field) if field == "capacityKey" else self._amounts(value)
+        return self._value(value, _NOWHERE.below(field)) if field == "capacityKey" else self._amounts(value)
 
     def _attribute_value(self, value: Json) -> Json:
         if not isinstance(value, dict):
-            return self._value(value, "")
-        return {kind: self._typed_value(kind, inner) for kind, inner in value.items()}
+            return self._value(value, _NOWHERE)
+        return {self._field_name(kind): self._typed_value(kind, inner) for kind, inner in value.items()}
 
     def _typed_value(self, kind: str, value: Json) -> Json:
         if isinstance(value, list):
             return [self._typed_value(kind, entry) for entry in value]
         if not isinstance(value, str):
-            return self._value(value, "")
+            return self._value(value, _NOWHERE)
         if kind in ("version", "versions"):
             return self._version(value) if is_version(value) else self._name(value)
         return value if value in self._kept.shown else self._name(value)
@@ -259,13 +370,13 @@ class _Redacted:
         return f"{numbers}{dash}{names[0]}{plus}{names[1]}"
 
 
-def _is_by_name(fields: Mapping[str, Json]) -> bool:
-    """Whether the names in the object are those of resources or capacities, and not fields that hold such objects."""
-    return not any(isinstance(value, list) or _holds_amounts(name, value) for name, value in fields.items())
+def _has_containers(fields: Mapping[str, Json]) -> bool:
+    """Whether the object is a pod template, or the spec of a pod."""
+    return bool(listed(fields.get("containers")) or listed(fields_of(fields.get("spec")).get("containers")))
 
 
-def _holds_amounts(name: str, value: Json) -> bool:
-    return name in ("requests", "limits") and isinstance(value, dict) and not value.keys() & {"value", "requestPolicy"}
+def _holds_objects(value: Json) -> bool:
+    return isinstance(value, dict) or any(isinstance(one, dict | list) for one in listed(value))
 
 
 def _image(name: str) -> str:

@@ -1,9 +1,11 @@
 """A secret in any field of any object that a dump can hold is not in the redacted dump, whatever it looks like."""
 
+import ast
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import count
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, ClassVar, Union, get_args, get_origin
 
@@ -12,13 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import is_typeddict
 
+import scheduler
 from allocator.api.device_class import ClassFields
 from allocator.api.device_taint_rule import RuleFields
 from allocator.api.resource_claim import ClaimFields, TemplateFields
 from allocator.api.resource_slice import SliceFields
 from scheduler.core_v1 import unusable_entries  # noqa: F401 - with all that reads objects
+from scheduler.core_v1.embedded import decode_embedded
 from scheduler.core_v1.object_fields import ObjectFields
 from scheduler.input.inventory import KINDS_THAT_COUNT
+from scheduler.offline.field_names import FIELDS as FIELD_NAMES
 from scheduler.offline.kept_texts import AMOUNTS, LABEL_KEYS, TIMES, WORDS, fields_of, is_amount
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import ANNOTATIONS, shareable
@@ -278,3 +283,119 @@ def test_amounts_and_numbers_that_selectors_compare_stay() -> None:
     assert node_after["status"]["allocatable"]["cpu"] == "4"
     assert sorted(node_after["status"]["allocatable"].values()) == ["2", "4"]
     assert all(map(is_amount, node_after["status"]["allocatable"].values()))
+
+
+READERS = ("scheduler/core_v1", "allocator/api/older_versions.py")
+READING = frozenset({"get", "objects", "_object", "_chosen", "pop"})
+
+
+def names_read_raw() -> Iterator[str]:
+    """The constants by which the readers' code takes fields out of raw objects."""
+    root = Path(scheduler.__file__).parent.parent
+    for reader in READERS:
+        for path in root.glob(reader if reader.endswith(".py") else f"{reader}/*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Call) and called(node.func) in READING:
+                    yield from (text for one in node.args for text in constants(one))
+                elif isinstance(node, ast.Subscript):
+                    yield from constants(node.slice)
+
+
+def called(function: ast.expr) -> str:
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def constants(node: ast.expr) -> Iterator[str]:
+    for one in ast.walk(node):
+        if (
+            isinstance(one, ast.Constant)
+            and isinstance(one.value, str)
+            and re.fullmatch("[a-z][A-Za-z0-9]+", one.value)
+        ):
+            yield one.value
+
+
+NO_FIELDS = frozenset({"ctx", "loc", "msg", "input", "manager", "fieldsV1", "set", "comparison", "absent"})
+"""Of errors, patterns, and managed fields, which no dump has."""
+
+
+def test_all_fields_that_readers_take_from_raw_objects_are_known() -> None:
+    read = set(names_read_raw())
+    assert {"draResources", "volumeClaimTemplate", "guest"} <= read
+    assert read - FIELD_NAMES - NO_FIELDS == set()
+
+
+CHOSEN = (
+    *("labels", "matchLabels", "nodeSelector", "selector", "services", "datasets", "envVars", "sparkConf", "data"),
+    *("limits", "requests", "capacity", "attributes", "counters", "overhead", "resources", "spec", "misspeltField"),
+    *("template", "metadata", "matchExpressions", "containers", "annotations", "pytorchReplicaSpecs"),
+)
+VALUES_OF_KEYS: tuple[Json, ...] = ("5m", "2024", True, 918273645, 2.5, None, {"replicas": 918273645}, [{"name": "n"}])
+ALL_KINDS = (
+    *(("v1", kind) for kind in sorted(KINDS_THAT_COUNT)),
+    ("resource.k8s.io/v1", "DeviceClass"),
+    ("resource.k8s.io/v1", "ResourceClaim"),
+    ("nvidia.com/v1alpha1", "DynamoGraphDeployment"),
+    ("kubeflow.org/v1", CUSTOM),
+)
+
+
+@pytest.mark.parametrize("value", VALUES_OF_KEYS, ids=str)
+def test_a_key_that_somebody_chose_is_replaced_in_every_map_whatever_its_value(value: Json) -> None:
+    container = {"name": "c", "resources": {"limits": {"acme": value}}}
+    for version, kind in ALL_KINDS:
+        maps = {field: {"acme": value, "acme2": {"acme3": value}} for field in CHOSEN}
+        template = {"spec": {"containers": [container]}, "metadata": {"labels": {"acme": value}}}
+        raw = {
+            "apiVersion": version,
+            "kind": kind,
+            "metadata": {"name": "n", "labels": {"acme": value}},
+            "spec": {
+                **maps,
+                "acme4": value,
+                "podTemplate": template,
+                "resourceClaimTemplateName": "t",
+                "replicaSpecs": {"acme5": {"template": template}},
+            },
+            "status": {**maps, "acme4": value},
+        }
+        assert "acme" not in json.dumps(redacted(raw)), kind
+
+
+def test_groups_and_kinds_of_somebody_are_replaced_and_those_of_the_api_stay() -> None:
+    template = {"spec": {"containers": [{"name": "c"}]}}
+    own = {**an_object("acme.io/v1alpha2", "AcmeJob", "j"), "spec": {"worker": {"template": template}}}
+    owner = {"apiVersion": "acme.io/v1alpha2", "kind": "AcmeJob", "name": "j"}
+    after, pod = redacted(own, an_object("v1", "Pod", "p", metadata={"ownerReferences": [owner]}))
+    assert "acme" not in json.dumps((after, pod)).lower()
+    assert after["apiVersion"].endswith("/v1alpha2")
+    [named] = pod["metadata"]["ownerReferences"]
+    assert (named["apiVersion"], named["kind"]) == (after["apiVersion"], after["kind"])
+    [workload], _ = decode_embedded(after["kind"], after)
+    assert workload.pods == 1
+
+
+def test_texts_count_as_amounts_only_where_the_api_has_amounts() -> None:
+    amounts = {"name": "2024", "host": "5m", "limits": {"cpu": "5m"}}
+    template = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "7m"}}}]}}
+    spec = {"resources": amounts, "capacity": "5m", "startTime": "2026-01-02T03:04:05Z", "worker": template}
+    [after] = redacted({**an_object("acme.io/v1", "AcmeJob", "j"), "spec": spec})
+    text = json.dumps(after)
+    assert [one for one in ("2024", "5m", "2026") if one in text] == []
+    assert '{"cpu": "7m"}' in text
+
+
+def test_what_custom_kinds_ask_for_stays() -> None:
+    graph = {"services": {"Acme": {"replicas": 3, "resources": {"limits": {"gpu": "2", "gpuType": "gpu.acme.io/x"}}}}}
+    machine = {"domain": {"memory": {"guest": "4Gi"}, "devices": {}}}
+    raws = (
+        {**an_object("nvidia.com/v1alpha1", "DynamoGraphDeployment", "d"), "spec": graph},
+        {**an_object("kubevirt.io/v1", "VirtualMachineInstance", "v"), "spec": machine},
+    )
+    found = redacted(*raws)
+    text = json.dumps(found)
+    assert '"gpu": "2"' in text
+    assert '"guest": "4Gi"' in text
+    assert "acme" not in text.lower()
+    before, after = ([decode_embedded(str(one["kind"]), one)[0] for one in many] for many in (raws, found))
+    assert [[one.pods for one in own] for own in before] == [[one.pods for one in own] for own in after] == [[3], [1]]
