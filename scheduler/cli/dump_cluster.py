@@ -14,6 +14,7 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
+from scheduler.offline.changed_selectors import changed_selectors
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import shareable
 
@@ -53,7 +54,8 @@ def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
     With --redact, every name and address is replaced, and so are labels, images, uids, and texts of attributes that
     tell devices apart: the same text by the same text everywhere, also in CEL selectors. What devices are stays:
     drivers, models, amounts, names of attributes, and all numbers, also those of attributes. The other subcommands give
-    the same answers on the file, with other names.
+    the same answers on the file, with other names. A warning names each selector that no longer selects the same
+    devices, such as one that matches a pattern.
     """
     if not source.shown.is_everything:
         raise click.UsageError("A dump holds all namespaces, since all of them hold devices: -n and -l cannot be used.")
@@ -63,10 +65,19 @@ def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
         stop("the input contains no objects that count")
     if is_redacted:
         kept = [_with_namespace(one) for one in kept]
-        redaction = Redaction(kept)
-        kept = [redaction.object(one) for one in kept]
+        kept = _redacted(kept)
     _write({"apiVersion": "v1", "kind": "List", "items": kept}, output)
     print_to_stderr([f"{len(kept)} objects written{'' if output == STDIN else f' to {output}'}"])
+
+
+def _redacted(objects: list[Json]) -> list[Json]:
+    """The objects with other names; what they answer otherwise is warned of."""
+    redaction = Redaction(objects)
+    redacted = [redaction.object(one) for one in objects]
+    print_to_stderr(
+        f"warning: {place} no longer selects the same devices" for place in changed_selectors(objects, redacted)
+    )
+    return redacted
 
 
 def _kept(objects: Iterable[RawObject | Finding]) -> Iterator[Json]:

@@ -10,7 +10,7 @@ import cel
 
 def problems(spec: object, environment: cel.Environment) -> Iterator[str]:
     """`PATH: MESSAGE` for each expression that does not compile, with a caret below the place. spec: as in v1."""
-    for path, field, text in _expressions(spec, "spec"):
+    for path, field, text in expressions(spec, "spec"):
         compile_ = _COMPILERS[field]
         try:
             compile_(text, environment)
@@ -18,8 +18,11 @@ def problems(spec: object, environment: cel.Environment) -> Iterator[str]:
             yield f"{path}: does not compile: {error}"
 
 
+SELECTOR = "cel"
+"""The field of a selector that holds its expression."""
+
 _COMPILERS: Mapping[str, Callable[[str, cel.Environment], object]] = {
-    "cel": cel.compile,
+    SELECTOR: cel.compile,
     "derivedAttributes": cel.compile_value,
 }
 """Field that holds an expression -> what compiles it."""
@@ -28,7 +31,7 @@ _BESIDE = frozenset({"config", "metadata"})
 """Fields below which what looks like an expression is the user's own."""
 
 
-def _expressions(value: object, path: str, field: str = "") -> Iterator[tuple[str, str, str]]:
+def expressions(value: object, path: str, field: str = "") -> Iterator[tuple[str, str, str]]:
     """(path, field that holds it, expression). field: the innermost of _COMPILERS that the value stands in."""
     if isinstance(value, dict):
         text = value.get("expression")
@@ -36,7 +39,7 @@ def _expressions(value: object, path: str, field: str = "") -> Iterator[tuple[st
             yield f"{path}.expression", field, text
         for key, item in value.items():
             if key not in _BESIDE:
-                yield from _expressions(item, f"{path}.{key}", key if key in _COMPILERS else "")
+                yield from expressions(item, f"{path}.{key}", key if key in _COMPILERS else "")
     elif isinstance(value, list):
         for position, item in enumerate(value):
-            yield from _expressions(item, f"{path}[{position}]", field)
+            yield from expressions(item, f"{path}[{position}]", field)

@@ -253,7 +253,7 @@ class _InventoryReader:
             self._typed(found, kind, lambda raw: decode_workload(kind, raw), keep)
         elif kind in VERSIONS and _is_kubernetes(group):
             error = FieldError("apiVersion", version, f"must be {VERSIONS[kind]} for a {kind}")
-            self._error(found.place, _subject(kind, found.raw), str(error))
+            self._error(found.place, subject_of(kind, found.raw), str(error))
         else:
             self._other_object(found, kind, group)
 
@@ -270,7 +270,7 @@ class _InventoryReader:
     def _other_object(self, found: RawObject, kind: str, group: str) -> None:
         """An object of any kind: the pod templates in it count, and otherwise it is skipped."""
         workloads, errors = decode_embedded(kind, found.raw)
-        subject = _subject(kind, found.raw)
+        subject = subject_of(kind, found.raw)
         for error in errors:
             self._error(found.place, subject, str(error))
         if workloads:
@@ -300,10 +300,10 @@ class _InventoryReader:
             self._warn(found, kind, f"{note}; no decision depends on it", FindingReason.UNUSED)
         if kind != "ResourceSlice":  # the largest objects, which hold none
             for problem in self._problems(decoded.raw.get("spec")):
-                self._error(found.place, _subject(kind, found.raw), problem)
+                self._error(found.place, subject_of(kind, found.raw), problem)
         if decoded.object is None:
             for error in decoded.errors:
-                self._error(found.place, _subject(kind, found.raw), str(error))
+                self._error(found.place, subject_of(kind, found.raw), str(error))
             self._leave_out(found, kind)
             return
         if isinstance(decoded.object, Slice):  # the largest objects, of which nothing else is kept
@@ -381,7 +381,7 @@ class _InventoryReader:
         decoded, errors = decoder(found.raw)
         if decoded is None:
             for error in errors:
-                self._error(found.place, _subject(kind, found.raw), str(error))
+                self._error(found.place, subject_of(kind, found.raw), str(error))
             self.inventory.faults[_key(found.raw, kind)] = "has errors"
             return
         self._warn_of_senseless(found, kind, decoded)
@@ -409,7 +409,7 @@ class _InventoryReader:
             self._seen[key] = copy
         elif copy.decoded != first.decoded and not first.is_later_than(copy):
             message = f"differs from the copy in {first.place}"
-            self._error(found.place, _subject(kind, found.raw), message, FindingReason.DUPLICATE)
+            self._error(found.place, subject_of(kind, found.raw), message, FindingReason.DUPLICATE)
 
     def end(self) -> None:
         """Put into the inventory what was seen."""
@@ -425,7 +425,7 @@ class _InventoryReader:
             self.inventory.nodes = [Node(name) for name in names]
 
     def _warn(self, found: RawObject, kind: str, message: str, reason: FindingReason) -> None:
-        subject = _subject(kind, found.raw)
+        subject = subject_of(kind, found.raw)
         self.inventory.warnings.append(Finding(found.place, message, subject, is_warning=True, reason=reason))
 
     def _error(self, place: Place, subject: str, message: str, reason: FindingReason = FindingReason.REFUSED) -> None:
@@ -503,7 +503,7 @@ def _effect(kind: str, path: str) -> str:
     return "the rest of the rule applies" if kind == "DeviceTaintRule" else "the object that contains it is not used"
 
 
-def _subject(kind: str, raw: Mapping[str, object]) -> str:
+def subject_of(kind: str, raw: Mapping[str, object]) -> str:
     """Kind and name, as far as there is one, with the namespace where it has one."""
     namespace, name = (step_text(_metadata(raw, key)) for key in ("namespace", "name"))
     return f"{step_text(kind)} {f'{namespace}/' if namespace and name else ''}{name}".rstrip()

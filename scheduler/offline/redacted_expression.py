@@ -4,20 +4,28 @@ A literal is kept if the devices of the dump show its text anyway, so that it co
 """
 
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, lru_cache
 
+from cel.cache import compile_selector
 from cel.check.declarations import declared_in
+from cel.device.device import PlainDevice
 from cel.environment import V1_36_LISTS, V1_37
-from cel.errors import CompileError
+from cel.errors import CompileError, EvalError
 from cel.syntax.lexer import Token, bytes_value, string_value, tokens
 from cel.syntax.macros import MACROS
-from scheduler.offline.kept_texts import KeptTexts, is_amount, is_version
+from scheduler.offline.kept_texts import KeptTexts
 
 NO_EXPRESSION = "?"
 """In place of what cannot be taken apart: it does not compile either."""
 
 _OF_THE_LANGUAGE = frozenset({"cel", "device", "math", "optional"})
-_AMOUNTS, _VERSIONS = frozenset({"quantity", "isQuantity"}), frozenset({"semver", "isSemver"})
+_CONVERSIONS = frozenset({"int", "uint", "double", "bool", "duration", "timestamp", "quantity"})
+"""Functions of a text that is no name, as long as they can read it."""
+
+_VERSIONS = frozenset({"semver"})
+_NO_DEVICE = PlainDevice("", {})
+
+_CONVERSION_OF = {"isQuantity": "quantity", "isSemver": "semver"}
 
 Replacement = Callable[[str], str]
 
@@ -60,10 +68,11 @@ class RedactedExpressions:
         return token.text
 
     def _literal(self, literal: str, function: str) -> str:
-        text = string_value(literal)
-        if not text or self._is_shown(text) or (function in _AMOUNTS and is_amount(text)):
+        text, converts = string_value(literal), _CONVERSION_OF.get(function, function)
+        if not text or self._is_shown(text) or (converts in _CONVERSIONS and _converts(f"{converts}({literal})")):
             return literal
-        return f'"{self._version(text)}"' if function in _VERSIONS and is_version(text) else f'"{self._name(text)}"'
+        is_version = converts in _VERSIONS and _converts(f"{converts}({literal}, true)")
+        return f'"{self._version(text)}"' if is_version else f'"{self._name(text)}"'
 
     def _is_shown(self, text: str) -> bool:
         """Whether devices show the text: as it is, or in a longer one unless some attribute has it as its value."""
@@ -80,6 +89,15 @@ def as_identifier(name: str) -> str:
 def _function_of(before: list[Token]) -> str:
     """The function whose first argument follows these tokens."""
     return before[-2].text if len(before) > 1 and before[-1].kind == "(" else ""
+
+
+@lru_cache(maxsize=1 << 12)
+def _converts(call: str) -> bool:
+    """Whether the conversion of a literal succeeds."""
+    try:
+        return compile_selector(f"{call} == {call}").evaluate(_NO_DEVICE)
+    except (CompileError, EvalError):
+        return False
 
 
 @cache

@@ -10,12 +10,14 @@ from typing import Any
 import orjson
 import pytest
 
+import cel
 from scheduler.input.documents import RawObject, read
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import shareable
 from tests.generators import worlds
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.manifests import (
+    DRIVER,
     Json,
     a_claim,
     a_class,
@@ -383,3 +385,89 @@ def test_what_decisions_read_beside_devices_decides_the_same(tmp_path: Path) -> 
     assert [
         name for name in ("10.20.30.40", '"5m"', "2024", "4711", "acme", "system-prod", '"0.5"') if name in text
     ] == []
+
+
+OWN = f'device.attributes["{DRIVER}"]'
+AMOUNT = f'device.capacity["{DRIVER}"].memory'
+SAME = (
+    f'{OWN}.index == int("5")',
+    f'uint({OWN}.index) == uint("5")',
+    f'double({OWN}.index) == double("5.0")',
+    f'{OWN}.index == 5 && duration("5m") > duration("1s")',
+    f'{OWN}.index == 5 && timestamp("2026-01-01T00:00:00Z") < timestamp("2027-01-01T00:00:00Z")',
+    f'{OWN}.firmware.compareTo(semver("v1.2", true)) >= 0',
+    f'{OWN}.firmware.compareTo(semver("1.2.0")) >= 0',
+    f'{AMOUNT}.compareTo(quantity("80Gi")) >= 0 && isQuantity("80Gi")',
+    f'{OWN}.host == "node-a" && {OWN}.model == "H100"',
+)
+CHANGED = (
+    f'"%s-%s".format(["node", "a"]) == {OWN}.host',
+    f'["80Gi"].exists(q, {AMOUNT}.compareTo(quantity(q)) >= 0)',
+    f'{AMOUNT}.compareTo(quantity("80" + "Gi")) >= 0',
+    f'string({OWN}.index) == "5"',
+    f'{OWN}.model.lowerAscii().contains("h100")',
+    f'{OWN}.model.matches("H1.0")',
+    f'{OWN}.host == "node-" + "a"',
+    f'{OWN}.host.startsWith("node-")',
+)
+"""Selectors that combine a text that is replaced."""
+
+
+def devices_for_selectors() -> Json:
+    attributes = {
+        "index": {"int": 5},
+        "host": {"string": "node-a"},
+        "model": {"string": "H100"},
+        "firmware": {"version": "1.2.3"},
+    }
+    other = {
+        "index": {"int": 4},
+        "host": {"string": "node-b"},
+        "model": {"string": "A100"},
+        "firmware": {"version": "1.1.0"},
+    }
+    capacities = [{"memory": {"value": "80Gi"}}, {"memory": {"value": "40Gi"}}]
+    devices = [
+        {"name": f"d{number}", "attributes": one, "capacity": capacity}
+        for number, (one, capacity) in enumerate(zip((attributes, other), capacities, strict=True))
+    ]
+    return a_slice(devices=devices)
+
+
+def test_selectors_that_no_longer_select_the_same_devices_are_named_and_no_others(tmp_path: Path) -> None:
+    expressions = [*SAME, *CHANGED]
+    request = a_request(selectors=[{"cel": {"expression": one}} for one in (SAME[0], CHANGED[0])])
+    raws = (devices_for_selectors(), a_class(expressions=expressions), a_claim("c", request), a_template("t", request))
+    path, output = saved(tmp_path, *raws), tmp_path / "redacted.json"
+    run = dra("dump", path, "--redact", "-o", output)
+    warned = re.findall(r"^warning: (.*) no longer selects the same devices", run.err, re.MULTILINE)
+    changed = [
+        *(f"DeviceClass gpu: spec.selectors[{len(SAME) + number}].cel.expression" for number in range(len(CHANGED))),
+        "ResourceClaim default/c: spec.devices.requests[0].exactly.selectors[1].cel.expression",
+        "ResourceClaimTemplate default/t: spec.spec.devices.requests[0].exactly.selectors[1].cel.expression",
+    ]
+    assert (run.code, warned) == (0, changed)
+    before, after = (selected(list_of(one)) for one in (dumped(tmp_path, path, redact=False), output))
+    assert before[: len(SAME)] == after[: len(SAME)] == [(True, False)] * len(SAME)
+    assert all(one != other for one, other in zip(before[len(SAME) :], after[len(SAME) :], strict=True))
+
+
+def selected(items: list[Json]) -> list[tuple[bool | None, ...]]:
+    """Of the first class, by selector: which devices it selects, None where it fails."""
+    by_kind: Mapping[str, Json] = {one["kind"]: one for one in items}
+    devices = [cel.device_from_json({**one, "driver": DRIVER}) for one in by_kind["ResourceSlice"]["spec"]["devices"]]
+    expressions = [one["cel"]["expression"] for one in by_kind["DeviceClass"]["spec"]["selectors"]]
+    return [tuple(answer(one, device) for device in devices) for one in expressions]
+
+
+def answer(expression: str, device: cel.DeviceLike) -> bool | None:
+    try:
+        return cel.compile(expression).evaluate(device)
+    except (cel.CompileError, cel.EvalError):
+        return None
+
+
+def test_texts_that_no_conversion_reads_are_replaced(tmp_path: Path) -> None:
+    wrong = ('int("acme")', 'duration("acme")', 'semver("acme", true)', 'quantity("acme")', 'semver("v1.2-acme", true)')
+    raws = (devices_for_selectors(), a_class(expressions=[f"{one} == {one}" for one in wrong]))
+    assert "acme" not in dumped(tmp_path, saved(tmp_path, *raws)).read_text()
