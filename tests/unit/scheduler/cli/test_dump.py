@@ -471,3 +471,18 @@ def test_texts_that_no_conversion_reads_are_replaced(tmp_path: Path) -> None:
     wrong = ('int("acme")', 'duration("acme")', 'semver("acme", true)', 'quantity("acme")', 'semver("v1.2-acme", true)')
     raws = (devices_for_selectors(), a_class(expressions=[f"{one} == {one}" for one in wrong]))
     assert "acme" not in dumped(tmp_path, saved(tmp_path, *raws)).read_text()
+
+
+@pytest.mark.parametrize(
+    ("expression", "is_named"),
+    [(f"{OWN}.host", False), (f"{OWN}.index", False), (f'{OWN}.host.startsWith("node-a") ? 1 : 2', True)],
+)
+def test_derived_attributes_that_no_longer_agree_are_named(tmp_path: Path, expression: str, *, is_named: bool) -> None:
+    derived = [{"name": "example.com/half", "expression": expression}]
+    claim = a_claim("c", a_request(derivedAttributes=derived))
+    third = {"name": "d2", "attributes": {"index": {"int": 5}, "host": {"string": "node-ab"}}}
+    slice_ = devices_for_selectors()
+    slice_["spec"]["devices"].append(third)
+    run = dra("dump", saved(tmp_path, slice_, a_class(), claim), "--redact", "-o", tmp_path / "redacted.json")
+    path = "ResourceClaim default/c: spec.devices.requests[0].exactly.derivedAttributes[0].expression"
+    assert (path in run.err) == is_named
