@@ -33,6 +33,19 @@ def _selecting(*selectors: Json) -> Json:
     return a_claim("c", a_request(selectors=list(selectors)), namespace=NAMESPACE)
 
 
+def _using(*entries: Json) -> Json:
+    return _pod(DEV, container={"resources": {"claims": list(entries)}})
+
+
+def _with_metadata(raw: Json, **fields: Any) -> Json:
+    return {**raw, "metadata": {**raw["metadata"], **fields}}
+
+
+def _template_with(**metadata: Any) -> Json:
+    template = a_template("t", a_request(), namespace=NAMESPACE)
+    return {**template, "spec": {**template["spec"], "metadata": metadata}}
+
+
 TRUE = {"cel": {"expression": "true"}}
 DEV = {"name": "dev", "resourceClaimName": "c"}
 USES_DEV = {"resources": {"claims": [{"name": "dev", "request": "gpu"}]}}
@@ -97,6 +110,48 @@ MANIFEST_CASES: Mapping[str, ManifestCase] = {
     ),
     "misspelt claims of a pod": ManifestCase(_pod(resourceclaims=[DEV]), is_applied=False, is_stored=True),
     "claim that the pod does not have": ManifestCase(_pod(container=USES_DEV), is_applied=False, is_stored=False),
+    **{
+        f"claim used twice: {name}": ManifestCase(_using(*entries), is_applied=is_valid, is_stored=is_valid)
+        for name, is_valid, entries in (
+            ("whole", False, [{"name": "dev"}, {"name": "dev"}]),
+            ("whole and a request", False, [{"name": "dev"}, {"name": "dev", "request": "a"}]),
+            ("a request and whole", False, [{"name": "dev", "request": "a"}, {"name": "dev"}]),
+            ("one request", False, [{"name": "dev", "request": "a"}, {"name": "dev", "request": "a"}]),
+            ("two requests", True, [{"name": "dev", "request": "a"}, {"name": "dev", "request": "b"}]),
+        )
+    },
+    "request that is no label": ManifestCase(
+        _using({"name": "dev", "request": "A_B"}), is_applied=False, is_stored=False
+    ),
+    "request without text": ManifestCase(_using({"name": "dev", "request": ""}), is_applied=True, is_stored=True),
+    "claims of a whole pod": ManifestCase(
+        _pod(DEV, container=USES_DEV, resources={"claims": [{"name": "dev"}]}), is_applied=False, is_stored=False
+    ),
+    **{
+        f"template of claims with {field} {value}": ManifestCase(
+            _template_with(**{field: value}), is_applied=is_valid, is_stored=is_valid
+        )
+        for field, value, is_valid in (
+            ("name", "x", False),
+            ("generateName", "x-", False),
+            ("namespace", NAMESPACE, False),
+            ("finalizers", ["example.com/hold"], False),
+            ("name", "", True),
+            ("creationTimestamp", None, True),
+            ("labels", {"app": "x"}, True),
+        )
+    },
+    **{
+        f"finalizers of a {raw['kind']}: {', '.join(finalizers)}": ManifestCase(
+            _with_metadata(raw, finalizers=finalizers), is_applied=is_valid, is_stored=is_valid
+        )
+        for raw in (_selecting(TRUE), _pod(DEV, container=USES_DEV))
+        for finalizers, is_valid in (
+            (["bad fin"], False),
+            (["orphan", "foregroundDeletion"], False),
+            (["example.com/hold"], True),
+        )
+    },
     "toleration of an unknown operator": ManifestCase(
         _pod(tolerations=[{"key": "k", "operator": "Exist"}]), is_applied=False, is_stored=False
     ),
