@@ -79,4 +79,4 @@ def manifests_of(inventory: Inventory, features: Features) -> Manifests:
     expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
     pools = list(pool_statuses(cluster.fleet.current))
     off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]
-    return Manifests(inventory, features.environment, pools, cluster.fleet, expanded, off)
+    return Manifests(inventory, features, pools, cluster.fleet, expanded, off)

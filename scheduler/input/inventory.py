@@ -80,6 +80,14 @@ _VERSIONS: Mapping[str, str] = {
 
 KINDS_THAT_COUNT = frozenset(_VERSIONS)
 
+IN_NO_NAMESPACE = frozenset(
+    {
+        *("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
+        *("VolumeAttachment", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
+    }
+)
+"""Those of them whose objects the API server keeps in no namespace, whatever their metadata says."""
+
 _ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
 
 _BESIDE = ("metadata.", "status.", "spec.metadata.")

@@ -33,6 +33,12 @@ def _selecting(*selectors: Json) -> Json:
     return a_claim("c", a_request(selectors=list(selectors)), namespace=NAMESPACE)
 
 
+def _rule(version: str) -> Json:
+    taint = {"key": "example.com/broken", "effect": "NoSchedule"}
+    spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
+    return {**an_object(f"resource.k8s.io/{version}", "DeviceTaintRule", "r"), "spec": spec}
+
+
 def _using(*entries: Json) -> Json:
     return _pod(DEV, container={"resources": {"claims": list(entries)}})
 
@@ -55,6 +61,13 @@ MANIFEST_CASES: Mapping[str, ManifestCase] = {
     "claim of v1beta1": ManifestCase(
         _claim({"name": "gpu", "deviceClassName": "gpu"}, version="v1beta1"), is_applied=True, is_stored=True
     ),
+    "claim of v1alpha3": ManifestCase(
+        _claim({"name": "gpu", "deviceClassName": "gpu"}, version="v1alpha3"), is_applied=False, is_stored=False
+    ),
+    **{
+        f"taint rule of {version}": ManifestCase(_rule(version), is_applied=is_served, is_stored=is_served)
+        for version, is_served in (("v1", False), ("v1beta2", True), ("v1alpha3", True))
+    },
     "request of v1beta1 in v1": ManifestCase(
         a_template("t", {"name": "gpu", "deviceClassName": "gpu"}, namespace=NAMESPACE),
         is_applied=False,
