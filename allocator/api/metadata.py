@@ -107,7 +107,7 @@ def finalizer_errors(finalizers: Sequence[str]) -> Iterator[FieldError]:
 
 def _check_namespace(namespace: str, *, is_namespaced: bool, findings: Findings) -> None:
     if namespace and not is_namespaced:
-        findings.error("metadata.namespace", namespace, "must be absent: the kind has no namespaces")
+        findings.note("metadata.namespace", namespace, "is ignored: the kind has no namespaces")
     elif namespace and (problem := names.short_name(namespace)):
         findings.error("metadata.namespace", namespace, problem)
 

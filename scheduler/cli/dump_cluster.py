@@ -14,7 +14,7 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
-from scheduler.input.inventory import IN_NO_NAMESPACE
+from scheduler.input.inventory import is_in_no_namespace
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import shareable
 
@@ -82,7 +82,7 @@ def _kept(objects: Iterable[RawObject | Finding]) -> Iterator[Json]:
 def _with_namespace(raw: Mapping[str, Any]) -> Json:
     """The object with the namespace that it is in, which no field has to say."""
     metadata = raw.get("metadata")
-    if raw.get("kind") in IN_NO_NAMESPACE or not isinstance(metadata, dict) or metadata.get("namespace"):
+    if is_in_no_namespace(raw) or not isinstance(metadata, dict) or metadata.get("namespace"):
         return dict(raw)
     return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
 

@@ -519,7 +519,18 @@ def _subject(kind: str, raw: Mapping[str, object]) -> str:
 
 def _key(raw: Mapping[str, object], kind: str) -> tuple[str, str, str]:
     """What identifies an object of an inventory."""
-    return kind, _metadata(raw, "namespace") or DEFAULT_NAMESPACE, _metadata(raw, "name")
+    namespace = "" if is_in_no_namespace(raw) else _metadata(raw, "namespace")
+    return kind, namespace or DEFAULT_NAMESPACE, _metadata(raw, "name")
+
+
+def is_in_no_namespace(raw: Mapping[str, object]) -> bool:
+    """Whether the object is of one of IN_NO_NAMESPACE, and not of a kind of that name in another group."""
+    kind = raw.get("kind")
+    return kind in IN_NO_NAMESPACE and _group(raw.get("apiVersion")) == _group(_VERSIONS[str(kind)])
+
+
+def _group(api_version: object) -> str:
+    return str(api_version).rpartition("/")[0]
 
 
 def _labels(raw: Mapping[str, object]) -> Mapping[str, str]:

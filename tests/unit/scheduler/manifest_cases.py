@@ -6,7 +6,16 @@ An integration test asks the server; a unit test holds `dra lint` to it.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from tests.unit.scheduler.manifests import Json, a_claim, a_pod, a_request, a_template, an_object
+from tests.unit.scheduler.manifests import (
+    Json,
+    a_claim,
+    a_class,
+    a_pod,
+    a_request,
+    a_slice,
+    a_template,
+    an_object,
+)
 
 NAMESPACE = "ml"
 
@@ -67,6 +76,12 @@ MANIFEST_CASES: Mapping[str, ManifestCase] = {
     **{
         f"taint rule of {version}": ManifestCase(_rule(version), is_applied=is_served, is_stored=is_served)
         for version, is_served in (("v1", False), ("v1beta2", True), ("v1alpha3", True))
+    },
+    **{
+        f"{raw['kind']} in a namespace": ManifestCase(
+            _with_metadata(raw, namespace=NAMESPACE), is_applied=True, is_stored=True
+        )
+        for raw in (a_class("gpu", expressions=["true"]), a_slice("s", node="n"), _rule("v1beta2"))
     },
     "request of v1beta1 in v1": ManifestCase(
         a_template("t", {"name": "gpu", "deviceClassName": "gpu"}, namespace=NAMESPACE),

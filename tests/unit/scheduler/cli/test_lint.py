@@ -420,6 +420,16 @@ def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_stable_on
     assert "old-version" in {one[0] for one in found([rule], "--kubernetes", "1.37")}
 
 
+def test_a_namespace_of_a_class_is_a_warning_and_the_class_counts() -> None:
+    raw = a_class(expressions=["true"])
+    raw["metadata"]["namespace"] = "ml"
+    claim = a_claim("c", a_request(), namespace="ml")
+    run = lint([a_node(), a_slice(), raw, a_class(expressions=["true"]), claim], "-o", "json")
+    reported = [(one["rule"], one["level"]) for one in orjson.loads(run.out)["items"] if one["level"] != "note"]
+    assert (run.code, reported) == (0, [("unused-input", "warning")])
+    assert "metadata.namespace: is ignored: the kind has no namespaces" in run.out
+
+
 def test_what_the_api_server_drops_since_a_gate_is_off_is_a_warning() -> None:
     tainted = cluster(taints=[{"key": "k", "effect": "NoSchedule"}])
     [(rule, subject, _, message)] = found(tainted, "--kubernetes", "1.34")
