@@ -14,7 +14,7 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
-from scheduler.input.inventory import is_in_no_namespace
+from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_error
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import shareable
 
@@ -68,6 +68,8 @@ def _kept(objects: Iterable[RawObject | Finding]) -> Iterator[Json]:
     for found in objects:
         if isinstance(found, Finding):
             errors += [] if found.is_warning else [found]
+        elif not is_object(found.raw) and (error := no_object_error(found)):
+            errors.append(error)
         elif (kept := shareable(found.raw)) is not None:
             yield kept
         else:

@@ -53,7 +53,8 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     """
     inventory = read_inventory(source.objects(), overlays, source.features)
     found = (*inventory.errors, *inventory.workloads, *(one for one in inventory.warnings if one.subject))
-    if not found and not inventory.kinds & _CHECKED:
+    read = {kind for kind, _, _ in (*inventory.versions, *inventory.faults)}
+    if not found and not read & _CHECKED:
         stop(f"the input contains no workload, no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
     print_to_stderr(evicted_pods(evictions(inventory, source.features)))  # gates that are off are findings
     if "ResourceSlice" not in inventory.kinds:

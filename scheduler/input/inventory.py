@@ -236,11 +236,10 @@ class _InventoryReader:
             self._read(found)
 
     def _read(self, found: RawObject) -> None:
-        version, kind = found.raw.get("apiVersion"), found.raw.get("kind")
-        if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
+        if not is_object(found.raw):
             self._no_object(found)
             return
-        version, kind = intern(version), intern(kind)
+        version, kind = intern(str(found.raw["apiVersion"])), intern(str(found.raw["kind"]))
         self.inventory.kinds.add(kind)
         raw = self._named(found.raw, kind)
         if raw is not found.raw:
@@ -294,8 +293,8 @@ class _InventoryReader:
             self._warn(found, kind, message, FindingReason.UNUSED)
 
     def _no_object(self, found: RawObject) -> None:
-        if found.is_named or _is_meant(found.raw):
-            self._error(found.place, "", "is not a Kubernetes object: apiVersion and kind must be strings")
+        if error := no_object_error(found):
+            self.inventory.errors.append(error)
         else:
             self.inventory.skipped[NO_OBJECT] += 1
 
@@ -443,6 +442,18 @@ class _InventoryReader:
 def _is_kubernetes(group: str) -> bool:
     """Whether Kubernetes' own kinds are at home in groups like this; other projects put theirs below a domain."""
     return "." not in group or group.endswith(".k8s.io")
+
+
+def is_object(raw: Mapping[str, object]) -> bool:
+    """Whether a document says of which version and kind it is."""
+    return all(isinstance(raw.get(name), str) and raw[name] for name in ("apiVersion", "kind"))
+
+
+def no_object_error(found: RawObject) -> Finding | None:
+    """What is wrong with a document that is no object; None where it is none of our business."""
+    message = "is not a Kubernetes object: apiVersion and kind must be strings"
+    is_ours = found.is_named or _is_meant(found.raw)
+    return Finding(found.place, message, reason=FindingReason.REFUSED) if is_ours else None
 
 
 def _is_meant(raw: Mapping[str, object]) -> bool:

@@ -95,6 +95,15 @@ def test_audit_finds_the_pod(tmp_path: Path, source: str) -> None:
     assert f"is evicted from node n1: {cause}" in dra("audit", path, "--kubernetes", "1.37", "-o", "junit").out
 
 
+def test_audit_finds_the_pod_without_any_claim(tmp_path: Path) -> None:
+    path = saved(tmp_path, *fleet(taints=[a_taint()]), a_pod("p", nodeName="n1", status={"phase": "Running"}))
+    run = dra("audit", path, "-o", "json")
+    assert [(one["rule"], one["object"]["name"]) for one in orjson.loads(run.out)["items"]] == [("pod-evicted", "p")]
+    assert run.code == 0
+    assert "warning: the input contains no ResourceClaim: only evicted pods are found" in run.err
+    assert "there is nothing to audit" in dra("audit", saved(tmp_path, *fleet(), name="healthy.yaml")).err
+
+
 def test_whatif_evicts_the_pod_when_the_taint_comes(tmp_path: Path) -> None:
     rule = saved(tmp_path, a_rule(pool="n1", device="gpu-0"), name="rule.yaml")
     run = whatif(tmp_path, [*fleet(), *running()], "--overlay", rule)
