@@ -174,6 +174,34 @@ def test_the_first_to_go_is_named_first_and_the_others_are_counted(tmp_path: Pat
     assert line.endswith(" and 2 more")
 
 
+FOREVER, MINUTE, HOUR, AT_ONCE = (
+    {"key": "broken", "operator": "Exists", "effect": "NoExecute", **lasts}
+    for lasts in ({}, {"tolerationSeconds": 60}, {"tolerationSeconds": 3600}, {"tolerationSeconds": -1})
+)
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "of_node", "of_device"),
+    [
+        ([MINUTE, FOREVER], 60, None),
+        ([FOREVER, MINUTE], None, None),
+        ([HOUR, MINUTE], 3600, 60),
+        ([MINUTE, HOUR], 60, 60),
+        ([AT_ONCE, MINUTE], 0, 0),
+        ([FOREVER], None, None),
+        ([], 0, 0),
+    ],
+)
+def test_of_several_tolerations_the_first_counts_for_a_node_and_the_least_for_a_device(
+    tolerations: list[Json], of_node: int | None, of_device: int | None
+) -> None:
+    features = Features.of("1.37")
+    on_node = evictions(inventory_of(*fleet(taints=[a_taint()]), *running(tolerations=tolerations)), features)
+    on_device = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), *running(lasts=tolerations)), features)
+    assert [one.time_s for one in on_node] == ([] if of_node is None else [of_node])
+    assert [one.time_s for one in on_device] == ([] if of_device is None else [of_device])
+
+
 def tolerating(key: str, operator: str, effect: str, seconds: int | None) -> Json:
     lasts = {"effect": "NoExecute", "tolerationSeconds": seconds} if seconds is not None else {}
     return {"key": key, "operator": operator, "effect": effect, **lasts}
