@@ -158,6 +158,32 @@ def test_a_claim_that_is_reserved_for_another_pod_of_that_name_evicts_nobody() -
     assert list(evictions(inventory_of(*objects), Features.of("1.37"))) == []
 
 
+@pytest.mark.parametrize(
+    ("group", "api_group", "entry", "is_evicted"),
+    [
+        ("g", "scheduling.k8s.io", {"resourceClaimName": "held"}, True),
+        ("g", "scheduling.k8s.io", {"resourceClaimTemplateName": "t"}, True),
+        ("g", "scheduling.k8s.io", {"resourceClaimName": "other"}, False),
+        ("h", "scheduling.k8s.io", {"resourceClaimName": "held"}, False),
+        ("g", "x.example.com", {"resourceClaimName": "held"}, False),
+    ],
+)
+def test_a_claim_of_a_pod_group_evicts_its_pods_that_use_it(
+    group: str, api_group: str, entry: Json, *, is_evicted: bool
+) -> None:
+    consumer = {"apiGroup": api_group, "resource": "podgroups", "name": "g", "uid": "of-group"}
+    claim = an_allocated_claim("held", "gpu-0", node="n1", reserved_for=[consumer])
+    pod = a_pod(
+        entries=[{"name": "dev", **entry}],
+        metadata={"uid": "u"},
+        status={"phase": "Running", "resourceClaimStatuses": [{"name": "dev", "resourceClaimName": "held"}]},
+        nodeName="n1",
+        schedulingGroup={"podGroupName": group},
+    )
+    found = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), claim, pod), Features.of("1.37"))
+    assert [one.pod.name for one in found] == ["pod-1"] * is_evicted
+
+
 def test_an_old_generation_evicts_nobody() -> None:
     old = a_tainted_slice(a_taint())
     new = a_slice("new", node="n1", count=1, pool={"name": "n1", "generation": 2, "resourceSliceCount": 1})
