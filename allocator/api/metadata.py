@@ -3,16 +3,22 @@
 Source: k8s.io/apimachinery meta/v1 ObjectMeta.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.field_types import Int64, Timestamp
-from allocator.api.findings import Findings, step_text
+from allocator.api.findings import FieldError, Findings, step_text
 
 ANNOTATIONS_MAX_BYTES = 256 * 1024
+
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+"""Finalizers that the garbage collector reads, of which an object can have one."""
+
+_OF_TEMPLATES = frozenset({"labels", "annotations"})
+"""Fields of the metadata in a template."""
 
 
 class OwnerReferenceFields(TypedDict, total=False):
@@ -77,11 +83,31 @@ def check_metadata(fields: MetadataFields, *, is_namespaced: bool, findings: Fin
         findings.error("metadata.name", fields.get("name"), problem)
     _check_namespace(fields.get("namespace") or "", is_namespaced=is_namespaced, findings=findings)
     check_labels(fields, "metadata", findings)
+    for error in finalizer_errors(fields.get("finalizers") or ()):
+        findings.error(error.path, error.value, error.message)
+
+
+def check_template_metadata(fields: MetadataFields, path: str, findings: Findings) -> None:
+    """The rules of the metadata in a template, which has labels and annotations only."""
+    check_labels(fields, path, findings)
+    for name, value in fields.items():
+        is_unset = value is None or value == "" or (name, value) == ("generation", 0)
+        if name not in _OF_TEMPLATES and not is_unset:
+            findings.error(f"{path}.{name}", value, "must be absent: a template sets only labels and annotations")
+
+
+def finalizer_errors(finalizers: Sequence[str]) -> Iterator[FieldError]:
+    """The problems of metadata.finalizers."""
+    for position, finalizer in enumerate(finalizers):
+        if problem := names.label_key(finalizer):
+            yield FieldError(f"metadata.finalizers[{position}]", finalizer or None, problem)
+    if {_ORPHAN, _FOREGROUND} <= set(finalizers):
+        yield FieldError("metadata.finalizers", finalizers, f"must not have both {_ORPHAN} and {_FOREGROUND}")
 
 
 def _check_namespace(namespace: str, *, is_namespaced: bool, findings: Findings) -> None:
     if namespace and not is_namespaced:
-        findings.error("metadata.namespace", namespace, "must be absent: the kind has no namespaces")
+        findings.note("metadata.namespace", namespace, "is ignored: the kind has no namespaces")
     elif namespace and (problem := names.short_name(namespace)):
         findings.error("metadata.namespace", namespace, problem)
 

@@ -14,7 +14,7 @@ from allocator.api.allocation import StatusFields, build_allocation, check_statu
 from allocator.api.by_text import ByText
 from allocator.api.driver_config import CONFIG_MAX, ConfigFields, build_claim_config, check_count, check_opaque
 from allocator.api.findings import Findings
-from allocator.api.metadata import MetadataFields, check_labels, check_metadata
+from allocator.api.metadata import MetadataFields, check_metadata, check_template_metadata
 from allocator.api.requests import (
     AlternativeFields,
     RequestFields,
@@ -101,7 +101,7 @@ def check_template(fields: TemplateFields, findings: Findings) -> None:
     """The rules of a template."""
     check_metadata(fields.get("metadata") or {}, is_namespaced=True, findings=findings)
     spec = fields.get("spec") or {}
-    check_labels(spec.get("metadata") or {}, "spec.metadata", findings)
+    check_template_metadata(spec.get("metadata") or {}, "spec.metadata", findings)
     _check_claim_spec(spec.get("spec") or {}, "spec.spec", findings)
 
 

@@ -1,24 +1,33 @@
-"""Which kinds of resource.k8s.io which version serves, and what replaced the ones that are gone.
+"""Which kinds of resource.k8s.io which version serves in which release, and what replaced the ones that are gone.
 
 Source: k8s.io/api resource/*, the lifecycle markers of each type.
 """
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from allocator.api.findings import FieldError
 
 GROUP = "resource.k8s.io"
 
-_CORE = frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"})
-_WITH_RULES = _CORE | {"DeviceTaintRule"}
+_CORE = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+_RULE = "DeviceTaintRule"
 
-SERVED = {
-    "v1": _WITH_RULES,
-    "v1beta2": _WITH_RULES,
-    "v1beta1": _CORE,
-    "v1alpha3": _WITH_RULES,
+
+class Span(NamedTuple):
+    """The minor releases of Kubernetes 1 from `introduced` on, and before `removed`, which is None for a stable API."""
+
+    introduced: int
+    removed: int | None = None
+
+
+SERVED: Mapping[str, Mapping[str, Span]] = {
+    "v1": {**dict.fromkeys(_CORE, Span(34)), _RULE: Span(37)},
+    "v1beta2": {**dict.fromkeys(_CORE, Span(33, 39)), _RULE: Span(36, 42)},
+    "v1beta1": dict.fromkeys(_CORE, Span(32, 38)),
+    "v1alpha3": {**dict.fromkeys(_CORE, Span(31, 33)), _RULE: Span(33, 39)},
 }
-"""Version -> the kinds that it serves or served and that an allocation depends on."""
+"""Version -> the kinds that an allocation depends on, with the releases whose API server can serve them."""
 
 IGNORED_KINDS = frozenset({"ResourcePoolStatusRequest"})
 """Kinds of the group that no allocation depends on."""
@@ -45,6 +54,13 @@ def is_decoded(api_version: object, kind: object) -> bool:
     return isinstance(api_version, str) and api_version.split("/")[0] == GROUP and kind not in IGNORED_KINDS
 
 
+def versions_of(kind: str, release: str) -> list[str]:
+    """The versions in which that release, such as 1.36, can serve the kind, the newest first."""
+    minor = int(release.partition(".")[2])
+    spans = {version: kinds[kind] for version, kinds in SERVED.items() if kind in kinds}
+    return [one for one, (first, end) in spans.items() if first <= minor and (end is None or minor < end)]
+
+
 def refusal(raw: Mapping[str, object]) -> FieldError | None:
     """Why the object's version and kind cannot be decoded; None where they can."""
     api_version, kind = raw.get("apiVersion"), raw.get("kind")
@@ -68,5 +84,5 @@ def _unserved(version: str, kind: str) -> FieldError:
         )
     if versions:
         return FieldError("apiVersion", f"{GROUP}/{version}", f"is not a known version; {kind} is served by {versions}")
-    kinds = ", ".join(sorted(_WITH_RULES))
+    kinds = ", ".join(sorted(SERVED["v1"]))
     return FieldError("kind", kind, f"is no kind of {GROUP} that an allocation depends on: these are {kinds}")

@@ -1,6 +1,7 @@
 """`dra audit`: what must not be in a cluster: devices given twice, allocations for nobody, pods without devices."""
 
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -18,6 +19,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.output.device_map import MAP, device_map
+from scheduler.state.evicting_taints import Eviction
 from scheduler.status.claim_status import claim_statuses
 
 _EPILOG = f"""{EXIT_CODES}
@@ -43,12 +45,16 @@ def command(*, given: InputSource, output: str, fail_on: str) -> None:
     once may be gone in the next dump.
     """
     inventory, source = given.inventory(), given.source
+    ending = evictions(inventory, source.features)
     if missing := [kind for kind in _NEEDED if kind not in inventory.kinds]:
-        stop(f"the input contains no {' and no '.join(missing)}: there is nothing to audit")
+        without = f"the input contains no {' and no '.join(missing)}"
+        if not ending:
+            stop(f"{without}: there is nothing to audit")
+        print_to_stderr([f"warning: {without}: only evicted pods are found"])
     if "Pod" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
     with after_delay("reading pools ..."):
-        state = _state(inventory, source.features)
+        state = _state(inventory, source.features, ending)
     code = report_findings(
         RULES, state, inventory, source.shown, name="dra audit", output=output, fail_on=fail_on, devices=_devices
     )
@@ -59,9 +65,8 @@ def _devices(state: ClusterState) -> tuple[MapColumns, PageTable]:
     return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))
 
 
-def _state(inventory: Inventory, features: Features) -> ClusterState:
+def _state(inventory: Inventory, features: Features, ending: Sequence[Eviction]) -> ClusterState:
     claims = Claims(inventory)
     cluster = cluster_of(inventory, claims, inventory.pods, features)
     pools = list(pool_statuses(cluster.fleet.current))
-    ending = evictions(inventory, features)
     return ClusterState(pools, inventory.claims, inventory.pods, "Pod" in inventory.kinds, ending)

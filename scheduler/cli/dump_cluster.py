@@ -14,19 +14,13 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
+from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_error
 from scheduler.offline.changed_selectors import changed_selectors
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import shareable
 
 Json = dict[str, Any]
 """An object of the API."""
-
-_IN_NO_NAMESPACE = frozenset(
-    {
-        *("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
-        *("VolumeAttachment", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
-    }
-)
 
 _EPILOG = """
 \b
@@ -86,6 +80,8 @@ def _kept(objects: Iterable[RawObject | Finding]) -> Iterator[Json]:
     for found in objects:
         if isinstance(found, Finding):
             errors += [] if found.is_warning else [found]
+        elif not is_object(found.raw) and (error := no_object_error(found)):
+            errors.append(error)
         elif (kept := shareable(found.raw)) is not None:
             yield kept
         else:
@@ -100,7 +96,7 @@ def _kept(objects: Iterable[RawObject | Finding]) -> Iterator[Json]:
 def _with_namespace(raw: Mapping[str, Any]) -> Json:
     """The object with the namespace that it is in, which no field has to say."""
     metadata = raw.get("metadata")
-    if raw.get("kind") in _IN_NO_NAMESPACE or not isinstance(metadata, dict) or metadata.get("namespace"):
+    if is_in_no_namespace(raw) or not isinstance(metadata, dict) or metadata.get("namespace"):
         return dict(raw)
     return {**raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}}
 

@@ -320,6 +320,8 @@ def _usable(
         stop(f"{number} error{'' if number == 1 else 's'} in the input{advice}")
     if not inventory.kinds:
         stop("the input contains no objects")
+    if not (inventory.versions or inventory.faults or inventory.errors or inventory.unseen):
+        stop("the input contains no objects that count")
     return inventory
 
 

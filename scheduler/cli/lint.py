@@ -53,7 +53,8 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     """
     inventory = read_inventory(source.objects(), overlays, source.features)
     found = (*inventory.errors, *inventory.workloads, *(one for one in inventory.warnings if one.subject))
-    if not found and not inventory.kinds & _CHECKED:
+    read = {kind for kind, _, _ in (*inventory.versions, *inventory.faults)}
+    if not found and not read & _CHECKED:
         stop(f"the input contains no workload, no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
     print_to_stderr(evicted_pods(evictions(inventory, source.features)))  # gates that are off are findings
     if "ResourceSlice" not in inventory.kinds:
@@ -79,4 +80,4 @@ def manifests_of(inventory: Inventory, features: Features) -> Manifests:
     expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
     pools = list(pool_statuses(cluster.fleet.current))
     off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]
-    return Manifests(inventory, features.environment, pools, cluster.fleet, expanded, off)
+    return Manifests(inventory, features, pools, cluster.fleet, expanded, off)

@@ -12,6 +12,7 @@ from pydantic_core import ValidationError, core_schema
 
 from allocator.api import names
 from allocator.api.findings import MAPS, FieldError, path_of
+from allocator.api.metadata import finalizer_errors
 from allocator.api.schema import CheckedBy, Reader
 from allocator.model import NodeSelector, Requirement, Term
 
@@ -101,6 +102,7 @@ class ObjectMetaFields(ObjectFields):
     deletionTimestamp: str | None = None  # noqa: N815 - the API's name
     labels: dict[str, str] | None = None
     ownerReferences: list[OwnerFields] | None = None  # noqa: N815 - the API's name
+    finalizers: list[str] | None = None
 
 
 class AnnotatedFields(ObjectMetaFields):
@@ -140,11 +142,12 @@ def _field_error(detail: Mapping[str, object]) -> FieldError:
 
 
 def metadata_errors(metadata: ObjectMetaFields) -> Iterator[FieldError]:
-    """The problems of the name and, where there is one, the namespace."""
+    """The problems of the name, of the namespace, where there is one, and of the finalizers."""
     if problem := names.object_name(metadata.name, metadata.generateName or ""):
         yield FieldError("metadata.name", metadata.name or None, problem)
     if metadata.namespace:
         yield from name_error("metadata.namespace", metadata.namespace, names.short_name)
+    yield from finalizer_errors(metadata.finalizers or ())
 
 
 def name_error(path: str, name: str, rule: Callable[[str], str]) -> Iterator[FieldError]:

@@ -426,6 +426,8 @@ def _spec_errors(spec: _PodSpecFields) -> Iterator[FieldError]:
     for path, containers in (("spec.initContainers", spec.initContainers), ("spec.containers", spec.containers)):
         yield from resource_errors(path, containers or ())
         yield from entry_errors(path, containers or (), entries)
+    if spec.resources and spec.resources.claims is not None:
+        yield FieldError("spec.resources.claims", spec.resources.claims, "must be absent: only containers use claims")
     yield from amount_errors("spec.resources.requests", (spec.resources.requests if spec.resources else None) or {})
     yield from amount_errors("spec.overhead", spec.overhead or {})
 

@@ -10,12 +10,13 @@ from typing import Annotated
 
 from pydantic_core import PydanticCustomError, core_schema
 
+from allocator.api import names
 from allocator.api.findings import FieldError, step_text
 from allocator.api.schema import CheckedBy
 from allocator.model import Container
 from allocator.pods.extended_resources import CLASS_PREFIX, is_extended
 from cel.values.quantity import Quantity
-from scheduler.core_v1.object_fields import ObjectFields
+from scheduler.core_v1.object_fields import ObjectFields, name_error
 
 _UNIT = 10**9
 
@@ -45,6 +46,7 @@ class EntryFields(ObjectFields):
     """An entry of resources.claims."""
 
     name: str
+    request: str | None = None
 
 
 class ResourcesFields(ObjectFields):
@@ -94,12 +96,29 @@ def _limit_errors(path: str, requests: Mapping[str, Quantity], limits: Mapping[s
 
 
 def entry_errors(path: str, containers: Sequence[ContainerFields], entries: frozenset[str]) -> Iterator[FieldError]:
-    """Claims of containers that the pod does not have. path: of their list; entries: names of the pod's."""
+    """The problems of the claims that containers use. path: of their list; entries: names of the pod's."""
     for position, container in enumerate(containers):
-        for number, entry in enumerate((container.resources and container.resources.claims) or ()):
+        used = (container.resources and container.resources.claims) or ()
+        at, seen = f"{path}[{position}].resources.claims", dict[str, set[str]]()
+        for number, entry in enumerate(used):
             if entry.name not in entries:
-                at = f"{path}[{position}].resources.claims[{number}].name"
-                yield FieldError(at, entry.name, "must be the name of an entry of spec.resourceClaims")
+                message = "must be the name of an entry of spec.resourceClaims"
+                yield FieldError(f"{at}[{number}].name", entry.name, message)
+            if entry.request:
+                yield from name_error(f"{at}[{number}].request", entry.request, names.short_name)
+            if _is_used(entry, seen.setdefault(entry.name, set())):
+                message = "must not name what an entry before it names: the claim, or the same request of it"
+                yield FieldError(f"{at}[{number}]", _text(entry), message)
+            seen[entry.name].add(entry.request or "")
+
+
+def _is_used(entry: EntryFields, before: set[str]) -> bool:
+    """Whether entries before name a request of the entry's, "" for all that the claim has."""
+    return bool(before) and (not entry.request or "" in before or entry.request in before)
+
+
+def _text(entry: EntryFields) -> str:
+    return f"{entry.name}/{entry.request}" if entry.request else entry.name
 
 
 def amount_errors(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:

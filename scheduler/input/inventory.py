@@ -80,6 +80,14 @@ VERSIONS: Mapping[str, str] = {
 
 KINDS_THAT_COUNT = frozenset(VERSIONS)
 
+IN_NO_NAMESPACE = frozenset(
+    {
+        *("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
+        *("VolumeAttachment", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
+    }
+)
+"""Those of them whose objects the API server keeps in no namespace, whatever their metadata says."""
+
 _ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
 
 _BESIDE = ("metadata.", "status.", "spec.metadata.")
@@ -228,11 +236,10 @@ class _InventoryReader:
             self._read(found)
 
     def _read(self, found: RawObject) -> None:
-        version, kind = found.raw.get("apiVersion"), found.raw.get("kind")
-        if not isinstance(version, str) or not isinstance(kind, str) or not version or not kind:
+        if not is_object(found.raw):
             self._no_object(found)
             return
-        version, kind = intern(version), intern(kind)
+        version, kind = intern(str(found.raw["apiVersion"])), intern(str(found.raw["kind"]))
         self.inventory.kinds.add(kind)
         raw = self._named(found.raw, kind)
         if raw is not found.raw:
@@ -286,8 +293,8 @@ class _InventoryReader:
             self._warn(found, kind, message, FindingReason.UNUSED)
 
     def _no_object(self, found: RawObject) -> None:
-        if found.is_named or _is_meant(found.raw):
-            self._error(found.place, "", "is not a Kubernetes object: apiVersion and kind must be strings")
+        if error := no_object_error(found):
+            self.inventory.errors.append(error)
         else:
             self.inventory.skipped[NO_OBJECT] += 1
 
@@ -437,6 +444,18 @@ def _is_kubernetes(group: str) -> bool:
     return "." not in group or group.endswith(".k8s.io")
 
 
+def is_object(raw: Mapping[str, object]) -> bool:
+    """Whether a document says of which version and kind it is."""
+    return all(isinstance(raw.get(name), str) and raw[name] for name in ("apiVersion", "kind"))
+
+
+def no_object_error(found: RawObject) -> Finding | None:
+    """What is wrong with a document that is no object; None where it is none of our business."""
+    message = "is not a Kubernetes object: apiVersion and kind must be strings"
+    is_ours = found.is_named or _is_meant(found.raw)
+    return Finding(found.place, message, reason=FindingReason.REFUSED) if is_ours else None
+
+
 def _is_meant(raw: Mapping[str, object]) -> bool:
     """Whether a document is intended as an object: a folder also holds values, charts and settings."""
     has_type, has_content = ("apiVersion" in raw, "kind" in raw), ("metadata" in raw, "spec" in raw)
@@ -511,7 +530,18 @@ def subject_of(kind: str, raw: Mapping[str, object]) -> str:
 
 def _key(raw: Mapping[str, object], kind: str) -> tuple[str, str, str]:
     """What identifies an object of an inventory."""
-    return kind, _metadata(raw, "namespace") or DEFAULT_NAMESPACE, _metadata(raw, "name")
+    namespace = "" if is_in_no_namespace(raw) else _metadata(raw, "namespace")
+    return kind, namespace or DEFAULT_NAMESPACE, _metadata(raw, "name")
+
+
+def is_in_no_namespace(raw: Mapping[str, object]) -> bool:
+    """Whether the object is of one of IN_NO_NAMESPACE, and not of a kind of that name in another group."""
+    kind = raw.get("kind")
+    return kind in IN_NO_NAMESPACE and _group(raw.get("apiVersion")) == _group(_VERSIONS[str(kind)])
+
+
+def _group(api_version: object) -> str:
+    return str(api_version).rpartition("/")[0]
 
 
 def _labels(raw: Mapping[str, object]) -> Mapping[str, str]:

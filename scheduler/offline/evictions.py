@@ -1,7 +1,8 @@
 """The running pods of an input that NoExecute taints of nodes and devices end, as kube-controller-manager does.
 
-A pod goes for a taint of a device if a claim that is reserved for it has the device. The input is of one moment: every
-taint is taken to be new, and so is the time for which a pod tolerates it.
+A pod goes for a taint of a device if a claim that is reserved for it has the device, or a claim that it uses and that
+is reserved for its PodGroup: only the gate DRAWorkloadResourceClaims makes such reservations, so that it is taken to be
+on. The input is of one moment: every taint is taken to be new, and so is the time for which a pod tolerates it.
 Source: pkg/controller/devicetainteviction and pkg/controller/tainteviction of kube-controller-manager.
 """
 
@@ -20,9 +21,10 @@ def evictions(inventory: Inventory, features: Features) -> Sequence[Eviction]:
     taints = _taints(inventory, features)
     if not taints:
         return ()
-    claims = _claims_by_user(inventory.claims.values())
+    claims, of_groups = _claims_by_user(inventory.claims.values()), _claims_by_group(inventory.claims.values())
     running = (pod for pod in inventory.pods if pod.node_name and not pod.is_over)
-    found = (taints.end(pod, pod.node_name, _claims_of(pod, claims)) for pod in running)
+    held = ((pod, [*_claims_of(pod, claims), *_claims_of_group(pod, of_groups)]) for pod in running)
+    found = (taints.end(pod, pod.node_name, of_pod) for pod, of_pod in held)
     return sorted(filter(None, found), key=lambda one: (one.time_s, str(one.pod)))
 
 
@@ -49,6 +51,8 @@ def _newest(slices: Sequence[Slice]) -> Iterator[Slice]:
     return (slice_ for slice_ in slices if slice_.generation == newest[slice_.pool_id])
 
 
+_POD_GROUPS = "scheduling.k8s.io", "podgroups"
+
 _User = tuple[str, str, str]
 """Namespace, name and uid of a pod."""
 
@@ -62,6 +66,21 @@ def _claims_by_user(claims: Iterable[InputClaim]) -> Mapping[_User, Sequence[Cla
                 for uid in {user.uid, ""}:
                     found.setdefault((one.claim.namespace, user.name, uid), []).append(one.claim)
     return found
+
+
+def _claims_by_group(claims: Iterable[InputClaim]) -> Mapping[tuple[str, str], Sequence[Claim]]:
+    """The allocated claims of each PodGroup that they are reserved for, by namespace and name: pods know no uid."""
+    found: dict[tuple[str, str], list[Claim]] = {}
+    for one in claims:
+        for user in one.reserved_for if one.claim.allocation else ():
+            if (user.api_group, user.resource) == _POD_GROUPS:
+                found.setdefault((one.claim.namespace, user.name), []).append(one.claim)
+    return found
+
+
+def _claims_of_group(pod: Pod, claims: Mapping[tuple[str, str], Sequence[Claim]]) -> Sequence[Claim]:
+    used = {entry.claim_name or pod.claim_statuses.get(entry.name) for entry in pod.claims}
+    return [one for one in claims.get((pod.namespace, pod.group), ()) if one.name in used]
 
 
 def _claims_of(pod: Pod, claims: Mapping[_User, Sequence[Claim]]) -> Sequence[Claim]:

@@ -3,7 +3,7 @@
 A pod goes at once where its tolerations do not match a taint, and later where one that matches ends
 (`tolerationSeconds`, counted from the taint). What tolerates a taint of a device are the tolerations of the allocated
 request, of which only those of effect NoExecute count, as in the device taint eviction controller of Kubernetes.
-Source: KEP-5055; pkg/controller/devicetainteviction of kube-controller-manager.
+Source: KEP-5055; pkg/controller/devicetainteviction and pkg/controller/tainteviction of kube-controller-manager.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -80,22 +80,22 @@ class EvictingTaints:
 
         Taints of its node count if they have come since it was bound, those of its devices in any case.
         """
-        on_node = self._ends(f"node {node}", node, pod.tolerations, bound_s)
+        on_node = self._ends(f"node {node}", node, pod.tolerations, _first_s, bound_s)
         of_devices = (
             end
             for claim in claims
             for result in _results([claim])
             if result.id in self._since
-            for end in self._ends(f"device {result.id} of claim {claim}", result.id, _lasting(result))
+            for end in self._ends(f"device {result.id} of claim {claim}", result.id, _lasting(result), _least_s)
         )
         return min((Eviction(pod, *end) for end in (*on_node, *of_devices)), key=_time, default=None)
 
     def _ends(
-        self, what: str, key: Tainted, tolerations: Sequence[Toleration], after_s: float = -inf
+        self, what: str, key: Tainted, tolerations: Sequence[Toleration], rule: "_Rule", after_s: float = -inf
     ) -> Iterator[tuple[float, str]]:
         """Times, with why."""
         for (_, taint), since in self._since.get(key, {}).items():
-            if since > after_s and (seconds := _tolerated_s(tolerations, taint)) is not None:
+            if since > after_s and (seconds := _tolerated_s(tolerations, taint, rule)) is not None:
                 tolerated = f", which it tolerates for {seconds:g} s" if seconds else ""
                 yield since + seconds, f"{what} has the taint {taint}{tolerated}"
 
@@ -122,10 +122,27 @@ def _evicting(taints: Sequence[Taint]) -> Sequence[Taint]:
     return [taint for taint in taints if taint.effect == NO_EXECUTE]
 
 
-def _tolerated_s(tolerations: Sequence[Toleration], taint: Taint) -> float | None:
+_Rule = Callable[[Sequence[float]], float]
+"""For how long tolerations of a taint hold together, of which each holds for so long, `inf` for ever."""
+
+
+def _first_s(limits: Sequence[float]) -> float:
+    """For a taint of a node: kube-controller-manager looks at no toleration after the first that matches."""
+    return limits[0]
+
+
+def _least_s(limits: Sequence[float]) -> float:
+    """For a taint of a device: one that holds for ever is enough, and otherwise the shortest counts."""
+    return inf if inf in limits else min(limits)
+
+
+def _tolerated_s(tolerations: Sequence[Toleration], taint: Taint, rule: _Rule) -> float | None:
     """For how long the taint is tolerated: 0 if it is not, None for ever."""
-    matching = [one.raw.get("tolerationSeconds") for one in tolerations if tolerates([one], taint)]
-    if not matching:
-        return 0.0
-    limits = [max(0.0, float(one)) for one in matching if isinstance(one, int)]
-    return min(limits) if len(limits) == len(matching) else None
+    limits = [_limit_s(one) for one in tolerations if tolerates([one], taint)]
+    seconds = rule(limits) if limits else 0.0
+    return None if seconds == inf else seconds
+
+
+def _limit_s(toleration: Toleration) -> float:
+    seconds = toleration.raw.get("tolerationSeconds")
+    return max(0.0, float(seconds)) if isinstance(seconds, int) else inf

@@ -21,7 +21,7 @@ def server(planes: Planes) -> RestClient:
 def accepts(server: RestClient, raw: Json, *, is_strict: bool) -> bool:
     try:
         server.create(raw, is_dry=True, is_strict=is_strict)
-    except ApiError:
+    except (ApiError, LookupError):  # a kind that the version does not have
         return False
     return True
 

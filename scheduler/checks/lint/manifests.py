@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import cel
+from allocator.api.versions import GROUP, SERVED
 from allocator.fleet.fleet import Fleet
+from allocator.gates import Features
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
 from allocator.status.matching import Membership, OrderedAnswers, OrderedResult
 from allocator.status.pool_status import DeviceState, PoolStatus
@@ -13,7 +15,7 @@ from scheduler.checks.contract import ObjectName, Observation
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.core_v1.workload import KINDS
 from scheduler.input.documents import Finding, FindingReason
-from scheduler.input.inventory import Inventory
+from scheduler.input.inventory import IN_NO_NAMESPACE, Inventory
 from scheduler.input.template_claim import claim_of_template
 from scheduler.status.selection import KnownNames, known_names
 
@@ -62,7 +64,7 @@ class Manifests:
     """
 
     inventory: Inventory
-    environment: cel.Environment
+    features: Features
     pools: Sequence[PoolStatus]
     fleet: Fleet
     expanded: Sequence[Pod]
@@ -73,6 +75,13 @@ class Manifests:
         for finding in (*self.inventory.errors, *self.inventory.warnings):
             if finding.reason in reasons:
                 yield Observation(_subject(finding), f"{finding.place}: {finding.message}")
+
+    def versions(self) -> Iterator[tuple[ObjectName, str]]:
+        """The objects of resource.k8s.io without errors, each with its version, such as v1."""
+        for (kind, namespace, name), api_version in sorted(self.inventory.versions.items()):
+            group, _, version = api_version.partition("/")
+            if group == GROUP and kind in SERVED["v1"]:
+                yield ObjectName(kind, name, "" if kind in IN_NO_NAMESPACE else namespace), version
 
     @cached_property
     def devices(self) -> Sequence[Device]:
@@ -160,7 +169,7 @@ class Manifests:
 
     def _compiles(self, expression: str) -> bool:
         try:
-            cel.compile(expression, self.environment)
+            cel.compile(expression, self.features.environment)
         except cel.CompileError:
             return False
         return True
@@ -175,16 +184,16 @@ class Manifests:
 
     @cached_property
     def _answers(self) -> OrderedAnswers:
-        return OrderedAnswers(self.usable, self.environment)
+        return OrderedAnswers(self.usable, self.features.environment)
 
     @cached_property
     def memberships(self) -> Sequence[Membership]:
         """Which devices each class selects, by its name."""
-        return [Membership(one, self.environment) for one in self.classes]
+        return [Membership(one, self.features.environment) for one in self.classes]
 
     def cost(self, selector: CheckedSelector) -> int:
         """The most that the selector can cost, as the API server estimates it."""
-        return cel.compile(selector.expression, self.environment).estimated_cost
+        return cel.compile(selector.expression, self.features.environment).estimated_cost
 
     @cached_property
     def names(self) -> KnownNames:

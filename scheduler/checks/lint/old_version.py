@@ -2,26 +2,22 @@
 
 from collections.abc import Iterator
 
-from allocator.api.versions import GROUP, SERVED
-from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
+from allocator.api.versions import GROUP, versions_of
+from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
-from scheduler.core_v1.pod import DEFAULT_NAMESPACE
-
-_CLUSTER_WIDE = frozenset({"DeviceClass", "ResourceSlice", "DeviceTaintRule"})
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
-    for (kind, namespace, name), version in sorted(manifests.inventory.versions.items()):
-        group, _, short = version.partition("/")
-        if group == GROUP and short != "v1" and kind in SERVED["v1"] and kind != "DeviceTaintRule":
-            subject = ObjectName(kind, name, "" if kind in _CLUSTER_WIDE else namespace or DEFAULT_NAMESPACE)
-            yield Observation(subject, f"is of version {version}", "apiVersion")
+    for subject, version in manifests.versions():
+        served = versions_of(subject.kind, manifests.features.release.name)
+        if version != "v1" and {"v1", version} <= set(served):
+            yield Observation(subject, f"is of version {GROUP}/{version}", "apiVersion")
 
 
 OLD_VERSION = Check(
     "old-version",
     FindingLevel.WARNING,
     "An object is of a version that the API server will stop serving.",
-    f"Use {GROUP}/v1: `kubectl get -o yaml` of a cluster of Kubernetes 1.34 or later prints it.",
+    f"Use {GROUP}/v1: `kubectl get -o yaml` of a cluster that serves it prints it.",
     _check,
 )

@@ -8,7 +8,7 @@ from scheduler.checks.lint.manifests import Manifests
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:
-    explaining = Selectors(manifests.environment)
+    explaining = Selectors(manifests.features.environment)
     for one in manifests.selectors:
         if failing := manifests.answers(one).failing:
             error = explaining.error(one.expression, failing[0])

@@ -11,7 +11,7 @@ from scheduler.checks.lint.manifests import CheckedSelector, Manifests
 def _check(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
         if one.devices and not manifests.answers(one).accepted:
-            told = blaming(operands_of(one.expression, one.devices, manifests.environment))
+            told = blaming(operands_of(one.expression, one.devices, manifests.features.environment))
             blamed = "".join(f"; {line}" for line in told)
             message = f"accepts none of {one.whole} ({len(one.devices)}){_meant(manifests, one)}{blamed}"
             yield Observation(one.subject, message, one.field)
@@ -19,7 +19,7 @@ def _check(manifests: Manifests) -> Iterator[Observation]:
 
 def _meant(manifests: Manifests, selector: CheckedSelector) -> str:
     """What may be misspelt: drivers, attributes and capacities that it names and no device has."""
-    reads = cel.compile(selector.expression, manifests.environment).reads
+    reads = cel.compile(selector.expression, manifests.features.environment).reads
     return "".join(f"; {text}" for text in manifests.names.unknown_to(reads))
 
 

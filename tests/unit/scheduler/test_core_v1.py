@@ -447,7 +447,7 @@ def test_a_container_requests_its_limit_where_it_does_not_say_what_it_requests()
 
 
 def test_a_container_names_the_entries_that_it_uses_once() -> None:
-    claims = [{"name": "dev"}, {"name": "net", "request": "nic"}, {"name": "dev"}]
+    claims = [{"name": "dev", "request": "a"}, {"name": "net", "request": "nic"}, {"name": "dev", "request": "b"}]
     entries = [{"name": name, "resourceClaimName": name} for name in ("dev", "net")]
     (container,) = pod_of(a_pod("p", entries=entries, containers=[requesting("a", claims=claims)])).containers
     assert container.claims == ("dev", "net")

@@ -350,6 +350,16 @@ def test_a_claim_named_beside_the_templates_is_a_warning(field: str) -> None:
     assert [pod.name for pod in virtual_pods(raw)][:1] == ["mpi-launcher-0"]
 
 
+def test_a_claim_named_at_the_root_of_an_object_is_a_warning() -> None:
+    assert taken({**an_object("x.example.com/v1", "Graph", "g"), "resourceClaimName": "q"}).unseen == 1
+    assert taken({**an_object("x.example.com/v1", "Graph", "g"), "resourceClaims": [ONE[0]]}).unseen == 1
+
+
+def test_a_history_of_another_group_asks_for_its_pods() -> None:
+    raw = {**an_object("x.example.com/v1", "ControllerRevision", "r"), "spec": {"template": TEMPLATE}}
+    assert [pod.name for pod in virtual_pods(raw)] == ["r-0"]
+
+
 def test_what_a_status_names_asks_for_nothing() -> None:
     raw = {**an_object("x.example.com/v1", "Graph", "g"), "status": {"claims": [{"resourceClaimName": "c"}]}}
     assert not taken(raw).unseen

@@ -353,8 +353,10 @@ def test_metadata_that_breaks_a_rule_is_refused(metadata: Raw, path: str) -> Non
     assert error_paths({**a_claim(), "metadata": metadata}) == [path]
 
 
-def test_namespace_of_a_kind_without_namespaces_is_refused() -> None:
-    assert error_paths({**a_class(), "metadata": {"name": "a", "namespace": "b"}}) == ["metadata.namespace"]
+def test_namespace_of_a_kind_without_namespaces_is_noted() -> None:
+    decoded = decode({**a_class(), "metadata": {"name": "a", "namespace": "b"}})
+    assert decoded.errors == ()
+    assert [note.path for note in decoded.notes] == ["metadata.namespace"]
 
 
 def test_metadata_is_handed_out() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from allocator.api import decode, is_decoded
+from allocator.api.versions import versions_of
 from tests.unit.allocator.api.raw_objects import Raw, a_claim, a_class, a_rule, a_slice, a_template
 
 SERVED = [
@@ -90,3 +91,20 @@ def test_only_kinds_that_an_allocation_depends_on_are_decoded() -> None:
     assert not is_decoded("resource.k8s.io/v1alpha3", "ResourcePoolStatusRequest")
     assert not is_decoded("apps/v1", "Deployment")
     assert not is_decoded(None, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "release", "versions"),
+    [
+        ("ResourceClaim", "1.34", ["v1", "v1beta2", "v1beta1"]),
+        ("ResourceClaim", "1.37", ["v1", "v1beta2", "v1beta1"]),
+        ("ResourceClaim", "1.38", ["v1", "v1beta2"]),
+        ("ResourceSlice", "1.32", ["v1beta1", "v1alpha3"]),
+        ("DeviceTaintRule", "1.35", ["v1alpha3"]),
+        ("DeviceTaintRule", "1.36", ["v1beta2", "v1alpha3"]),
+        ("DeviceTaintRule", "1.37", ["v1", "v1beta2", "v1alpha3"]),
+        ("DeviceTaintRule", "1.32", []),
+    ],
+)
+def test_a_release_serves_a_kind_in_some_versions(kind: str, release: str, versions: list[str]) -> None:
+    assert versions_of(kind, release) == versions

@@ -310,6 +310,17 @@ def test_what_cannot_be_read_or_written_is_named(tmp_path: Path) -> None:
     assert (nothing.code, "contains no objects that count" in nothing.err) == (2, True)
 
 
+@pytest.mark.parametrize("missing", ["apiVersion", "kind"])
+def test_a_document_that_is_no_object_is_an_error_as_for_the_other_commands(tmp_path: Path, missing: str) -> None:
+    raw = {name: value for name, value in a_claim("c", a_request()).items() if name != missing}
+    path = saved(tmp_path, *a_cluster(), raw)
+    message = "is not a Kubernetes object: apiVersion and kind must be strings"
+    assert [(run.code, run.out, message in run.err) for run in (dra("dump", path), dra("allocate", path))] == [
+        (2, "", True),
+        (2, "", True),
+    ]
+
+
 def test_devices_of_a_dump_are_held_by_the_same_claims(tmp_path: Path) -> None:
     held = an_allocated_claim("holder", "gpu-0")
     same_but_for_names(tmp_path, saved(tmp_path, *a_cluster(), held))

@@ -95,6 +95,15 @@ def test_audit_finds_the_pod(tmp_path: Path, source: str) -> None:
     assert f"is evicted from node n1: {cause}" in dra("audit", path, "--kubernetes", "1.37", "-o", "junit").out
 
 
+def test_audit_finds_the_pod_without_any_claim(tmp_path: Path) -> None:
+    path = saved(tmp_path, *fleet(taints=[a_taint()]), a_pod("p", nodeName="n1", status={"phase": "Running"}))
+    run = dra("audit", path, "-o", "json")
+    assert [(one["rule"], one["object"]["name"]) for one in orjson.loads(run.out)["items"]] == [("pod-evicted", "p")]
+    assert run.code == 0
+    assert "warning: the input contains no ResourceClaim: only evicted pods are found" in run.err
+    assert "there is nothing to audit" in dra("audit", saved(tmp_path, *fleet(), name="healthy.yaml")).err
+
+
 def test_whatif_evicts_the_pod_when_the_taint_comes(tmp_path: Path) -> None:
     rule = saved(tmp_path, a_rule(pool="n1", device="gpu-0"), name="rule.yaml")
     run = whatif(tmp_path, [*fleet(), *running()], "--overlay", rule)
@@ -149,6 +158,32 @@ def test_a_claim_that_is_reserved_for_another_pod_of_that_name_evicts_nobody() -
     assert list(evictions(inventory_of(*objects), Features.of("1.37"))) == []
 
 
+@pytest.mark.parametrize(
+    ("group", "api_group", "entry", "is_evicted"),
+    [
+        ("g", "scheduling.k8s.io", {"resourceClaimName": "held"}, True),
+        ("g", "scheduling.k8s.io", {"resourceClaimTemplateName": "t"}, True),
+        ("g", "scheduling.k8s.io", {"resourceClaimName": "other"}, False),
+        ("h", "scheduling.k8s.io", {"resourceClaimName": "held"}, False),
+        ("g", "x.example.com", {"resourceClaimName": "held"}, False),
+    ],
+)
+def test_a_claim_of_a_pod_group_evicts_its_pods_that_use_it(
+    group: str, api_group: str, entry: Json, *, is_evicted: bool
+) -> None:
+    consumer = {"apiGroup": api_group, "resource": "podgroups", "name": "g", "uid": "of-group"}
+    claim = an_allocated_claim("held", "gpu-0", node="n1", reserved_for=[consumer])
+    pod = a_pod(
+        entries=[{"name": "dev", **entry}],
+        metadata={"uid": "u"},
+        status={"phase": "Running", "resourceClaimStatuses": [{"name": "dev", "resourceClaimName": "held"}]},
+        nodeName="n1",
+        schedulingGroup={"podGroupName": group},
+    )
+    found = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), claim, pod), Features.of("1.37"))
+    assert [one.pod.name for one in found] == ["pod-1"] * is_evicted
+
+
 def test_an_old_generation_evicts_nobody() -> None:
     old = a_tainted_slice(a_taint())
     new = a_slice("new", node="n1", count=1, pool={"name": "n1", "generation": 2, "resourceSliceCount": 1})
@@ -163,6 +198,34 @@ def test_the_first_to_go_is_named_first_and_the_others_are_counted(tmp_path: Pat
     [line] = [one for one in run.err.splitlines() if "evicted" in one]
     assert line.startswith("warning: 7 running pods are evicted by NoExecute taints: default/p2 (")
     assert line.endswith(" and 2 more")
+
+
+FOREVER, MINUTE, HOUR, AT_ONCE = (
+    {"key": "broken", "operator": "Exists", "effect": "NoExecute", **lasts}
+    for lasts in ({}, {"tolerationSeconds": 60}, {"tolerationSeconds": 3600}, {"tolerationSeconds": -1})
+)
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "of_node", "of_device"),
+    [
+        ([MINUTE, FOREVER], 60, None),
+        ([FOREVER, MINUTE], None, None),
+        ([HOUR, MINUTE], 3600, 60),
+        ([MINUTE, HOUR], 60, 60),
+        ([AT_ONCE, MINUTE], 0, 0),
+        ([FOREVER], None, None),
+        ([], 0, 0),
+    ],
+)
+def test_of_several_tolerations_the_first_counts_for_a_node_and_the_least_for_a_device(
+    tolerations: list[Json], of_node: int | None, of_device: int | None
+) -> None:
+    features = Features.of("1.37")
+    on_node = evictions(inventory_of(*fleet(taints=[a_taint()]), *running(tolerations=tolerations)), features)
+    on_device = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), *running(lasts=tolerations)), features)
+    assert [one.time_s for one in on_node] == ([] if of_node is None else [of_node])
+    assert [one.time_s for one in on_device] == ([] if of_device is None else [of_device])
 
 
 def tolerating(key: str, operator: str, effect: str, seconds: int | None) -> Json:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.cli.main import dra as program
 from tests.unit.scheduler.cli.command import dra, saved
-from tests.unit.scheduler.manifests import DRIVER, Json, a_claim, a_class, a_node, a_pod, a_slice, a_template
+from tests.unit.scheduler.manifests import DRIVER, Json, a_claim, a_class, a_node, a_pod, a_slice, a_template, an_object
 
 SAYS_NOTHING = {
     "dump": "writes the input as it is, and decides nothing",
@@ -93,3 +93,19 @@ def test_devices_that_need_a_gate_that_is_off_are_not_counted_as_free(tmp_path: 
     }
     assert [(one["name"], one["free"]) for one in counts["1.34"]] == [(DRIVER, 0)]
     assert [(one["name"], one["free"]) for one in counts["1.36"]] == [(DRIVER, 3)]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        an_object("foo/v1", "Foo", "f"),
+        an_object("foo.example/v1", "Pod", "f"),
+        {**an_object("v1", "ConfigMap", "c"), "data": {"a": "b"}},
+    ],
+)
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_an_input_of_which_nothing_counts_is_no_success(tmp_path: Path, command: str, raw: Json) -> None:
+    before, after = ARGUMENTS[command]
+    run = dra(command, *before, saved(tmp_path, raw), *after)
+    assert (run.code, run.out) == (2, "")
+    assert "the input contains no " in run.err.splitlines()[-1]

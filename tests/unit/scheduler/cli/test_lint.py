@@ -407,6 +407,29 @@ def test_what_kubectl_apply_refuses_is_an_error_and_nothing_else(name: str) -> N
     assert (lint([a_namespace(NAMESPACE), case.raw]).code == 0) == case.is_applied
 
 
+def test_a_version_that_the_release_does_not_serve_is_an_error() -> None:
+    rule = MANIFEST_CASES["taint rule of v1"].raw
+    message = "Kubernetes 1.36 does not serve DeviceTaintRule in resource.k8s.io/v1: it serves v1beta2, v1alpha3"
+    assert ("invalid-object", "DeviceTaintRule/r", "apiVersion", message) in found([rule])
+    assert REFUSED.isdisjoint(one[0] for one in found([rule], "--kubernetes", "1.37"))
+
+
+def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_stable_one() -> None:
+    rule = MANIFEST_CASES["taint rule of v1beta2"].raw
+    assert "old-version" not in {one[0] for one in found([rule])}
+    assert "old-version" in {one[0] for one in found([rule], "--kubernetes", "1.37")}
+
+
+def test_a_namespace_of_a_class_is_a_warning_and_the_class_counts() -> None:
+    raw = a_class(expressions=["true"])
+    raw["metadata"]["namespace"] = "ml"
+    claim = a_claim("c", a_request(), namespace="ml")
+    run = lint([a_node(), a_slice(), raw, a_class(expressions=["true"]), claim], "-o", "json")
+    reported = [(one["rule"], one["level"]) for one in orjson.loads(run.out)["items"] if one["level"] != "note"]
+    assert (run.code, reported) == (0, [("unused-input", "warning")])
+    assert "metadata.namespace: is ignored: the kind has no namespaces" in run.out
+
+
 def test_what_the_api_server_drops_since_a_gate_is_off_is_a_warning() -> None:
     tainted = cluster(taints=[{"key": "k", "effect": "NoSchedule"}])
     [(rule, subject, _, message)] = found(tainted, "--kubernetes", "1.34")
