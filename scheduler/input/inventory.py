@@ -537,7 +537,7 @@ def _key(raw: Mapping[str, object], kind: str) -> tuple[str, str, str]:
 def is_in_no_namespace(raw: Mapping[str, object]) -> bool:
     """Whether the object is of one of IN_NO_NAMESPACE, and not of a kind of that name in another group."""
     kind = raw.get("kind")
-    return kind in IN_NO_NAMESPACE and _group(raw.get("apiVersion")) == _group(_VERSIONS[str(kind)])
+    return kind in IN_NO_NAMESPACE and _group(raw.get("apiVersion")) == _group(VERSIONS[str(kind)])
 
 
 def _group(api_version: object) -> str:
