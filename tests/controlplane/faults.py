@@ -85,6 +85,21 @@ class HangUp:
         raise FaultsCut
 
 
+class CutAndGoOn:
+    """The connection is reset at once, and the request goes on all the same, with that fault."""
+
+    def __init__(self, then: Fault) -> None:
+        self._then = then
+        self._going_on: set[asyncio.Task[Answer]] = set()
+
+    async def __call__(self, forward: Forward) -> Answer:
+        """The fault."""
+        task = asyncio.ensure_future(self._then(forward))
+        self._going_on.add(task)
+        task.add_done_callback(self._going_on.discard)
+        raise FaultsCut
+
+
 def send_twice(status: int, reason: str) -> Fault:
     """Somebody on the way repeats what was carried out already, and the client is told of the second time alone."""
     refused = refuse(status, reason)

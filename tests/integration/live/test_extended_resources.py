@@ -8,7 +8,7 @@ import pytest
 from scheduler.attempt.intent import ANNOTATION
 from scheduler.core_v1.pod import Pod
 from scheduler.state.extended_resources import claim_name
-from tests.controlplane.faults import Hold
+from tests.controlplane.faults import CutAndGoOn, Hold
 from tests.controlplane.rest import CLAIM, CLASS, Json
 from tests.integration.attempt.scene import CLAIMS, Landing
 from tests.integration.live.world import (
@@ -199,21 +199,21 @@ def test_device_that_has_to_be_made_ready_is_awaited_and_another_one_taken_where
     world.a_class(extendedResourceName=GPU)
     world.a_node()
     conditions = {"bindsToNode": True, "bindingConditions": [READY], "bindingFailureConditions": [BROKEN]}
-    world.a_slice("node-0", a_device("gpu-0", **conditions), a_device("gpu-1", **conditions))
+    world.a_slice("node-0", a_device("slow-0", **conditions), a_device("slow-1", **conditions))
     name = name_for(a_gpu_pod(world))
-    world.claim_when(name, lambda claim: [place(one) for one in results_of(claim)] == ["node-0/gpu-0"])
+    world.claim_when(name, lambda claim: [place(one) for one in results_of(claim)] == ["node-0/slow-0"])
     world.report(name, BROKEN)
-    world.claim_when(name, lambda claim: [place(one) for one in results_of(claim)] == ["node-0/gpu-1"])
+    world.claim_when(name, lambda claim: [place(one) for one in results_of(claim)] == ["node-0/slow-1"])
     assert "nodeName" not in world.pod()["spec"]
     world.report(name, READY)
-    assert devices_of(world) == ["node-0/gpu-1"]
+    assert devices_of(world) == ["node-0/slow-1"]
 
 
 def test_claim_whose_making_lands_late_is_not_made_twice(world: World) -> None:
     a_gpu_cluster(world)
     landing = Landing()
     hold = Hold(landing)
-    world.proxy.on("POST", CLAIMS, hold)
+    world.proxy.on("POST", CLAIMS, CutAndGoOn(hold))
     a_gpu_pod(world)
     assert devices_of(world) == ["node-0/gpu-0"]
     hold.release()
