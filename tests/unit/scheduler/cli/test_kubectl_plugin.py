@@ -2,15 +2,17 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from allocator.policies import NAMES
-from scheduler.cli import live_cluster
+from scheduler.cli import completion, live_cluster
 from tests.unit.scheduler.cli.command import saved
 from tests.unit.scheduler.manifests import a_cluster, a_pod
+
+Suggested = Callable[..., Sequence[str]]
 
 
 def called(function: str, *arguments: str, module: str = "main") -> subprocess.CompletedProcess[str]:
@@ -41,25 +43,38 @@ def test_both_are_installed() -> None:
     assert 'kubectl_complete-dra = "scheduler.cli.completion:kubectl_complete"' in text
 
 
-def suggested(*words: str) -> Sequence[str]:
-    """What kubectl is told: suggestions without their description, and the directive."""
-    run = called("kubectl_complete", *words, module="completion")
-    assert run.returncode == 0, run.stderr
-    return [line.partition("\t")[0] for line in run.stdout.splitlines()]
+@pytest.fixture
+def suggested(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Suggested:
+    """What kubectl is told, in this process: suggestions without their description, and the directive."""
+
+    def run(*words: str) -> Sequence[str]:
+        monkeypatch.setattr(sys, "argv", ["kubectl_complete-dra", *words])
+        completion.kubectl_complete()
+        told = capsys.readouterr()
+        assert told.err == ""
+        return [line.partition("\t")[0] for line in told.out.splitlines()]
+
+    return run
 
 
-def test_kubectl_is_told_commands_and_options() -> None:
+def test_kubectl_calls_a_program() -> None:
+    run = called("kubectl_complete", "stat", module="completion")
+    assert (run.returncode, run.stderr) == (0, "")
+    assert [line.partition("\t")[0] for line in run.stdout.splitlines()] == ["status", ":4"]
+
+
+def test_kubectl_is_told_commands_and_options(suggested: Suggested) -> None:
     found = suggested("")
     assert {"status", "explain", "dump", ":4"} <= set(found)
     assert suggested("stat") == ["status", ":4"]
     assert "--namespace" in suggested("status", "--n")
 
 
-def test_files_are_left_to_the_shell() -> None:
+def test_files_are_left_to_the_shell(suggested: Suggested) -> None:
     assert suggested("status", "") == [":0"]
 
 
-def test_policies_and_gates_are_suggested() -> None:
+def test_policies_and_gates_are_suggested(suggested: Suggested) -> None:
     assert suggested("allocate", "--policy", "") == [*NAMES, ":4"]
     assert suggested("allocate", "--policy", NAMES[0][:3])[0] == NAMES[0]
     gate = "DRADeviceTaints=true"
@@ -67,7 +82,7 @@ def test_policies_and_gates_are_suggested() -> None:
     assert f"{gate},DRAAdminAccess=false" in suggested("status", "--feature-gates", f"{gate},DRAAdmin")
 
 
-def test_namespaces_and_pods_of_the_files_are_suggested(tmp_path: Path) -> None:
+def test_namespaces_and_pods_of_the_files_are_suggested(suggested: Suggested, tmp_path: Path) -> None:
     path = str(saved(tmp_path, *a_cluster(), a_pod("p", namespace="ml"), a_pod("q", namespace="web")))
     assert {"ml", "web"} <= set(suggested("status", path, "-n", ""))
     assert suggested("status", path, "-n", "m") == ["ml", ":4"]
@@ -75,7 +90,7 @@ def test_namespaces_and_pods_of_the_files_are_suggested(tmp_path: Path) -> None:
     assert suggested("allocate", path, "-n", "ml", "--pod", "") == ["ml/p", ":4"]
 
 
-def test_what_cannot_be_read_suggests_nothing(tmp_path: Path) -> None:
+def test_what_cannot_be_read_suggests_nothing(suggested: Suggested, tmp_path: Path) -> None:
     absent = str(tmp_path / "absent")
     assert suggested("status", absent, "-n", "") == [":4"]
     assert suggested("explain", "--kubeconfig", absent, "") == [":0"]
