@@ -2,7 +2,7 @@
 
 Built once into a cache folder outside of the tree, under a name that changes with what is built; a lock keeps two
 builds from running at once, and a build shows up under its name only when it is complete. The same holds for programs
-of our own in this module, such as `kubelet`.
+of our own in this module, such as `kubelet`, and for those of other modules, such as helm.
 Source: KUBEBUILDER_ASSETS is the folder that the test tools of controller authors (setup-envtest) fill.
 """
 
@@ -75,6 +75,40 @@ def find(environment: Mapping[str, str], tell: Tell) -> Binaries:
         _check_same_release(found)
     etcd, apiserver, controller_manager, scheduler = (found[name] for name in _NAMES[:4])
     return Binaries(etcd, apiserver, controller_manager, scheduler, found.get("kubectl"))
+
+
+def cache_folder(environment: Mapping[str, str]) -> Path:
+    """Where everything is kept that outlasts a checkout."""
+    cache = environment.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "dra-scheduler"
+
+
+def program_of(module: Path, name: str, arguments: Sequence[str], environment: Mapping[str, str], tell: Tell) -> Path:
+    """A program of another Go module: built before, or now. Raises as `find`.
+
+    arguments: of `go build`, the package as the last one.
+    """
+    sources = sorted(path for path in module.iterdir() if path.suffix in (".go", ".mod", ".sum"))
+    said = [f"{path.name}\n{path.read_text()}" for path in sources]
+    program = cache_folder(environment) / "programs" / f"{name}-{_digest([*said, *arguments])}"
+    if not program.is_file():
+        if not _has_go(environment):
+            raise Unavailable(f"no Go to build {name} with: install Go 1.26 or later (https://go.dev/dl)")
+        with _locked(program.with_name(f"{program.name}.lock"), tell):
+            if not program.is_file():
+                _build_in(module, program, arguments, environment)
+    return program
+
+
+def _build_in(module: Path, program: Path, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+    with tempfile.TemporaryDirectory(dir=program.parent, prefix="building-") as unfinished:
+        target = Path(unfinished) / program.name
+        command = ["go", "build", "-o", str(target), *arguments]
+        alone = {**environment, "GOWORK": "off"}
+        done = subprocess.run(command, cwd=module, env=alone, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BuildError(f"{' '.join(command)} in {module} failed:\n{done.stderr[-4000:]}")
+        target.rename(program)
 
 
 def own_program(name: str, environment: Mapping[str, str], tell: Tell) -> Path:
@@ -151,15 +185,19 @@ def _folder(environment: Mapping[str, str]) -> Path:
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
-    cache = environment.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "dra-scheduler" / "controlplane"
+    return cache_folder(environment) / "controlplane"
 
 
 def _key(environment: Mapping[str, str], sources: Sequence[Path] = ()) -> str:
     """A name for what is built: the pinned sources, how, and for which machine."""
     module_file = _module_file(environment)
     said = [path.read_text() for path in (module_file, module_file.with_suffix(".sum"), *sources)]
-    said += [*_build_flags(environment), platform.system(), platform.machine()]
+    return _digest([*said, *_build_flags(environment)])
+
+
+def _digest(said: Sequence[str]) -> str:
+    """Of what is built, how, and for which machine."""
+    said = [*said, platform.system(), platform.machine()]
     return hashlib.sha256("\n".join(said).encode()).hexdigest()[:16]
 
 
@@ -219,6 +257,6 @@ def _locked(path: Path, tell: Tell) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            tell("another process is building the control plane: waiting for it")
+            tell(f"another process is building {path.stem}: waiting for it")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield

@@ -16,7 +16,7 @@ from typing import IO, Any, Self
 import orjson
 import pytest
 
-from tests.controlplane.binaries import Unavailable, own_program
+from tests.controlplane.binaries import BuildError, Unavailable, own_program, program_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "benchmarks" / "peer"
@@ -47,12 +47,11 @@ RELEASES = {"1.37": [], "1.36": ["-modfile=go-1.36.mod", "-tags=kubernetes_1_36"
 
 
 def build(kubernetes: str = "1.37") -> Path:
-    """The path of the peer's program, built anew where its sources changed."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(cache) / "dra-scheduler" if cache else ROOT / ".cache") / "peer"
-    program = folder / ("peer" if kubernetes == "1.37" else f"peer-{kubernetes}")
-    _go_build(SOURCE, *RELEASES[kubernetes], "-o", str(program), ".")
-    return program
+    """The path of the peer's program, built where its sources changed."""
+    try:
+        return program_of(SOURCE, f"peer-{kubernetes}", [*RELEASES[kubernetes], "."], os.environ, lambda _: None)
+    except BuildError as error:
+        raise PeerError(str(error)) from None
 
 
 def built_plugins_or_skipped() -> Path:
@@ -61,13 +60,6 @@ def built_plugins_or_skipped() -> Path:
         return own_program("plugins", os.environ, lambda _: None)
     except Unavailable:
         pytest.skip(GO_IS_MISSING)
-
-
-def _go_build(folder: Path, *arguments: str) -> None:
-    command = ["go", "build", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise PeerError(f"{' '.join(command)} in {folder} failed:\n{done.stderr}")
 
 
 class Peer:

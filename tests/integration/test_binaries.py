@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.binaries import HOW_TO_GET, BuildError, Unavailable, find, is_at_hand, own_program
+from tests.controlplane.binaries import HOW_TO_GET, BuildError, Unavailable, find, is_at_hand, own_program, program_of
 
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 BUILDS = """
@@ -115,3 +115,36 @@ def test_programs_of_two_releases_are_refused(tmp_path: Path) -> None:
     folder = assets(tmp_path, "etcd", "kube-apiserver", release="v1.35.0")
     with pytest.raises(Unavailable, match=r"one minor release.*v1\.35"):
         find(environment(tmp_path, KUBEBUILDER_ASSETS=folder), ignored)
+
+
+def a_module(tmp_path: Path) -> Path:
+    folder = tmp_path / "module"
+    folder.mkdir()
+    for name in ("go.mod", "go.sum", "main.go"):
+        (folder / name).write_text(name)
+    return folder
+
+
+WRITES = """
+echo built >> "$COUNTED"
+[ "$1 $2" = "build -o" ] && [ "$4 $5" = "-trimpath ./tool" ] && printf '#!/bin/sh' > "$3"
+"""
+
+
+def test_program_of_another_module_is_built_once_and_again_where_anything_changes(tmp_path: Path) -> None:
+    module, given = a_module(tmp_path), environment(tmp_path, go=WRITES)
+    arguments = ["-trimpath", "./tool"]
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: program_of(module, "tool", arguments, given, ignored), range(2))
+    assert first == second
+    assert first.is_file()
+    assert program_of(module, "tool", arguments, environment(tmp_path, go=None), ignored) == first
+    assert (tmp_path / "counted").read_text() == "built\n"
+    for name in ("go.mod", "go.sum", "main.go", "another.go"):
+        (module / name).write_text("changed")
+        assert program_of(module, "tool", arguments, given, ignored) != first
+    assert (tmp_path / "counted").read_text() == "built\n" * 5
+    with pytest.raises(BuildError, match="build -o"):
+        program_of(module, "tool", ["./another"], given, ignored)
+    with pytest.raises(Unavailable, match="no Go to build tool"):
+        program_of(module, "tool", ["./another"], environment(tmp_path / "other", go=None), ignored)
