@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo install test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,12 +33,11 @@ install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there 
 
 test: check ## run all checks and tests (the same as check)
 
-check: $(VENV)/.dev ## check style, types and imports, and run all tests, as CI does
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python -m pytest -q -n auto --dist loadfile --no-loadscope-reorder -p tests.second_run
+check: $(VENV)/.dev ## check style, types and imports, and run all tests side by side, as CI does
+	$(BIN)/python -m tests.gate.run
+
+nightly: $(VENV)/.dev ## the same with all cases of long sweeps, and with the seeds of the day
+	$(BIN)/python -m tests.gate.run --nightly
 
 format: $(VENV)/.dev ## format the sources
 	$(BIN)/ruff check --fix .

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.extent import PRODUCT
+
+pytestmark = pytest.mark.depends_on(*PRODUCT, "Makefile", "tests", "docs", "manifests")
+
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / ".cache" / "compiled"
 TESTS = (

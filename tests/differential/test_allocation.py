@@ -17,14 +17,15 @@ import orjson
 import pytest
 
 from scheduler.cli.verify_allocation import replay
+from tests import extent
 from tests.differential.peer import Json, Peer, built_or_skipped
 from tests.differential.shrunk import shrunk
 from tests.generators.cases import ESSENTIAL, cases
 from tests.generators.draw import ALL, BASIC
 from tests.generators.unchecked import unchecked_cases
 
-CASES = int(os.environ.get("PEER_N", "5000"))
-SEED = int(os.environ.get("PEER_SEED", "1"))
+CASES = extent.chosen("PEER_N", 5000, 20000)
+SEED = extent.chosen("PEER_SEED", 1, extent.day())
 KUBERNETES = os.environ.get("PEER_KUBERNETES", "1.37")
 
 # What a case is not about, by release: what it does not have, and its bugs that docs/differences.md lists.

@@ -11,13 +11,14 @@ from random import Random
 
 import pytest
 
+from tests import extent
 from tests.differential.comparison import Comparison, Pair
 from tests.differential.peer import Json, Peer, built_or_skipped
 from tests.generators.devices import devices
 from tests.generators.expressions import Node, derived_attribute, selector, some
 
-PAIRS = int(os.environ.get("PEER_N", "20000"))
-SEED = int(os.environ.get("PEER_SEED", "1"))
+PAIRS = extent.chosen("PEER_N", 20000, 100000)
+SEED = extent.chosen("PEER_SEED", 1, extent.day())
 KUBERNETES = os.environ.get("PEER_KUBERNETES", "1.37")
 DERIVED_PAIRS = PAIRS // 10
 DEVICES = 200

@@ -4,7 +4,6 @@
 The comparison itself is that of `dra verify scheduling --strict`.
 """
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -16,12 +15,13 @@ import pytest
 from allocator.gates import Features
 from scheduler.cli.verify_scheduling import replay
 from scheduler.plugins.volume_restrictions import IN_USE
+from tests import extent
 from tests.differential.peer import Json, Peer, built_plugins_or_skipped
 from tests.differential.shrunk import shrunk
 from tests.generators.worlds import ESSENTIAL, cases
 
-CASES = int(os.environ.get("PLUGINS_N", "300"))
-SEED = int(os.environ.get("PLUGINS_SEED", "1"))
+CASES = extent.chosen("PLUGINS_N", 300, 20000)
+SEED = extent.chosen("PLUGINS_SEED", 1, extent.day())
 
 STRICT = Features.of("1.36", is_strict=True)
 

@@ -9,12 +9,13 @@ import pytest
 from scheduler.output.columns import ColumnTable
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
 from tests.browser import MISSING, PROGRAM, Browser, browser
+from tests.extent import PRODUCT
 from tests.integration.test_simulation_page import TEXTS, TOO_WIDE, WIDTH
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import a_claim, a_cluster, a_pod, a_request, a_template, an_allocated_claim, text_of
 from tests.unit.scheduler.output.test_data_page import HOSTILE
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason=MISSING)
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.depends_on(*PRODUCT)]
 
 HEADER = ["DEVICE", "NODE", "STATE", "CLAIMS", "USED BY", "CAPACITY LEFT"]
 MAP = MapColumns("devices", name="DEVICE", node="NODE", state="STATE", holders="CLAIMS")

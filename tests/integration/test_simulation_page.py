@@ -16,9 +16,10 @@ from scheduler.output.page_assets import STYLE
 from scheduler.output.simulation_page import simulation_page
 from scheduler.simulation.result import Distribution, ExplainedAttempt, ShapeSummary
 from tests.browser import FLAGS, MISSING, PROGRAM, Browser, browser
+from tests.extent import PRODUCT
 from tests.unit.scheduler.simulated import SUMMARY, a_result, a_scenario
 
-pytestmark = pytest.mark.skipif(not PROGRAM, reason=MISSING)
+pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.depends_on(*PRODUCT)]
 
 Colour = tuple[int, int, int]
 

@@ -1,15 +1,19 @@
 """Each alert fires when it should, and none in a healthy cluster: promtool evaluates the rules over alerts.yaml.
 
-Go builds promtool from the module in this folder, and keeps what it has compiled in its own cache.
+Go builds promtool once, from the module in this folder.
 """
 
-import shutil
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from tests.controlplane.binaries import Unavailable, program_of
+
+pytestmark = pytest.mark.depends_on("manifests/monitoring", "tests/monitoring")
 
 HERE = Path(__file__).parent
 RULE = HERE.parents[1] / "manifests" / "monitoring" / "prometheus-rule.yaml"
@@ -19,18 +23,18 @@ CASES = yaml.safe_load((HERE / "alerts.yaml").read_text())["tests"]
 
 
 @pytest.fixture(scope="module")
-def promtool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("go") is None:
-        pytest.skip("no Go to build promtool with: the alert rules are not evaluated")
-    program = tmp_path_factory.mktemp("promtool") / "promtool"
-    flags = [
+def promtool() -> Path:
+    arguments = [
         "-mod=readonly",
         "-trimpath",
         "-tags=remove_all_sd",
         "-ldflags=-s -w",
-    ]  # without service discovery: smaller
-    subprocess.run(["go", "build", *flags, "-o", program, PACKAGE], cwd=HERE, check=True)  # noqa: S607
-    return program
+        PACKAGE,
+    ]  # no discovery: smaller
+    try:
+        return program_of(HERE, "promtool", arguments, os.environ, lambda _: None)
+    except Unavailable as error:
+        pytest.skip(f"the alert rules are not evaluated: {error}")
 
 
 def judged(promtool: Path, folder: Path, groups: Any) -> subprocess.CompletedProcess[str]:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests import extent
+
 TRACED = Path(__file__).with_name("traced.py")
 NOT_COPIED = (".git", ".venv", ".*cache", ".hypothesis", "__pycache__", "build", "dist", "*.egg-info")
 
@@ -68,7 +70,8 @@ class Tree:
 
     async def _run(self, arguments: Sequence[str], limit_s: float | None = None) -> tuple[int | None, str]:
         """The code and the output of Python; no code where it has been ended after `limit_s`."""
-        environment = {**os.environ, "PYTHONPATH": str(self.root), "TMPDIR": str(self._temporary)}
+        all_cases = {extent.EXTENT: extent.NIGHTLY}
+        environment = {**os.environ, **all_cases, "PYTHONPATH": str(self.root), "TMPDIR": str(self._temporary)}
         if limit_s is not None:
             environment["PYTHONDONTWRITEBYTECODE"] = "1"
         process = await asyncio.create_subprocess_exec(

@@ -46,6 +46,7 @@ from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.decision.cluster import Cluster
 from scheduler.state.extended_resources import ExtendedClaim, claim_name
 from scheduler.state.rivals import Rival
+from tests import extent
 from tests.builders import kubernetes
 from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
 
@@ -56,6 +57,7 @@ FABRIC = ("fabric-0", "fabric-1")
 ATTEMPTS = 3
 FAULTS = 4
 SEEDS, ROUNDS = 10, 200
+SEEDS_OF_A_DAY = 2
 TURNS_MAX = 3000
 MENDING = 4
 """Rounds in which one process alone has to bind what is left."""
@@ -286,7 +288,7 @@ def some_pods(chance: Random) -> list[list[str]]:
     return [chance.sample("abc", chance.randint(1, 2)) for _ in range(chance.randint(1, 2))]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", extent.part(range(SEEDS), SEEDS_OF_A_DAY))
 def test_no_bound_pod_is_ever_without_its_devices(seed: int) -> None:
     for turn in range(ROUNDS):
         chance = Random(seed * ROUNDS + turn)  # noqa: S311 - no secret
@@ -320,7 +322,7 @@ def unfinished(server: Server) -> list[str]:
     return [*waiting, *(name for one in server.all("resourceclaims") if (name := one["metadata"]["name"]) not in used)]
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", extent.part(range(SEEDS), SEEDS_OF_A_DAY))
 def test_no_bound_pod_is_ever_without_the_claim_that_was_made_for_it_and_no_other_stays(seed: int) -> None:
     """Whatever went wrong, one process that nothing hinders binds the pods that are left, each with one such claim."""
     for turn in range(ROUNDS):

@@ -10,6 +10,8 @@ from tests.mutants.run import batches, drawn
 from tests.mutants.tests_by_function import files_that_run
 from tests.mutants.tree import Trace
 
+pytestmark = pytest.mark.depends_on("tests/mutants")  # it breaks a project of its own
+
 ROOT = Path(__file__).resolve().parents[3]
 
 SOURCE = """

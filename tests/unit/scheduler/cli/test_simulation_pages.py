@@ -12,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from tests.extent import PRODUCT
 from tests.unit.scheduler.documented import DOCS
+
+pytestmark = pytest.mark.depends_on(*PRODUCT, "docs/simulate.md", "docs/simulate-your-cluster.md")
 
 BIN = Path(sys.executable).parent
 START = datetime(2026, 3, 2, tzinfo=UTC)

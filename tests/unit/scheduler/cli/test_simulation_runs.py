@@ -19,9 +19,12 @@ from scheduler.cli.scenarios import Case, Plan
 from scheduler.cli.worker_processes import MOST_RUNS
 from scheduler.simulation.result import Scenario, Summary
 from scheduler.simulation.run_figures import RunFigures
+from tests.extent import PRODUCT
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.cli.test_simulate import a_trace, an_arrival, measured_apart, only, result, simulate
 from tests.unit.scheduler.manifests import Json, a_cluster, a_pod, a_slice, text_of
+
+pytestmark = pytest.mark.depends_on(*PRODUCT)
 
 PROGRAM = Path(sys.executable).with_name("dra")
 
