@@ -8,6 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests import extent
 from tests.controlplane.faults import withhold_answer
 from tests.controlplane.ours import Extender
 from tests.controlplane.plane import ControlPlane
@@ -40,8 +41,8 @@ from tests.integration.live.crowd import (
 )
 from tests.integration.live.history import History
 
-NODES, DEVICES = 20, 16
-PODS, FEW = 300, 50
+NODES, DEVICES = 20, 16 if extent.is_nightly() else 6
+PODS, FEW = 300 if extent.is_nightly() else 100, 50
 
 STEPS = {"mark": W1, "allocate": W2, "bind": BIND}
 
