@@ -100,10 +100,10 @@ class _TlsConnection(ssl.SSLObject):
 def _connections() -> type[ssl.SSLObject]:
     """The class of the connections of one listening socket."""
 
-    class Connection(_TlsConnection):
+    class AcceptedConnection(_TlsConnection):
         rejections = Denials()
 
-    return Connection
+    return AcceptedConnection
 
 
 _NOT_VOUCHED_FOR = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED")
