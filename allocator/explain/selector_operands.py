@@ -48,9 +48,11 @@ class SelectorOperand:
 def operands_of(
     expression: str, devices: Sequence[Device], environment: cel.Environment
 ) -> tuple[SelectorOperand, ...]:
-    """The operands of a selector that compiles, over devices; none if it is no conjunction. Cost: O(devices) each."""
+    """The operands of a selector, over devices that it refuses; none if it is no conjunction. Cost: O(devices) each."""
+    if not devices:  # as of each selector that does not compile: it refuses none
+        return ()
     operands = cel.conjuncts(expression)
-    return tuple(_asked(operands, devices, environment)) if len(operands) > 1 and devices else ()
+    return tuple(_asked(operands, devices, environment)) if len(operands) > 1 else ()
 
 
 def blaming(operands: Sequence[SelectorOperand]) -> list[str]:

@@ -21,6 +21,7 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
+from scheduler.input.printable import json_of
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.result_objects import list_of
@@ -127,7 +128,7 @@ def _rendered(results: Sequence[Result], placement: Placement, output: str) -> s
     match output:
         case "json":
             found = list_of(results, placement.claims)
-            return orjson.dumps(found, option=orjson.OPT_INDENT_2).decode()
+            return json_of(found, orjson.OPT_INDENT_2)
         case "yaml":
             return dump(list_of(results, placement.claims))
         case "name":

@@ -12,6 +12,7 @@ from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
+from scheduler.input.printable import json_of
 from scheduler.output.check_page import check_page
 from scheduler.output.check_results import junit, key_of_object, list_of, sarif, table
 from scheduler.output.data_page import MapColumns, PageTable
@@ -112,4 +113,4 @@ def _text(
 
 
 def _json(value: dict[str, object]) -> str:
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()
+    return json_of(value, orjson.OPT_INDENT_2)

@@ -12,6 +12,7 @@ from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import InputSource, input_options
 from scheduler.core_v1.pod import Pod
+from scheduler.input.printable import json_of
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.claim_table import claim_table, list_of
@@ -99,6 +100,6 @@ def _nothing(where: str) -> str:
 def print_object(found: dict[str, object], output: str) -> None:
     """Print it as JSON or YAML."""
     if output == "json":
-        click.echo(orjson.dumps(found, option=orjson.OPT_INDENT_2).decode())
+        click.echo(json_of(found, orjson.OPT_INDENT_2))
     else:
         click.echo(dump(found), nl=False)

@@ -15,6 +15,7 @@ from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
 from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_error
+from scheduler.input.printable import json_of
 from scheduler.offline.changed_selectors import changed_selectors
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import shareable
@@ -102,7 +103,7 @@ def _with_namespace(raw: Mapping[str, Any]) -> Json:
 
 
 def _write(found: Json, output: str) -> None:
-    text = orjson.dumps(found, option=orjson.OPT_INDENT_2).decode() + "\n"
+    text = json_of(found, orjson.OPT_INDENT_2) + "\n"
     if output == STDIN:
         click.echo(text, nl=False)
         return

@@ -13,6 +13,8 @@ from typing import NoReturn, TextIO, cast
 
 import click
 
+from scheduler.input.printable import printable
+
 BAD_INPUT = 2
 """Exit code for input that cannot be used, or output that cannot be written; 1: something asked for was not done."""
 
@@ -23,9 +25,9 @@ TERMINATED = 143
 
 
 def print_to_stderr(lines: Iterable[str]) -> None:
-    """Lines to standard error."""
+    """Lines to standard error; what would steer a terminal is written out, since they contain what objects do."""
     for line in lines:
-        click.echo(line, err=True)
+        click.echo("\n".join(printable(part) for part in line.split("\n")), err=True)
 
 
 def stop(*problems: str) -> NoReturn:

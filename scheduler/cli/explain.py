@@ -24,6 +24,7 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
+from scheduler.input.printable import json_of
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
 from scheduler.output.explanation_json import listed, object_of
@@ -223,5 +224,5 @@ def _rendered(explanation: Explanation, given: Input, placement: Placement, outp
     if output == PAGE:
         return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
     if output == "json":
-        return orjson.dumps(object_of(explanation), option=orjson.OPT_INDENT_2).decode()
+        return json_of(object_of(explanation), orjson.OPT_INDENT_2)
     return text_of(explanation)

@@ -4,12 +4,14 @@ If anything is wrong with a call, its answer says so where kube-scheduler shows 
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decision_time_limit import TooLong
+from scheduler.decision.namespace_time import DecisionTime
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.filter import EVERY_NODE, Filtered, Undecided, filter_nodes
@@ -35,7 +37,8 @@ class Verbs:
 
     schedulers: the profiles whose pods it allocates for; those of all others pass. unready: why there is no answer yet,
     empty where there is. binds: None where kube-scheduler allocates itself and only asks for advice. poke:
-    learns who is refused. decisions: keeps the last answers, for people. sampling: how many nodes pass.
+    learns who is refused. decisions: keeps the last answers, for people. sampling: how many nodes pass. clock: seconds
+    that only go forward. processor: seconds that this thread has had of it.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, and how
@@ -48,6 +51,8 @@ class Verbs:
         *,
         decisions: DecisionLog,
         sampling: Sampling = EVERY_NODE,
+        clock: Callable[[], float] = time.monotonic,
+        processor: Callable[[], float] = time.thread_time,
     ) -> None:
         self._cluster = cluster
         self._schedulers = frozenset(schedulers)
@@ -57,6 +62,8 @@ class Verbs:
         self._decisions = decisions
         self._sampling = sampling
         self._answers = HeldAnswers()
+        self._clock, self._processor = clock, processor
+        self._time = DecisionTime()
 
     async def filter(self, body: bytes) -> bytes:
         """An ExtenderFilterResult for ExtenderArgs."""
@@ -75,7 +82,9 @@ class Verbs:
         args = wire.read(wire.ExtenderArgs, body)
         pod, names = self._pod(args.Pod), wire.names_of(args)
         is_asked = is_ours(pod, self._schedulers) and not self._unready()
-        return wire.host_priorities(prioritize(self._cluster, pod, names) if is_asked else dict.fromkeys(names, 0))
+        with self._counted(pod.namespace):
+            scores = prioritize(self._cluster, pod, names) if is_asked else dict.fromkeys(names, 0)
+        return wire.host_priorities(scores)
 
     def preempt(self, body: bytes) -> bytes:
         """An ExtenderPreemptionResult for ExtenderPreemptionArgs. Raises Malformed."""
@@ -86,7 +95,9 @@ class Verbs:
         if self._unready():
             return wire.preemption_result({})
         uids = {node: [victim.UID for victim in one.Pods or ()] for node, one in victims.items()}
-        return wire.preemption_result({node: victims[node] for node in kept_nodes(self._cluster, pod, uids)})
+        with self._counted(pod.namespace):
+            kept = kept_nodes(self._cluster, pod, uids)
+        return wire.preemption_result({node: victims[node] for node in kept})
 
     async def bind(self, body: bytes) -> bytes:
         """An ExtenderBindingResult for ExtenderBindingArgs."""
@@ -123,10 +134,33 @@ class Verbs:
             raise Undecided(unready)
         if self._binds is not None and self._binds.is_under_way(pod.uid):
             raise Undecided(f"pod {pod} is being bound")
-        with self._cluster.time_limit.limited():
+        if self._lets_others_go_first(pod.namespace):
+            raise Undecided(
+                f"decisions for pods of namespace {pod.namespace} take long: pods of other namespaces go first"
+            )
+        with self._counted(pod.namespace), self._cluster.time_limit.limited():
             found = filter_nodes(self._cluster, pod, names, self._sampling)
         self._note(pod, names, found)
         return found
+
+    def _lets_others_go_first(self, namespace: str) -> bool:
+        """Whether the namespace has used its share of time, and others need it.
+
+        kube-scheduler asks about one pod at a time, so that others need it as soon as they have pending pods.
+        """
+        if self._time.waits_until(namespace) <= self._clock():
+            return False
+        pending = self._cluster.pods.pending()
+        return any(one.namespace != namespace and is_ours(one, self._schedulers) for one in pending)
+
+    @contextmanager
+    def _counted(self, namespace: str) -> Iterator[None]:
+        """Counts the time that the context is open for the namespace."""
+        began = self._processor()
+        try:
+            yield
+        finally:
+            self._time.spent(namespace, self._processor() - began, self._clock())
 
     def _note(self, pod: Pod, names: Sequence[str], found: Filtered) -> None:
         result = f"{len(found.passed)} of {len(names)} nodes pass"

@@ -7,8 +7,8 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import Place
+from scheduler.input.printable import printable
 from scheduler.output.columns import aligned
-from scheduler.output.table import printable
 from scheduler.version import VERSION
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"

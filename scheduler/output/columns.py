@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scheduler.output.table import printable
+from scheduler.input.printable import printable
 
 _GAP = "   "
 

@@ -23,6 +23,7 @@ from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.search.rules import Category
 from scheduler.decision.node_answers import Answer
+from scheduler.input.printable import json_of
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.explanation_text import other_answers, passed_over_text, reason_of
 from scheduler.output.node_groups import answer_text
@@ -51,7 +52,7 @@ def listed(explanations: Iterable[Explanation]) -> Iterator[bytes]:
     yield before
     separator = b""
     for one in explanations:
-        text = orjson.dumps(object_of(one), option=orjson.OPT_INDENT_2)
+        text = json_of(object_of(one), orjson.OPT_INDENT_2).encode()
         yield separator + b"\n    " + text.replace(b"\n", b"\n    ")
         separator = b","
     yield (after if separator else after.lstrip()) + b"\n"

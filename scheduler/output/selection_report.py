@@ -5,9 +5,9 @@ from collections import Counter
 import cel
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
+from scheduler.input.printable import printable
 from scheduler.output.columns import aligned
 from scheduler.output.status_report import API_VERSION
-from scheduler.output.table import printable
 from scheduler.status.selection import ExpressionSelection
 
 KIND = "Selection"

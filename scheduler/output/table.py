@@ -7,6 +7,7 @@ import click
 
 from allocator.explain.text import summary
 from allocator.model import Claim, DeviceResult
+from scheduler.input.printable import printable
 from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
 from scheduler.output.node_groups import answer_text
 
@@ -40,11 +41,6 @@ def reason_of(result: UnplacedPod) -> str:
     groups = [(one.node, one.answer, one.number) for one in result.unfit]
     line, _, _ = (result.reason or summary(groups, result.asked, result.updating)).partition("\n")
     return printable("; ".join(filter(None, (line, result.kept))))
-
-
-def printable(line: str) -> str:
-    """The line with what would steer a terminal written out."""
-    return line if line.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
 
 
 def _rows(result: Result, *, is_wide: bool) -> Iterable[list[str]]:

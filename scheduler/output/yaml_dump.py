@@ -30,7 +30,12 @@ _Dumper.add_representer(dict, _mapping)
 
 
 def dump(value: object) -> str:
-    """The value as one YAML document."""
+    """The value as one YAML document, with what would steer a terminal written out."""
+    text = _dumped(value, allow_unicode=True)
+    return text if text.replace("\n", "").isprintable() else _dumped(value, allow_unicode=False)
+
+
+def _dumped(value: object, *, allow_unicode: bool) -> str:
     return yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=1_000_000, allow_unicode=True
+        value, Dumper=_Dumper, sort_keys=False, default_flow_style=False, width=1_000_000, allow_unicode=allow_unicode
     )

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import islice
 
-import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from scheduler.input.printable import json_of
 from scheduler.runtime.access import guarding
 from scheduler.runtime.listening import listening
 from scheduler.runtime.own_hosts import answering_own
@@ -125,7 +125,7 @@ async def _write_list(response: web.StreamResponse, items: Iterable[Mapping[str,
     """Write JSON, one item a line, some at a time: however many they are, others have their turn in between."""
     before = b"["
     some = iter(items)
-    while part := [orjson.dumps(item) for item in islice(some, _AT_ONCE)]:
+    while part := [json_of(item).encode() for item in islice(some, _AT_ONCE)]:
         await response.write(before + b",\n".join(part))
         before = b",\n"
         await asyncio.sleep(0)  # writing does not wait while there is room

@@ -13,6 +13,7 @@ from typing import TextIO
 
 import orjson
 
+from scheduler.input.printable import json_of
 from scheduler.runtime.configuration import LogFormat, LogLevel
 
 OURS = ("allocator", "cel", "scheduler")
@@ -56,7 +57,7 @@ class JsonLine(logging.Formatter):
         line = {**fields, "message": record.getMessage(), **_fields(record)}
         if trouble := _traceback(record):
             line["error"] = trouble
-        return hidden(orjson.dumps(line, default=str, option=orjson.OPT_NON_STR_KEYS).decode())
+        return hidden(json_of(line, orjson.OPT_NON_STR_KEYS, default=str))
 
 
 def hidden(text: str) -> str:

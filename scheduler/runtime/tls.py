@@ -8,11 +8,13 @@ no longer trusted cannot admit anybody.
 
 import logging
 import ssl
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from scheduler.attempt.denials import Denials
 from scheduler.runtime.listening import CannotServe
 
 _LOG = logging.getLogger(__name__)
@@ -40,7 +42,7 @@ class Certificates:
         self._newest = _context(files)
         self._trouble = ""
         self.context = _context(files)
-        self.context.sslobject_class = _TlsConnection
+        self.context.sslobject_class = _connections()
         self.context.sni_callback = self._choose
 
     @property
@@ -70,8 +72,12 @@ class Certificates:
 
 
 class _TlsConnection(ssl.SSLObject):
-    """A connection whose client hears why its certificate is refused, as does who reads the log."""
+    """A connection whose client hears why its certificate is refused, as does who reads the log.
 
+    rejections: what the log has of them, since whoever reaches the port can be rejected as often as he likes.
+    """
+
+    rejections: ClassVar[Denials]
     _refusal: ssl.SSLError | None = None
 
     def do_handshake(self) -> None:
@@ -85,10 +91,19 @@ class _TlsConnection(ssl.SSLObject):
         except ssl.SSLError as error:
             if error.reason not in _NOT_VOUCHED_FOR:
                 raise
-            _LOG.warning("rejected a client: %s", error)
+            self.rejections.denied(str(error), f"rejected a client: {error}", time.monotonic())
             self._refusal = error
             # The event loops send what is there only when more is wanted: now that is the alert with the reason.
             raise ssl.SSLWantReadError from error
+
+
+def _connections() -> type[ssl.SSLObject]:
+    """The class of the connections of one listening socket."""
+
+    class AcceptedConnection(_TlsConnection):
+        rejections = Denials()
+
+    return AcceptedConnection
 
 
 _NOT_VOUCHED_FOR = ("PEER_DID_NOT_RETURN_A_CERTIFICATE", "CERTIFICATE_VERIFY_FAILED")

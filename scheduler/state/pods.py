@@ -100,6 +100,10 @@ class NodePods:
             if node in self._numbers:
                 yield from ((self._numbers[node], pod) for pod in pods.values())
 
+    def pending(self) -> Iterator[Pod]:
+        """The pods that the watch shows and that are on no node, the newest first. Cost: O(pods)."""
+        return (pod for uid, pod in reversed(self._watched.items()) if not self.is_placed(uid))
+
     def is_shown(self, uid: str) -> bool:
         """Whether the watch shows the pod."""
         return uid in self._watched

@@ -18,6 +18,7 @@ from allocator.model import DeviceClass, PoolID
 from allocator.status.largest_claim import LargestClaims
 from allocator.status.matching import Membership
 from allocator.status.pool_status import DeviceState, PoolStatus, pool_status
+from scheduler.input.printable import printable
 from scheduler.output.columns import ColumnTable
 from scheduler.output.device_map import DEVICES
 from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
@@ -30,7 +31,6 @@ from scheduler.output.status_report import (
     pool_problems,
     tally_columns,
 )
-from scheduler.output.table import printable
 from scheduler.state.claim_index import ClaimObject
 from scheduler.status.claim_status import claim_statuses
 from scheduler.status.tally import Tally, by_class, by_driver, tallies

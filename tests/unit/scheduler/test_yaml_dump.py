@@ -105,3 +105,10 @@ def test_any_json_value_is_read_back_as_it_was(value: object) -> None:
 @given(st.text("abnoxyes01_.-+:#*&!|>%@{}[],?<~'\"\\ \n\té\x85\u2028", max_size=12))
 def test_any_text_is_read_back_as_it_was(text: str) -> None:
     assert read_back({"a": text, text: [text]}) == {"a": text, text: [text]}
+
+
+@given(st.text())
+def test_what_would_steer_a_terminal_is_written_out(value: str) -> None:
+    text = dump({"message": value})
+    assert text.replace("\n", "").isprintable()
+    assert read_back({"message": value}) == {"message": value}

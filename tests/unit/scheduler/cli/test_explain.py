@@ -59,6 +59,16 @@ def run_on(name: str, objects: Sequence[Json], *options: str) -> Run:
     return dra("explain", name, "-", *options, stdin=text_of(*objects))
 
 
+@pytest.mark.parametrize("selector", ['device.driver == "a', "device.driver == \x1b[31m", "a && #", "device.driver =="])
+def test_selector_that_does_not_compile_is_named_and_steers_no_terminal(selector: str) -> None:
+    request = a_request(selectors=[{"cel": {"expression": selector}}])
+    objects = [a_class(), a_node(), a_slice(), a_claim("claim", request)]
+    found = run_on("claim/default/claim", objects, "--keep-going")
+    assert found.code == 2
+    assert "does not compile: 1:" in found.err
+    assert all(character.isprintable() or character == "\n" for character in found.out + found.err)
+
+
 def object_on(name: str, objects: Sequence[Json], *options: str) -> Any:
     return orjson.loads(run_on(name, objects, *options, "-o", "json").out)
 

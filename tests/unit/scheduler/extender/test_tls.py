@@ -108,6 +108,20 @@ def test_client_and_log_are_shown_why_a_certificate_is_refused(
 
 
 @LOOPS
+def test_clients_that_are_refused_again_and_again_do_not_fill_the_log(
+    site: TlsSite, loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def use(url: str) -> None:
+        for _ in range(3):
+            for which in STRANGERS:
+                with pytest.raises(ssl.SSLError):
+                    await ask(url, context=site.issued.context(STRANGERS[which][0](site.issued)))
+
+    run(loop, served(CLIENT), use, Certificates(site.files))
+    assert len(caplog.messages) == len(set(caplog.messages)) == len({reason for *_, reason in STRANGERS.values()})
+
+
+@LOOPS
 def test_tls_without_an_authority_of_clients_asks_for_no_certificate(site: TlsSite, loop: Loop) -> None:
     files = Files(site.files.certificate, site.files.key)
 

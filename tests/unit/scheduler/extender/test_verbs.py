@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +14,7 @@ from scheduler.cache.kinds import pod_of
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decision_time_limit import DecisionTimeLimit
+from scheduler.decision.namespace_time import FACTOR
 from scheduler.extender.bind import Binds
 from scheduler.extender.expected_bind import ExpectedBind
 from scheduler.extender.poke import Poke
@@ -79,7 +80,7 @@ class VerbsHeard:
 class World:
     """Two nodes with one device and with two, and a claim for two."""
 
-    def __init__(self, *claims: Claim, time_limit: DecisionTimeLimit | None = None) -> None:
+    def __init__(self, *claims: Claim, time_limit: DecisionTimeLimit | None = None, decision_s: float = 0.0) -> None:
         self.cluster = a_cluster(1, 2, time_limit=time_limit)
         for claim in claims or (a_claim(a_request(count=2)),):
             self.cluster.set_claim(watched(claim), 1)
@@ -87,7 +88,17 @@ class World:
         self.written, self.heard = Written(), VerbsHeard()
         self.decisions = DecisionLog()
         binds, poke = cast("Binds", self.written), cast("Poke", self.heard)
-        self.verbs = Verbs(self.cluster, [OURS], lambda: self.unready, binds, poke, decisions=self.decisions)
+        self.now_s, self._looks = 0.0, itertools.count()
+        self.verbs = Verbs(
+            self.cluster,
+            [OURS],
+            lambda: self.unready,
+            binds,
+            poke,
+            decisions=self.decisions,
+            clock=lambda: self.now_s,
+            processor=lambda: next(self._looks) * decision_s,
+        )
 
     def decided(self) -> list[list[str]]:
         """Pod, result, node and reason of the last answers, the newest first."""
@@ -194,6 +205,59 @@ def test_what_takes_too_long_to_decide_is_no_answer() -> None:
     assert world.filter() == {"Error": "timed out: the decision takes more than 1 s"}
     assert world.prioritize() == {"node-0": 0, "node-1": 0}
     assert world.preempt(node_1=["a"]) == {}
+
+
+def a_user_elsewhere(*claims: str, scheduler_name: str = OURS, node_name: str = "") -> Pod:
+    """A pod of another namespace."""
+    pod = a_user("other", *claims, scheduler_name=scheduler_name, node_name=node_name)
+    return replace(pod, namespace="calm")
+
+
+GOES_LAST = {"Error": "decisions for pods of namespace default take long: pods of other namespaces go first"}
+
+
+def test_namespace_with_costly_decisions_lets_others_go_first_while_they_have_pending_pods() -> None:
+    world = World(decision_s=1.0)
+    assert world.filter()["NodeNames"] == ["node-1"]
+    assert world.filter()["NodeNames"] == ["node-1"], "nobody else needs the time"
+    world.cluster.set_pod(a_user_elsewhere("any"))
+    assert world.filter() == GOES_LAST
+    world.cluster.set_pod(a_user_elsewhere("any", node_name="node-0"))
+    assert world.filter()["NodeNames"] == ["node-1"], "the other pod has its node"
+
+
+def test_namespace_with_costly_decisions_has_its_turn_again() -> None:
+    world = World(decision_s=1.0)
+    world.cluster.set_pod(a_user_elsewhere("any"))
+    world.filter()
+    assert world.filter() == GOES_LAST
+    world.now_s = FACTOR
+    assert world.filter()["NodeNames"] == ["node-1"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        a_user("other", "any", scheduler_name=OURS),
+        a_user_elsewhere(),
+        a_user_elsewhere("any", scheduler_name="theirs"),
+    ],
+    ids=["of the same namespace", "without claims", "of another profile"],
+)
+def test_nobody_waits_for_pods_that_are_not_decided_or_of_the_same_namespace(other: Pod) -> None:
+    world = World(decision_s=1.0)
+    world.cluster.set_pod(other)
+    world.filter()
+    assert world.filter()["NodeNames"] == ["node-1"]
+
+
+@pytest.mark.parametrize("verb", ["prioritize", "preempt"])
+def test_what_else_is_decided_for_a_pod_counts_as_well(verb: str) -> None:
+    world = World(decision_s=1.0)
+    evictable(world.cluster)
+    world.cluster.set_pod(a_user_elsewhere("any"))
+    getattr(world, verb)()
+    assert world.filter() == GOES_LAST
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,13 @@ def test_queue_is_json_of_a_pod_a_line(number: int) -> None:
     assert len(text.splitlines()) == max(number, 1)
 
 
+def test_queue_shows_what_users_wrote_without_what_steers_a_terminal() -> None:
+    pods = [{"pod": "a/b", "reason": "\x1b[31m \x9b31m \N{RIGHT-TO-LEFT OVERRIDE}"}]
+    ((_, _, text),) = asked(replace(served(), queue=lambda: pods), "/debug/queue")
+    assert text.rstrip("\n").isprintable()
+    assert json.loads(text) == pods
+
+
 def test_queue_that_is_long_holds_nobody_up() -> None:
     made = 0
 

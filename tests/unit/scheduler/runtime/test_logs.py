@@ -67,10 +67,12 @@ def test_text_line_reads_as_a_sentence() -> None:
     assert line == '1970-01-01T00:00:00.250Z INFO    scheduler.live: bound pod=a/b why="two words" nothing=""'
 
 
-def test_line_ends_in_what_others_wrote_do_not_make_entries() -> None:
-    forged = 'no\n2026 ERROR all is "well"'
-    assert len(TextLine().format(a_record(forged, said=forged)).splitlines()) == 1
-    assert json.loads(JsonLine().format(a_record(forged)))["message"] == forged
+def test_what_others_wrote_makes_no_entries_and_steers_no_terminal() -> None:
+    forged = 'no\n2026 ERROR all is "well" \x1b[31m \x9b31m \N{RIGHT-TO-LEFT OVERRIDE}'
+    text, line = (one.format(a_record(forged, said=forged)) for one in (TextLine(), JsonLine()))
+    assert text.isprintable()
+    assert line.isprintable()
+    assert json.loads(line)["message"] == forged
 
 
 def test_traceback_follows_its_line() -> None:
