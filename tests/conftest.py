@@ -4,8 +4,20 @@ The gate tries the same examples each time, so that it tells of a change and of 
 `pytest --hypothesis-profile=random`.
 """
 
+import signal
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("random", deadline=None, derandomize=False)
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.load_profile("same")
+
+
+@pytest.fixture
+def hears_control_c() -> Iterator[None]:
+    """What a shell starts in the background ignores SIGINT, and so does what that starts, unless it is told not to."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

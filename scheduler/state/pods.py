@@ -100,6 +100,10 @@ class NodePods:
             if node in self._numbers:
                 yield from ((self._numbers[node], pod) for pod in pods.values())
 
+    def shown(self, uid: str) -> Pod | None:
+        """The pod, where the watch shows it."""
+        return self._watched.get(uid)
+
     def is_shown(self, uid: str) -> bool:
         """Whether the watch shows the pod."""
         return uid in self._watched
