@@ -5,7 +5,8 @@ The gate tries the same examples each time, so that it tells of a change and of 
 """
 
 import gc
-from collections.abc import Generator
+import signal
+from collections.abc import Generator, Iterator
 
 import pytest
 from hypothesis import settings
@@ -31,3 +32,11 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture
+def hears_control_c() -> Iterator[None]:
+    """What a shell starts in the background ignores SIGINT, and so does what that starts, unless it is told not to."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -3,7 +3,7 @@
 A claim is recorded before its first write is sent, because a write whose answer is lost may be stored.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.attempt.binder import Binder
@@ -62,13 +62,22 @@ class WrittenPod:
     names_claim: bool = False
 
 
+Report = Callable[[AttemptOutcome], None]
+"""Told why the pod is not bound, or not yet."""
+
+
+def report_nothing(_: AttemptOutcome) -> None:
+    """Nobody has to know."""
+
+
 @dataclass(slots=True)
 class Attempt:
     """A decision under way.
 
     slot: of the writers; given back before the attempt ends. claims: those that may have been written to, in the order
     of the writes. volumes: PersistentVolumes by their names and claims of such by namespace and name, with the versions
-    that were stored of them. ended: with what, once it is taken back.
+    that were stored of them. ended: with what, once it is taken back. report: called with why the pod is not bound,
+    before what was written is taken back, and while nobody can say whether it is bound: both may take long.
     """
 
     decision: Decision
@@ -78,6 +87,7 @@ class Attempt:
     claims: list[WrittenClaim] = field(default_factory=list)
     volumes: dict[ObjectKey, int] = field(default_factory=dict)
     ended: AttemptOutcome | None = None
+    report: Report = report_nothing
 
     def note(self, claim: WrittenClaim, version: str) -> None:
         """The claim is about to be written to, under that version."""
@@ -94,8 +104,11 @@ ALONE = 64
 """Slots of an attempt that shares them with no other: as many as it takes to distinguish one failure from many."""
 
 
-def new_attempt(binder: Binder, decision: Decision, slot: Slot | None = None) -> Attempt:
+def new_attempt(
+    binder: Binder, decision: Decision, slot: Slot | None = None, report: Report = report_nothing
+) -> Attempt:
     """The attempt, before anything was written. slot: None for one that shares them with no other."""
     intent = Intent(binder.scheduler, binder.epoch, binder.process, decision.pod.uid, decision.node, decision.attempt)
     slot = slot or Slots(ALONE, binder.time.monotonic).take(decision.pod.namespace)
-    return Attempt(decision, intent, slot, WrittenPod(decision.pod.resource_version, decision.pod_status or {}))
+    pod = WrittenPod(decision.pod.resource_version, decision.pod_status or {})
+    return Attempt(decision, intent, slot, pod, report=report)

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from allocator.model import Claim, DeviceID
 from scheduler.attempt import device_readiness
+from scheduler.attempt.attempt import Report, report_nothing
 from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
@@ -37,7 +38,6 @@ from scheduler.attempt.defects import Defects
 from scheduler.attempt.denials import Denials
 from scheduler.attempt.intent import intent_in
 from scheduler.attempt.pod_device_fields import device_status
-from scheduler.attempt.run import Report, report_nothing
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
@@ -201,7 +201,7 @@ class Attempts:
     async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
-        report: is called with what becomes of the pod where it is not bound, before what was written is taken back.
+        report: as of `Attempt`.
         """
         decision, outcome = reserved.decision, None
         try:

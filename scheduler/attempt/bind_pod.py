@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from scheduler.attempt.attempt import Attempt, new_attempt
+from scheduler.attempt.attempt import Attempt, Report, new_attempt, report_nothing
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.decision import AttemptOutcome, Decision
-from scheduler.attempt.run import Report, report_nothing, run
+from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.step import Step
 from scheduler.attempt.steps.binding import Bind
@@ -28,10 +28,12 @@ async def bind_pod(
 ) -> AttemptOutcome:
     """What became of the decision; see `run`. slot: of the writers; it is given back at the end or before.
 
+    report: as of `Attempt`.
+
     Cost: two writes for each claim, one for each volume that is not bound yet, and one.
     """
-    attempt = new_attempt(binder, decision, slot)
-    return await run(binder, attempt, list(steps(binder, attempt)), report)
+    attempt = new_attempt(binder, decision, slot, report)
+    return await run(binder, attempt, list(steps(binder, attempt)))
 
 
 def steps(binder: Binder, attempt: Attempt) -> Iterator[Step]:

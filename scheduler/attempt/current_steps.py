@@ -1,7 +1,7 @@
 """What each attempt of this process is at, and since when: so that one that takes long explains itself.
 
-An attempt waits for its slot, does its steps, or takes back what it wrote. While the API server does not answer it goes
-on asking, and says nothing to its pod before it knows what became of it.
+An attempt waits for its slot, does its steps, or takes back what it wrote. While the API server does not answer, it
+goes on asking what became of its pod.
 """
 
 import logging
@@ -58,6 +58,11 @@ class CurrentSteps:
         """A call of the step failed, and is tried again."""
         if current := self._current.get(uid):
             current.trouble = str(error)
+
+    def trouble(self, uid: str) -> str:
+        """The last call that failed at the current step of the pod's attempt; empty if none did."""
+        current = self._current.get(uid)
+        return current.trouble if current else ""
 
     def end(self, uid: str) -> None:
         """The attempt for the pod has ended."""

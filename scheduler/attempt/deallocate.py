@@ -53,7 +53,8 @@ async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None =
 async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
     # Our intent first: another attempt that is about to bind the pod with this claim finds it, and stops.
     try:
-        stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
+        with attempt.slot.not_for_long():
+            stored = await claim_calls.put(binder, claim_objects.marked(claim, attempt.intent))
     except CallFailed as error:
         if write_outcome(error) is WriteOutcome.GONE:
             return True

@@ -5,26 +5,41 @@ our node, bound to another one, gone, or has just changed. A write whose answer 
 pod has the version that the write is based on. So the write is sent again with that version, or it is *fenced off*: a
 write to the pod's status changes the version. Whoever takes back a claim on which another attempt for the pod may
 depend fences the pod first.
+
+The API server may not answer for as long as it likes. The watch ends the wait as soon as it shows what became of the
+pod, and a pod for which it takes long is told so.
 Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 from scheduler.attempt import pod_calls, pod_condition, pod_device_fields
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry, Unschedulable
+from scheduler.attempt.pending_condition import REPORT_S
 from scheduler.attempt.repeated_edits import until_answered
+from scheduler.attempt.watched_changes import pod_subject
 from scheduler.attempt.write_outcome import outcome_of
 from scheduler.client.errors import CallFailed
 
 Unknown = Fatal | Unschedulable | Retry
 """It is unknown whether the pod is being bound: the API server refuses to say so, or to prevent it."""
 
-Fate = Bound | BoundElsewhere | Gone | Unknown
+Known = Bound | BoundElsewhere | Gone
+"""What became of a pod for certain."""
+
+Fate = Known | Unknown
 """What became of a pod that is not to be bound any more, or not by this attempt."""
+
+
+Answer = TypeVar("Answer")
+
+_LOG = logging.getLogger(__name__)
 
 
 class UndoStopped(Exception):
@@ -36,17 +51,14 @@ class UndoStopped(Exception):
 
 
 async def look(binder: Binder, attempt: Attempt) -> Fate | Json:
-    """The pod while it has no node, else what became of it; asks until the API server has answered."""
-    try:
-        return await until_answered(binder, lambda: _read(binder, attempt), for_pod=attempt.decision.pod.uid)
-    except CallFailed as error:
-        return _unknown(attempt, error)
+    """The pod while it has no node, else what became of it; asks until the API server or the watch has answered."""
+    return await _known(binder, attempt, lambda: _read(binder, attempt))
 
 
 async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | None:
     """Let no binding of the pod be stored that was sent before now; its fate if it is too late for that.
 
-    version: of the pod, under which one was sent; "" for any. Goes on until the API server has answered.
+    version: of the pod, under which one was sent; "" for any. Goes on until the API server or the watch has answered.
     """
 
     async def move() -> Fate | None:
@@ -58,12 +70,67 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
                 await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
         return None
 
+    fate = await _known(binder, attempt, move)
+    if not isinstance(fate, Unknown):
+        attempt.pod.sent = ""
+    return fate
+
+
+async def unless_shown(binder: Binder, attempt: Attempt, act: Callable[[], Awaitable[Answer]]) -> Answer | Known:
+    """What `act` gives. It is cancelled as soon as the watch shows what became of the pod: then that."""
+    found: list[Known] = []
+
+    def look_again() -> None:
+        if not found and (fate := _shown(binder, attempt)):
+            found.append(fate)
+            limit.reschedule(asyncio.get_running_loop().time())
+
     try:
-        fate = await until_answered(binder, move, for_pod=attempt.decision.pod.uid)
+        # As asyncio.timeout, for it knows who else has cancelled the task.
+        async with asyncio.timeout(None) as limit:
+            with binder.changes.calling(look_again, [pod_subject(attempt.decision.pod)]):
+                look_again()
+                return await act()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        return found[0]
+
+
+async def _known(binder: Binder, attempt: Attempt, ask: Callable[[], Awaitable[Answer]]) -> Answer | Fate:
+    """What `ask` gives, asked until there is an answer, unless the watch is faster; the pod is told if that takes long.
+
+    The reservation in memory stays until then: the pod may be bound any moment.
+    """
+    uid = attempt.decision.pod.uid
+    late = asyncio.get_running_loop().call_later(REPORT_S, _report, binder, attempt)
+    try:
+        return await unless_shown(binder, attempt, lambda: until_answered(binder, ask, for_pod=uid))
     except CallFailed as error:
         return _unknown(attempt, error)
-    attempt.pod.sent = ""
-    return fate
+    finally:
+        late.cancel()
+
+
+def _report(binder: Binder, attempt: Attempt) -> None:
+    decision = attempt.decision
+    trouble = binder.progress.trouble(decision.pod.uid) or "the API server does not answer"
+    where = f" to node {decision.node}" if decision.node else ""
+    reason = f"it is not known yet whether pod {decision.pod} is bound{where}: {trouble}"
+    _LOG.warning(reason, extra={"pod": str(decision.pod), "node": decision.node})
+    attempt.report(Retry(reason))
+
+
+def _shown(binder: Binder, attempt: Attempt) -> Known | None:
+    """What became of the pod, as the watch shows it; None while it may be bound yet, or only the API server can say."""
+    decision, found = attempt.decision, binder.volumes.pod(attempt.decision.pod)
+    if found is None:
+        return None
+    if not found.node_name:
+        return Gone(f"pod {decision.pod} is being deleted") if found.is_deleting else None
+    if decision.extended is not None and not attempt.pod.names_claim:
+        return None  # whether the pod uses the claim that we make is in its status, which is not watched
+    return Bound(found.node_name) if found.node_name == decision.node else BoundElsewhere(found.node_name)
 
 
 def _unknown(attempt: Attempt, error: CallFailed) -> Unknown:

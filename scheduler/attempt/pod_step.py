@@ -15,7 +15,7 @@ from scheduler.attempt.binder import Binder, pause_s
 from scheduler.attempt.claim_objects import Json, key_of
 from scheduler.attempt.claim_writes import renew
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Retry
-from scheduler.attempt.pod_fate import Unknown, look
+from scheduler.attempt.pod_fate import Known, Unknown, look, unless_shown
 from scheduler.attempt.step import Point, Step
 from scheduler.attempt.tries import ended
 from scheduler.attempt.write_outcome import may_pass
@@ -46,9 +46,11 @@ class PodStep(Step):
             self.attempt.pod.sent = self.attempt.pod.version
             try:
                 # The pod is as it was decided, or as it was when its claims were found to be ours.
-                bound, is_sent = await self.send(), True
+                found, is_sent = await unless_shown(self.binder, self.attempt, self.send), True
             except CallFailed as error:
                 bound = await self._failed(error)
+            else:
+                bound = _bound(self.attempt, found)
         self.attempt.pod.sent = ""
         if bound:
             self.attempt.slot.succeeded()
@@ -106,6 +108,14 @@ async def write_status(binder: Binder, attempt: Attempt) -> None:
         raise
     pod.version = pod.sent = str(stored["metadata"]["resourceVersion"])
     pod.status = {}
+
+
+def _bound(attempt: Attempt, found: Known | None) -> Bound | None:
+    """Whether the write has bound the pod. Raises AttemptEnded where it cannot be bound any more."""
+    if isinstance(found, BoundElsewhere | Gone):
+        attempt.pod.sent = ""
+        raise AttemptEnded(found)
+    return found
 
 
 def _not_bound(attempt: Attempt, error: CallFailed) -> Retry:

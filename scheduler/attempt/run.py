@@ -6,10 +6,10 @@ its writes is in flight: the caller may then release the reservation in memory.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 
-from scheduler.attempt.attempt import Attempt
+from scheduler.attempt.attempt import Attempt, report_nothing
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.current_steps import UNDO
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Stopped
@@ -17,19 +17,10 @@ from scheduler.attempt.pending_condition import reporting
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
 from scheduler.attempt.step import Step
 
-Report = Callable[[AttemptOutcome], None]
 
-
-def report_nothing(_: AttemptOutcome) -> None:
-    """Nobody has to know."""
-
-
-async def run(
-    binder: Binder, attempt: Attempt, steps: Sequence[Step], report: Report = report_nothing
-) -> AttemptOutcome:
+async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> AttemptOutcome:
     """The outcome of the steps; all that ends without one ends the attempt as bound.
 
-    report: is called with the outcome where the pod is not bound, before anything is undone: that may take long.
     Cancelled, the attempt undoes its steps and ends as cancelled, unless the pod turns out to be bound; cancelled once
     more, it stops at once, and the recovery of the next start does the rest.
     """
@@ -38,14 +29,16 @@ async def run(
         with attempt.slot.not_for_long():
             return await _do(binder, attempt, steps, begun)
     except AttemptEnded as ended:
-        return await _take_back(binder, attempt, begun, ended.outcome, report)
+        return await _take_back(binder, attempt, begun, ended.outcome)
     except asyncio.CancelledError:
-        outcome = await _take_back(binder, attempt, begun, Stopped(), report_nothing)
+        attempt.report = report_nothing
+        outcome = await _take_back(binder, attempt, begun, Stopped())
         if isinstance(outcome, Bound | BoundElsewhere):
             return outcome
         raise
     except BaseException:
-        await _take_back(binder, attempt, begun, Stopped(), report_nothing)
+        attempt.report = report_nothing
+        await _take_back(binder, attempt, begun, Stopped())
         raise
     finally:
         attempt.slot.give_back()
@@ -78,14 +71,14 @@ async def _do(binder: Binder, attempt: Attempt, steps: Sequence[Step], begun: li
 
 async def _done(binder: Binder, attempt: Attempt, step: Step) -> Bound | Pending | None:
     # Of a pod that has its node, or is kube-scheduler's, somebody else says how it is.
-    if not step.subject or attempt.decision.is_assigned or not attempt.decision.waits_for_devices:
+    if not step.awaited or attempt.decision.is_assigned or not attempt.decision.waits_for_devices:
         return await step.do()
-    async with reporting(binder, attempt, f"the API server's answer to a write of {step.subject}"):
+    async with reporting(binder, attempt, step.awaited):
         return await step.do()
 
 
 async def _take_back(
-    binder: Binder, attempt: Attempt, begun: Sequence[Step], outcome: AttemptOutcome, report: Report
+    binder: Binder, attempt: Attempt, begun: Sequence[Step], outcome: AttemptOutcome
 ) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
     attempt.ended = outcome
@@ -95,7 +88,7 @@ async def _take_back(
         if isinstance(fate, Bound):
             return fate
         outcome = fate if isinstance(fate, BoundElsewhere | Unknown) else outcome
-        report(outcome)
+        attempt.report(outcome)
         if isinstance(fate, Unknown):
             return fate
         try:

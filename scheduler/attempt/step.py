@@ -28,8 +28,13 @@ class Step(ABC):
 
     @property
     def subject(self) -> str:
-        """The object that it writes, such as `claim ns/a`; "" if it says itself what it waits for, or never waits."""
+        """The object that it writes, such as `claim ns/a`; "" if it writes none, or the pod."""
         return ""
+
+    @property
+    def awaited(self) -> str:
+        """What the pod is told if the step takes long; "" if the step says that itself, or never waits."""
+        return f"the API server's answer to a write of {self.subject}" if self.subject else ""
 
     @property
     def is_idle(self) -> bool:

@@ -1,7 +1,7 @@
 """How attempts wait for changes that the watches show, without asking the API server."""
 
 import asyncio
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 
 from scheduler.attempt.decision import PodKey
@@ -23,28 +23,35 @@ class WatchedChanges:
     """Who waits for a change of which object."""
 
     def __init__(self) -> None:
-        self._following: dict[Subject, set[asyncio.Event]] = {}
+        self._following: dict[Subject, set[Callable[[], None]]] = {}
 
     def on_event(self, event: Event) -> None:
         """Something has changed: steps that wait for it check again."""
-        for changed in self._following.get(_subject(event), ()) if self._following else ():
-            changed.set()
+        for look_again in tuple(self._following.get(_subject(event), ())) if self._following else ():
+            look_again()
 
     @contextmanager
     def following(self, subjects: Iterable[Subject]) -> Iterator[asyncio.Event]:
         """An event that is set as soon as one of these has changed, while the context is open."""
-        changed, followed = asyncio.Event(), list(subjects)
-        for one in followed:
-            self._following.setdefault(one, set()).add(changed)
-        try:
+        changed = asyncio.Event()
+        with self.calling(changed.set, subjects):
             yield changed
+
+    @contextmanager
+    def calling(self, look_again: Callable[[], None], subjects: Iterable[Subject]) -> Iterator[None]:
+        """Call this each time that one of these has changed, while the context is open."""
+        followed = list(subjects)
+        for one in followed:
+            self._following.setdefault(one, set()).add(look_again)
+        try:
+            yield
         finally:
             for one in followed:
-                self._leave(one, changed)
+                self._leave(one, look_again)
 
-    def _leave(self, subject: Subject, changed: asyncio.Event) -> None:
+    def _leave(self, subject: Subject, look_again: Callable[[], None]) -> None:
         others = self._following.get(subject, set())
-        others.discard(changed)
+        others.discard(look_again)
         if not others:
             self._following.pop(subject, None)
 

@@ -1,4 +1,4 @@
-"""What attempts read about storage from the watches.
+"""What attempts read from the watches about storage, and about their own pods.
 
 Volumes and claims are as the watches show them, without what decisions assume: an attempt waits for what is stored.
 """
@@ -6,6 +6,7 @@ Volumes and claims are as the watches show them, without what decisions assume: 
 from scheduler.attempt.decision import PodKey
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.state.storage_objects import ClaimKey, ObjectKey
 
@@ -32,6 +33,10 @@ class WatchedVolumes:
         """Whether the node, which is there, reaches the volume."""
         volumes = self._cluster.volumes
         return bool(volumes.reached(volume) & volumes.node(node))
+
+    def pod(self, pod: PodKey) -> Pod | None:
+        """The pod as the watch shows it; None where it does not, or the pod is over."""
+        return self._cluster.pods.shown(pod.uid)
 
     def is_active(self, pod: PodKey) -> bool:
         """Whether the pod exists and is not being deleted."""

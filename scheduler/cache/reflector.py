@@ -13,6 +13,7 @@ from scheduler.cache.store import Store
 from scheduler.cache.watch_events import Applied, Event, Found, Interrupted, Outdated, Restarted, T, Undecoded
 from scheduler.cache.watcher import SILENCE_S, Watcher
 from scheduler.client.api_resources import Resource
+from scheduler.client.errors import CallFailed
 
 ALIVE_S = SILENCE_S + 30.0
 """For so long after the last word of the API server a watch counts as alive: silence is noticed, and it is reopened."""
@@ -36,6 +37,8 @@ class Reflector(Generic[T]):
         self._listing = asyncio.Lock()
         self._lists_begun = 0
         self._listed = 0
+        self._failed = 0
+        self._failure: CallFailed | None = None
 
     @property
     def name(self) -> str:
@@ -54,16 +57,23 @@ class Reflector(Generic[T]):
     async def catch_up(self) -> None:
         """List everything now, beside the watch, and take in what is newer. Raises CallFailed.
 
-        Of several that ask at once, one lists for all.
+        Of several that ask at once, one lists for all; if that fails, it fails for all. So nobody waits for more than
+        the list that is under way and the next one.
         """
         begun = self._lists_begun
         async with self._listing:
             if self._listed > begun:
                 return  # a list has succeeded that began after we asked
+            if self._failure and self._failed > begun:
+                raise self._failure.with_traceback(None)
             self._lists_begun += 1
             number = self._lists_begun
-            self._take(await self._watcher.list_now())
-            self._listed = number
+            try:
+                self._take(await self._watcher.list_now())
+            except CallFailed as error:
+                self._failed, self._failure = number, error
+                raise
+            self._listed, self._failure = number, None
 
     def silence_s(self, now: float) -> float:
         """How long the API server has been silent."""

@@ -241,6 +241,7 @@ class Guard:
                 self._check()
 
     def _check(self) -> None:
+        self._cluster.fleet.refresh()  # nobody asks it here, and it would keep what has changed since then
         found = self._cluster.violations()
         for violation in found:
             if violation not in self._violations:

@@ -65,6 +65,10 @@ SHARE_S = 1.0
 LOST_S = 1.0
 """How soon a pod is retried after it was lost to another process."""
 
+LEFT = "another process is at work on the pod's claims"
+OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
+"""Why a pod is held, in `/debug/queue`."""
+
 QUIET_ATTEMPTS = 3
 """How many attempts a pod may lose to another scheduler before that is reported."""
 
@@ -169,13 +173,13 @@ class Loop:
         if isinstance(found, Waiting):
             kept = [found.kept] if found.kept else []
             if (until := self._left_until(entry, kept, started)) > started:
-                self._queue.held(pod.uid, started, until)
+                self._queue.held(pod.uid, started, until, why=LEFT)
                 return
             refusal = Refusal(frozenset({CLAIMS}), pod_requests(pod), message=found.reason)
             self._refuse_or_free(entry, refusal, kept, started)
             return
         if (until := self._left_until(entry, found, started)) > started:
-            self._queue.held(pod.uid, started, until)
+            self._queue.held(pod.uid, started, until, why=LEFT)
             return
         failed = self._broken(found)
         self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
@@ -183,8 +187,11 @@ class Loop:
         began = self._processor()
         decided = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
         took_s = self._clock() - started
-        self._metrics.decided(took_s)
         self._time.spent(pod.namespace, self._processor() - began, started + took_s)
+        if isinstance(decided, OutOfTime):
+            self._go_on_later(entry, took_s, started)
+            return
+        self._decided(entry, took_s)
         match decided:
             case Placed():
                 self._place(entry, decided, started)
@@ -192,8 +199,11 @@ class Loop:
                 self._refuse_or_free(entry, refusal, [one for one in found if one.claim in stuck], started, failed)
             case Failed(reason):
                 self._fail(entry, reason, started)
-            case OutOfTime():
-                self._go_on_later(entry, took_s, started)
+
+    def _decided(self, entry: QueuedPod, took_s: float) -> None:
+        """The decision is made, in one go or in several. took_s: the last of them."""
+        self._metrics.decided(entry.spent_s + took_s)
+        entry.spent_s = 0.0
 
     def _is_held(self, entry: QueuedPod, started: float) -> bool:
         """Whether the pod has to wait for others, of its namespace or of all."""
@@ -203,7 +213,7 @@ class Loop:
         elif problem := self._attempts.objection(namespace):
             self._hold(entry, problem, started)
         elif self._lets_others_go_first(entry, started):
-            self._queue.held(entry.pod.uid, started, self._time.waits_until(namespace))
+            self._queue.held(entry.pod.uid, started, self._time.waits_until(namespace), why=OTHERS_FIRST)
         else:
             return False
         return True
@@ -233,7 +243,7 @@ class Loop:
         if entry.spent_s < DECISION_S:
             self._queue.held(entry.pod.uid, self._clock(), self._clock())
             return
-        entry.spent_s = 0.0
+        self._decided(entry, 0.0)
         self._fail(entry, timed_out(DECISION_S), started)
 
     def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, device_readiness.DevicesFailed]:
@@ -300,15 +310,15 @@ class Loop:
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
             case Unschedulable(reason, by):
                 self._refused(entry, Refusal(frozenset({by}), pod_requests(entry.pod), message=reason), started)
-            case Retry(after_s=None, is_lost=True):
-                self._failed(entry, started, LOST_S)
-            case Retry(after_s=after_s):
-                self._failed(entry, started, after_s)
+            case Retry(reason, after_s=None, is_lost=True):
+                self._failed(entry, reason, started, LOST_S)
+            case Retry(reason, after_s=after_s):
+                self._failed(entry, reason, started, after_s)
             case Gone(reason) | BoundElsewhere(reason=reason):
                 _LOG.info("nothing left to schedule", extra={"pod": str(pod), "reason": reason})
                 self._queue.remove(pod.uid)
-            case Fatal():
-                self._failed(entry, started)
+            case Fatal(reason):
+                self._failed(entry, reason, started)
 
     def _count_scheduled(self, entry: QueuedPod, started: float) -> None:
         """The pod is bound, or would be."""
@@ -366,7 +376,7 @@ class Loop:
 
         It keeps its own error if it has one. until: when it is tried again, None for its backoff.
         """
-        self._queue.held(entry.pod.uid, started, until)
+        self._queue.held(entry.pod.uid, started, until, why=problem)
         standing = pod_condition.current(entry.pod.conditions)
         has_waited = until is None or started - (entry.first or started) >= REPORT_S
         if has_waited and (standing is None or standing.reason != "SchedulerError"):
@@ -374,11 +384,11 @@ class Loop:
 
     def _fail(self, entry: QueuedPod, reason: str, started: float) -> None:
         self._report_reason(entry.pod, "SchedulerError", reason)
-        self._failed(entry, started)
+        self._failed(entry, reason, started)
 
-    def _failed(self, entry: QueuedPod, started: float, after_s: float | None = None) -> None:
+    def _failed(self, entry: QueuedPod, reason: str, started: float, after_s: float | None = None) -> None:
         now = self._clock()
-        self._queue.failed(entry.pod.uid, now, after_s)
+        self._queue.failed(entry.pod.uid, now, after_s, why=reason)
         self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.ERROR, now - started)
 
     def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str, gist: str = "") -> None:

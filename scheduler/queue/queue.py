@@ -63,6 +63,7 @@ class QueuedPod:
     since: when it was last refused or failed, and before that when it came; it orders pods of one priority.
     attempts: tries so far. refused, failed: tries that ended so; `failed` counts since the last that did not. first:
     when it could be tried first, None until then. gate: why it is not to be tried yet. ready: when its backoff ends.
+    trouble: why the last try ended in an error, or the pod is held; empty if it was refused, and before the first try.
     spent_s: what a decision about it has taken that is not made yet. left_to: by what another process has shown that it
     is at work on the pod; left_until: so long it is left to that one.
     """
@@ -77,6 +78,7 @@ class QueuedPod:
     first: float | None = None
     gate: str = ""
     refusal: Refusal | None = None
+    trouble: str = ""
     ready: float = 0.0
     spent_s: float = 0.0
     left_to: str = ""
@@ -181,7 +183,7 @@ class Queue:
         entry.refused += 1
         entry.failed = 0
         entry.since = now
-        entry.refusal = refusal
+        entry.refusal, entry.trouble = refusal, ""
         missed = entry.seen_events < self._forgotten_events
         is_helped = missed or any(helps(entry.pod, refusal, event) for event in self._events_since(entry))
         self._land(entry)
@@ -190,29 +192,30 @@ class Queue:
         else:
             self._put(entry, PodPlace.UNSCHEDULABLE, "ScheduleAttemptFailure")
 
-    def failed(self, uid: str, now: float, after_s: float | None = None) -> None:
+    def failed(self, uid: str, now: float, after_s: float | None = None, *, why: str = "") -> None:
         """The attempt for the pod in flight ended in an error; it is tried again after a time, whatever happens.
 
-        after_s: that time, where the error says it and is none of the pod's; the backoff otherwise.
+        after_s: that time, where the error says it and is none of the pod's; the backoff otherwise. why: the error; ""
+        if the one before still says it.
         """
         entry = self._in_flight.get(uid)
         if entry is None:
             return
         entry.failed += after_s is None
         entry.since = now
-        entry.refusal = None
+        entry.refusal, entry.trouble = None, why or entry.trouble
         self._land(entry)
         if after_s is None:
             self._retry(entry, now, "ScheduleAttemptFailure")
         else:
             self._put_off(entry, now + after_s, "ScheduleAttemptFailure")
 
-    def held(self, uid: str, now: float, until: float | None = None) -> None:
-        """The pod in flight was not tried after all, and is to come again then, or after its backoff."""
+    def held(self, uid: str, now: float, until: float | None = None, *, why: str = "") -> None:
+        """The pod in flight was not tried after all, and is to come again then, or after its backoff. why: as above."""
         entry = self._in_flight.get(uid)
         if entry is not None:
             entry.attempts -= 1
-            self.failed(uid, now, None if until is None else until - now)
+            self.failed(uid, now, None if until is None else until - now, why=why)
 
     def has_others(self, namespace: str) -> bool:
         """Whether a pod of another namespace can be tried now."""
@@ -451,7 +454,7 @@ def _as_json(entry: QueuedPod) -> dict[str, object]:
         "ready": entry.ready if entry.place is PodPlace.BACKOFF else None,
         "gate": entry.gate,
         "reasons": sorted(map(str, refusal.reasons)) if refusal else [],
-        "message": refusal.message if refusal else "",
+        "message": refusal.message if refusal else "" if entry.gate else entry.trouble,
     }
 
 

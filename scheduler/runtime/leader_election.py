@@ -18,7 +18,7 @@ from scheduler.attempt.binder import Time
 from scheduler.client.api import Api
 from scheduler.client.api_resources import LEASES
 from scheduler.client.connection import CALL_TIMEOUT_S, Json
-from scheduler.client.errors import ApiError, CallFailed
+from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
 from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.lease import Durations, Elector
 
@@ -116,17 +116,25 @@ class LeaderElection:
 
     async def release(self) -> None:
         """Let another lead at once. Nothing may be under way any more that writes."""
-        lease = self._elector.released(self._time.now())
         self._elector.stop()
-        if lease is None:
-            return
         try:
             async with asyncio.timeout(RELEASE_S):
-                await self._api.request("PUT", self._path(), body=lease, timeout_s=RELEASE_S)
+                await self._give_up()
         except (CallFailed, TimeoutError) as error:
             _LOG.warning("lease %s: cannot release it, other replicas wait until it expires: %s", self.lease, error)
-        else:
-            _LOG.info("lease %s: released", self.lease)
+
+    async def _give_up(self) -> None:
+        while lease := self._elector.released(self._time.now()):
+            try:
+                await self._api.request("PUT", self._path(), body=lease, timeout_s=RELEASE_S)
+            except ApiError as error:
+                if error.kind is not ApiErrorKind.CONFLICT:
+                    raise
+                # By our own last renewal, which was cut off at the end, and stored.
+                self._elector.read(await self._get(), self._time.monotonic())
+            else:
+                _LOG.info("lease %s: released", self.lease)
+                return
 
     # -- notifications
 

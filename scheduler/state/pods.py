@@ -104,6 +104,10 @@ class NodePods:
         """The pods that the watch shows and that are on no node, the newest first. Cost: O(pods)."""
         return (pod for uid, pod in reversed(self._watched.items()) if not self.is_placed(uid))
 
+    def shown(self, uid: str) -> Pod | None:
+        """The pod, where the watch shows it."""
+        return self._watched.get(uid)
+
     def is_shown(self, uid: str) -> bool:
         """Whether the watch shows the pod."""
         return uid in self._watched

@@ -16,15 +16,17 @@ from typing import Self
 import pytest
 
 from tests.controlplane.contents import manifests, restore
-from tests.controlplane.faults import cut_before, refuse
+from tests.controlplane.faults import Hold, cut_before, refuse
 from tests.controlplane.identities import ADMIN, TENANT
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.polling import poll_until
+from tests.controlplane.polling import TIMEOUT_S, poll_until
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import RestClient
 from tests.integration.conftest import FLEET
 from tests.integration.test_live_input import DRA
 from tests.unit.scheduler.manifests import a_claim, a_request, a_slice
+
+pytestmark = pytest.mark.usefixtures("hears_control_c")
 
 BEFORE, AFTER = "\x1b[?1049h\x1b[?25l", "\x1b[?1049l\x1b[?25h"
 
@@ -86,7 +88,7 @@ class Terminal:
 
     def end(self, by: signal.Signals) -> int:
         self.process.send_signal(by)
-        code = self.process.wait(30)
+        code = self.process.wait(TIMEOUT_S)
         self.rows()
         return code
 
@@ -190,10 +192,45 @@ def test_without_a_terminal_the_table_is_printed_again_when_it_has_changed(
         publish(api)
         after = lines(run, 6)
         run.send_signal(signal.SIGINT)
-        assert run.wait(30) == 130
+        assert run.wait(TIMEOUT_S) == 130
     assert ["gpu.example.com", "12", "11", "1", "1"] in before
     assert after[0] == []
     assert NEW in after
+
+
+@pytest.mark.parametrize("path", ["/apis", "/resourceslices$", "/pods$"])
+def test_it_ends_by_an_interrupt_while_a_call_is_not_answered(proxy: Proxy, path: str) -> None:
+    hold = Hold()
+    rule = proxy.on("GET", path, hold, times=None)
+    with piped(proxy.kubeconfig(ADMIN)) as run:
+        rule.met.wait()
+        run.send_signal(signal.SIGINT)
+        assert run.wait(TIMEOUT_S) == 130
+    hold.release()
+
+
+def test_it_ends_by_an_interrupt_while_the_connection_is_lost(proxy: Proxy) -> None:
+    with piped(proxy.kubeconfig(ADMIN), "--by", "driver") as run:
+        lines(run, 4)
+        proxy.on("GET", "", cut_before, times=None)
+        proxy.cut_watches()
+        assert run.stderr is not None
+        while not run.stderr.readline().startswith("connection lost at "):
+            pass
+        run.send_signal(signal.SIGINT)
+        assert run.wait(TIMEOUT_S) == 130
+
+
+def test_it_goes_on_after_an_interrupt_that_whoever_started_it_ignores(plane: ControlPlane, api: RestClient) -> None:
+    """As for each program that a script starts in the background: Ctrl-C is meant for what is in the foreground."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with piped(plane.kubeconfig(), "--by", "driver") as run:
+        lines(run, 4)
+        run.send_signal(signal.SIGINT)
+        publish(api)
+        assert NEW in lines(run, 6)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(TIMEOUT_S) == 143
 
 
 def test_without_a_terminal_a_lost_connection_is_a_line(proxy: Proxy) -> None:

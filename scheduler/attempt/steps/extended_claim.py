@@ -70,10 +70,10 @@ class MakeClaim(ClaimStep):
 
     async def _look_for(self) -> None:
         """Note the claim where it was made without an answer, so that it is taken back."""
-        claim = self.plan.claim.claim
+        claim, pod = self.plan.claim.claim, self.attempt.decision.pod
         try:
             found = await until_answered(
-                self.binder, lambda: claim_calls.find(self.binder, claim.namespace, claim.name)
+                self.binder, lambda: claim_calls.find(self.binder, claim.namespace, claim.name), for_pod=pod.uid
             )
         except CallFailed:
             return  # it is the pod's, and goes with it; another attempt for the pod takes it away first

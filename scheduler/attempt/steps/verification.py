@@ -34,6 +34,11 @@ class Verify(Step):
     binder: Binder
     attempt: Attempt
 
+    @property
+    def awaited(self) -> str:
+        """The pod's own claims, and those of others."""
+        return "the API server to show its claims as they were written, and those of others"
+
     async def do(self) -> None:
         """Return once none of the claims has a rival. Raises AttemptEnded where the pod has to give way."""
         await self._see()

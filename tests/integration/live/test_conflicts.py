@@ -1,6 +1,7 @@
 """The whole program behind a connection that goes wrong: every pod is placed, nothing is taken twice or left over."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from tests.controlplane.faults import (
     meanwhile,
     refuse,
     send_twice,
+    withhold_answer,
 )
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler
@@ -27,6 +29,7 @@ from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy, Request
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
 from tests.integration.attempt.conftest import await_right
+from tests.integration.attempt.scene import POD_ITSELF
 from tests.integration.live.crowd import (
     BIND,
     GPU,
@@ -44,6 +47,7 @@ from tests.integration.live.crowd import (
     send,
     wrongs,
 )
+from tests.integration.live.world import reported
 
 NODES, DEVICES, PODS = 4, 3, 8
 ROLE = Kind("rbac.authorization.k8s.io/v1", "ClusterRole")
@@ -69,6 +73,9 @@ class Scene:
         """The pods come, and get nodes."""
         send(self.plane, [a_pod(name, GPU) for name in names])
         await_placed(self.api, len(names))
+
+    def metrics(self) -> str:
+        return self.program.reported("/metrics")
 
     def await_readyz(self, text: str) -> None:
         """Wait until /readyz says so."""
@@ -129,6 +136,40 @@ def test_every_pod_is_placed_though_each_of_its_writes_may_go_wrong(scene: Scene
     rules = [scene.proxy.on(*write, wrong, times=times) for write in WRITES]
     scene.place(*NAMES)
     assert all(rule.matched >= times for rule in rules)
+
+
+def test_pod_whose_binding_is_stored_and_not_answered_is_known_to_be_bound_without_a_call(scene: Scene) -> None:
+    """The watch shows it: nobody waits until the call's time is up, to read the pod then."""
+    rule = scene.proxy.on(*BIND, withhold_answer)
+    scene.place("pod")
+    rule.met.wait()
+    poll_until(lambda shown: "dra_scheduler_bindings_in_flight 0" in shown, scene.metrics, "no attempt under way")
+    assert [one for one in scene.proxy.requests if one.method == "GET" and re.search(POD_ITSELF, one.path)] == []
+
+
+def test_pod_says_that_nobody_knows_whether_it_is_bound_and_is_bound_once_that_is_known(scene: Scene) -> None:
+    scene.proxy.on(*BIND, refuse(500, "InternalError"), times=None)
+    scene.proxy.on("GET", POD_ITSELF, refuse(503, "ServiceUnavailable"), times=None)
+    send(scene.plane, [a_pod("pod", GPU)])
+    (pod,) = scene.api.await_all(POD, lambda pods: any(map(reported, pods)), NAMESPACE)
+    said = f"it is not known yet whether pod {NAMESPACE}/pod is bound to node node-"
+    assert (reported(pod) or {})["message"].startswith(said)
+    scene.proxy.forget_rules()
+    await_placed(scene.api, 1)
+
+
+def test_pod_says_that_it_waits_for_its_claims_to_be_shown(scene: Scene) -> None:
+    """The watch has fallen silent since they were written, and a list of them is not answered."""
+    hold = Hold()
+    scene.proxy.on("GET", "/resourceclaims$", hold, where=lambda request: not request.is_watch, times=None)
+    scene.proxy.on(*W2, meanwhile(lambda: scene.proxy.silence_watches("/resourceclaims$")))
+    send(scene.plane, [a_pod("pod", GPU)])
+    (pod,) = scene.api.await_all(POD, lambda pods: any(map(reported, pods)), NAMESPACE)
+    awaited = "waiting for the API server to show its claims as they were written, and those of others"
+    assert (reported(pod) or {})["message"] == awaited
+    hold.release()
+    scene.proxy.cut_watches()
+    await_placed(scene.api, 1)
 
 
 def test_pod_follows_its_claim_where_somebody_else_allocates_it_between_our_writes(scene: Scene) -> None:

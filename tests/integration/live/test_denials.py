@@ -12,7 +12,7 @@ import pytest
 
 from tests.controlplane.rest import CLAIM, POD, Json
 from tests.controlplane.webhook import WEBHOOK, Webhook, denial
-from tests.integration.live.world import SCHEDULER, World, a_request, an_object, reported
+from tests.integration.live.world import SCHEDULER, World, a_request, an_object, is_free, reported
 
 CODES = range(400, 505)
 TOO_MANY_REQUESTS = 429
@@ -94,3 +94,27 @@ def test_any_code_of_a_webhook_concerns_the_pods_of_its_namespace_alone(world: W
     ):
         world.program.await_ready(partial(is_logged, world, said))
     assert world.program.reported("/readyz") == "ok"
+
+
+def denies_bindings_and_undos(request: Json) -> Json:
+    is_binding = request.get("subResource") == "binding"
+    return denial(403, "no") if is_binding or takes_back(request) else {}
+
+
+def takes_back(request: Json) -> bool:
+    is_status = (request["resource"]["resource"], request.get("subResource")) == (CLAIMS, "status")
+    return is_status and "allocation" not in request["object"].get("status", {})
+
+
+def test_claim_whose_undo_is_denied_is_free_once_its_pod_has_gone(world: World) -> None:
+    """Until then it is the pod's, whose next attempt uses it."""
+    world.a_cluster()
+    with Webhook(world.plane, [DENIED], denies_bindings_and_undos) as webhook:
+        a_pod(world, DENIED, "pod")
+        world.program.await_ready(lambda: any(map(takes_back, webhook.asked)))
+        assert not is_free(world.api.get(CLAIM, "pod", DENIED))
+        world.api.delete(POD, "pod", DENIED)
+        world.api.await_all(CLAIM, lambda claims: all(map(is_free, claims)), DENIED)
+    world.a_claim()
+    world.a_pod("pod", "claim")
+    world.bound()

@@ -8,14 +8,18 @@ from http import HTTPStatus
 
 import pytest
 
-from tests.controlplane.faults import Hold
+from tests.controlplane.faults import Hold, refuse
 from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy, Request
 from tests.controlplane.rest import RestClient
+from tests.integration.attempt.scene import Landing
 from tests.integration.live.crowd import (
+    BIND,
     GPU,
+    W1,
+    W2,
     a_pod,
     await_all_placed,
     await_placed,
@@ -27,7 +31,8 @@ from tests.integration.live.crowd import (
 from tests.integration.live.history import History
 from tests.integration.live.replicas import DEFAULT, LONG, Start, await_leading, ended
 
-NODES, DEVICES, PODS = 20, 12, 200
+NODES, DEVICES, PODS, FEW = 20, 12, 200, 6
+WRITES = (W1, W2, BIND)
 BUSY: Mapping[str, float] = {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 0.5}
 """Durations that a leader keeps even while the machine has much else to do."""
 
@@ -92,6 +97,65 @@ def test_leader_under_load_that_is_cut_off_ends_and_what_it_sent_is_refused_when
         assert proxy.under_way, "nothing was being sent when it was cut off"
         hold.release()
         poll_until(bool, lambda: not proxy.under_way, "all that it sent has arrived")
+
+
+def test_writes_that_are_carried_out_after_their_leader_was_stopped_change_nothing(
+    plane: ControlPlane, proxy: Proxy, api: RestClient, start: Start
+) -> None:
+    """One of each kind, of three pods: the API server takes longer than the leader has left to live."""
+    leader, _ = two(start, LONG)
+    held = [Late() for _ in WRITES]
+    rules = [proxy.on(*write, late.hold) for write, late in zip(WRITES, held, strict=True)]
+    with few_are_bound_once(plane, api):
+        for rule in rules:
+            rule.met.wait()
+        leader.stop()
+        assert leader.exit_code == 0
+        await_all_placed(api, FEW)
+        assert [late.status() for late in held] == [HTTPStatus.CONFLICT] * len(held)
+
+
+def test_what_a_leader_was_taking_back_when_it_was_stopped_is_taken_back_by_the_next(
+    plane: ControlPlane, proxy: Proxy, api: RestClient, start: Start
+) -> None:
+    leader, _ = two(start, LONG)
+    proxy.on(*BIND, refuse(400, "BadRequest"), times=None)
+    late = Late()
+    rule = proxy.on(*W2, late.hold, where=takes_back)
+    with few_are_bound_once(plane, api):
+        rule.met.wait()
+        leader.stop()
+        assert leader.exit_code == 0
+        await_all_placed(api, FEW)
+        assert late.status() == HTTPStatus.CONFLICT
+
+
+def takes_back(request: Request) -> bool:
+    return "allocation" not in request.sent["status"]
+
+
+class Late:
+    """A write that arrives long after nobody waits for its answer any more."""
+
+    def __init__(self) -> None:
+        self._landing = Landing()
+        self.hold = Hold(self._landing)
+
+    def status(self) -> int:
+        """What the API server says of it, now that it arrives."""
+        self.hold.release()
+        return self._landing.status()
+
+
+@contextmanager
+def few_are_bound_once(plane: ControlPlane, api: RestClient) -> Iterator[None]:
+    """As `crowd_is_bound_once`, from before the first write for a few pods."""
+    with History(api) as history:
+        send(plane, (a_pod(f"pod-{number}", GPU) for number in range(FEW)))
+        yield
+        await_all_placed(api, FEW)
+        assert wrongs(api) == []
+    assert history.wrongs() == []
 
 
 def two(start: Start, durations: Mapping[str, float]) -> tuple[Scheduler, Scheduler]:

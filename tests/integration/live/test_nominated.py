@@ -1,15 +1,17 @@
 """Pods that are promised a node in `status.nominatedNodeName`: by us before a long binding, or by somebody else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
 from tests.controlplane.faults import Hold
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.proxy import Request
 from tests.controlplane.rest import POD, Json
 from tests.integration.live.storage import MADE, Storage
-from tests.integration.live.world import NAMESPACE, PRIORITY, World, a_device, reported
+from tests.integration.live.world import NAMESPACE, PRIORITY, SCHEDULER, World, a_device, an_object, reported
 
+MANY = 100
 GATE = {"name": "example.com/not-yet"}
 CONDITIONS: Json = {"bindsToNode": True, "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}
 
@@ -59,6 +61,41 @@ def test_pod_says_where_it_goes_and_for_what_it_waits_and_its_claim_is_not_read_
     assert not [
         one for one in world.proxy.requests if one.method == "GET" and one.path.endswith("/resourceclaims/claim")
     ]
+
+
+@pytest.mark.needs("DRADeviceBindingConditions")
+def test_many_pods_that_wait_for_their_devices_cost_one_read_each_and_none_while_they_wait(world: World) -> None:
+    world.a_class()
+    world.a_node(allocatable={"pods": str(MANY)})
+    world.a_slice("node-0", *(a_device(f"gpu-{number}", **CONDITIONS) for number in range(MANY)))
+    names = [f"many-{number}" for number in range(MANY)]
+    for name in names:
+        world.a_claim(name)
+    world.await_seen()
+    for name in names:
+        world.api.create(an_object(POD, name, a_spec(name), NAMESPACE))
+    world.api.await_all(POD, lambda pods: len(waiting(pods)) == MANY, NAMESPACE)
+    asked = len(world.proxy.requests)
+    for name in names:
+        world.report(name, "ready")
+        world.bound(name)
+    assert reads(world.proxy.requests[asked:]) == []
+    assert sorted(reads(world.proxy.requests)) == sorted(f"/api/v1/namespaces/{NAMESPACE}/pods/{one}" for one in names)
+
+
+def a_spec(claim: str) -> Json:
+    claims = [{"name": "claim", "resourceClaimName": claim}]
+    return {"schedulerName": SCHEDULER, "containers": [{"name": "c", "image": "none"}], "resourceClaims": claims}
+
+
+def waiting(pods: Sequence[Json]) -> list[Json]:
+    return [pod for pod in pods if (reported(pod) or {}).get("reason") == "BindingPending"]
+
+
+def reads(requests: Sequence[Request]) -> list[str]:
+    """The pods and claims that were read, each as often as it was."""
+    asked = [one.path for one in requests if one.method == "GET" and not one.is_watch]
+    return [path for path in asked if f"/namespaces/{NAMESPACE}/" in path]
 
 
 @pytest.mark.needs("ClearingNominatedNodeNameAfterBinding")

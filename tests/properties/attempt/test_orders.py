@@ -43,11 +43,11 @@ from scheduler.client.api_resources import claims
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
-from scheduler.decision.cluster import Cluster
+from scheduler.state.cluster_changes import PodChanged
 from scheduler.state.extended_resources import ExtendedClaim, claim_name
 from scheduler.state.rivals import Rival
 from tests import extent
-from tests.builders import kubernetes
+from tests.builders import a_pod
 from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
 
 NODES = ("node-0", "node-1")
@@ -71,13 +71,41 @@ class History:
 
     server: Server
     moments: list[dict[tuple[str, str], Json]] = field(default_factory=list)
+    processes: list["Process"] = field(default_factory=list)
 
     def note(self) -> None:
         self.moments.append(dict(self.server.objects))
+        for pod in self.server.all("pods"):
+            for process in self.processes:
+                process.binder.changes.on_event(PodChanged(None, shown(pod)))
 
     def seen(self, behind: int) -> dict[tuple[str, str], Json]:
         """All objects, as a watch shows them that is so many deliveries behind."""
-        return copy.deepcopy(self.moments[max(len(self.moments) - 1 - behind, 0)])
+        return copy.deepcopy(self.moment(behind))
+
+    def moment(self, behind: int) -> dict[tuple[str, str], Json]:
+        """The same, only to be read."""
+        return self.moments[max(len(self.moments) - 1 - behind, 0)]
+
+
+def shown(pod: Json) -> Pod:
+    """The pod, as far as an attempt looks at what the watch shows."""
+    metadata, node = pod["metadata"], pod["spec"].get("nodeName") or ""
+    return a_pod(
+        name=metadata["name"], uid=metadata["uid"], node_name=node, is_deleting="deletionTimestamp" in metadata
+    )
+
+
+class LatePods(WatchedVolumes):
+    """The pods, as the watch of the process shows them."""
+
+    def __init__(self, process: "Process") -> None:
+        self._process = process
+
+    def pod(self, pod: PodKey) -> Pod | None:
+        history, chance = self._process.history, self._process.chance
+        found = history.moment(chance.randint(0, self._process.behind)).get(("pods", pod.name))
+        return shown(found) if found else None
 
 
 class Process(WatchedClaims, Listener):
@@ -93,12 +121,11 @@ class Process(WatchedClaims, Listener):
         self.now = 0.0
         self.numbers = iter(range(1, 1000))
         time = Time(lambda: self.now, lambda: MOMENT, self.sleep, lambda: 0.5)
-        volumes = WatchedVolumes(Cluster(kubernetes(), is_ours=bool))
         self.binder = Binder(
             history.server,
             claims("v1"),
             self,
-            volumes,
+            LatePods(self),
             time,
             "ours",
             1,
@@ -106,6 +133,7 @@ class Process(WatchedClaims, Listener):
             self,
             repairs=CallLimit(1, 1),  # whoever holds the one place and needs another waits for ever
         )
+        history.processes.append(self)
 
     async def sleep(self, seconds: float) -> None:
         self.now += seconds

@@ -63,6 +63,12 @@ def guard() -> GuardMetrics:
     return metrics
 
 
+def own_gauges() -> set[str]:
+    """What the scheduler says of itself at the moment."""
+    families = text_string_to_metric_families(scheduler().exposition("")[0].decode())
+    return {family.name for family in families if family.type == "gauge" and family.name.startswith("dra_scheduler_")}
+
+
 def samples(metrics: CommonMetrics) -> Iterator[tuple[str, Mapping[str, str]]]:
     for family in text_string_to_metric_families(metrics.exposition("")[0].decode()):
         yield from ((sample.name, sample.labels) for sample in family.samples)
@@ -134,6 +140,10 @@ def test_alert_reads_what_is_exported(rule: Mapping[str, Any]) -> None:
 def test_dashboard_reads_what_is_exported(query: str) -> None:
     assert SELECTOR.search(query)
     assert missing(query) == []
+
+
+def test_dashboard_shows_all_that_the_scheduler_says_of_itself_at_the_moment() -> None:
+    assert own_gauges() - {name for query in queries() for name, _ in SELECTOR.findall(query)} == set()
 
 
 def test_panels_do_not_overlap_and_have_different_ids() -> None:

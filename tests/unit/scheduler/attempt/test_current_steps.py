@@ -16,6 +16,7 @@ from scheduler.attempt.pod_fate import look
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.step import Step
+from scheduler.attempt.watched_changes import WatchedChanges
 from scheduler.client.errors import Unanswered
 
 
@@ -80,7 +81,15 @@ class ProgressScene:
         time = SimpleNamespace(monotonic=float, sleep=sleep, random=lambda: 0.5)
         listener = SimpleNamespace(passed=lambda *_, **__: None)
         self.binder = cast(
-            Binder, SimpleNamespace(api=self, listener=listener, time=time, progress=CurrentSteps(float))
+            Binder,
+            SimpleNamespace(
+                api=self,
+                listener=listener,
+                time=time,
+                progress=CurrentSteps(float),
+                changes=WatchedChanges(),
+                volumes=SimpleNamespace(pod=lambda _: None),
+            ),
         )
         pod = SimpleNamespace(namespace="ns", name="pod", uid="uid")
         decision = SimpleNamespace(pod=pod, node="node-0", extended=None, is_assigned=False)

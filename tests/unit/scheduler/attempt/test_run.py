@@ -16,6 +16,7 @@ from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.step import Step
+from scheduler.attempt.watched_changes import WatchedChanges
 from scheduler.client.errors import ApiError, ApiStatus
 
 FAILED = Retry("failed")
@@ -69,16 +70,18 @@ class Scene:
             passed=lambda _decision, point, *, is_done, **_: self.log.append(f"{point} {is_done}"),
             rolled_back=lambda _, outcome: self.log.append(f"rolled back {type(outcome).__name__}"),
         )
-        binder = SimpleNamespace(
-            api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0), progress=CurrentSteps(float)
-        )
-        attempt = Attempt(cast(Any, decision), cast(Any, None), Slots(1, float).take("ns"), WrittenPod("1", {}))
+        volumes = SimpleNamespace(pod=lambda _: None)
+        parts = {"progress": CurrentSteps(float), "changes": WatchedChanges(), "volumes": volumes}
+        binder = SimpleNamespace(api=self, listener=listener, time=SimpleNamespace(monotonic=lambda: 0.0), **parts)
 
         def report(outcome: AttemptOutcome) -> None:
             self.log.append(f"report {type(outcome).__name__}")
 
+        slot, written = Slots(1, float).take("ns"), WrittenPod("1", {})
+        attempt = Attempt(cast(Any, decision), cast(Any, None), slot, written, report=report)
+
         async def act() -> AttemptOutcome:
-            task = asyncio.create_task(run(cast(Binder, binder), attempt, steps, report))
+            task = asyncio.create_task(run(cast(Binder, binder), attempt, steps))
             for _ in range(cancelled_after):
                 await asyncio.sleep(0)
             if cancelled_after:

@@ -3,12 +3,19 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from scheduler.attempt import slots as slots_module
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.decision import ClaimPlan, Decision, PodKey
 from scheduler.attempt.slots import BESIDE_MAX, CONTENDED_LEAST, FAILING_S, UNDOING_MAX, Slots
+from scheduler.client.api_resources import claims
+from tests.builders import a_pod
+from tests.unit.scheduler.attempt.raw_claims import a_raw_claim, an_allocation
 
 MOST = 8
 
@@ -323,3 +330,27 @@ def test_attempt_that_is_short_keeps_its_slot() -> None:
             return slots.is_full
 
     assert asyncio.run(act())
+
+
+@pytest.mark.usefixtures("at_once")
+def test_deallocation_whose_write_takes_long_goes_on_beside_others() -> None:
+    slots = Slots(1, float)
+
+    async def no_answer(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    async def act() -> None:
+        claim = a_raw_claim(allocation=an_allocation("gpu-0"), reserved_for=["uid-pod"])
+        decision = Decision(PodKey.of(a_pod()), "", (ClaimPlan(claim),), 1)
+        parts: Any = {"api": SimpleNamespace(request=no_answer), "claims": claims("v1"), "scheduler": "ours"}
+        binder = cast(Binder, SimpleNamespace(**parts, epoch=1, process="1"))
+        task = asyncio.create_task(deallocate_one(binder, decision, slots.take("a")))
+        for _ in range(MOST):
+            await asyncio.sleep(0)
+        assert not task.done()
+        assert not slots.is_full
+        task.cancel()
+        await asyncio.wait([task])
+        assert slots.slowness("a") == ""
+
+    asyncio.run(act())

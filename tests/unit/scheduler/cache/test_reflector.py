@@ -90,3 +90,34 @@ def test_object_that_cannot_be_decoded_is_logged_once_for_each_reason(caplog: py
         "pods (v1): skipping ns/a: spec: is worse",
     ]
     assert reflector.store.undecoded[a_refused("a").key].resource_version == 5
+
+
+@dataclass
+class Unlisted:
+    """A watcher whose lists fail; each takes a turn."""
+
+    resource: Resource = PODS
+    lists: int = 0
+
+    async def list_now(self) -> Never:
+        self.lists += 1
+        await asyncio.sleep(0)
+        raise Unanswered("GET /x", f"list {self.lists}", is_ambiguous=False)
+
+
+def test_list_that_fails_fails_for_all_who_had_asked_when_it_began() -> None:
+    watcher = Unlisted()
+    reflector = Reflector(cast(Watcher[str], watcher), float)
+
+    async def ask(number: int) -> list[str]:
+        return [
+            str(one)
+            for one in await asyncio.gather(*[reflector.catch_up() for _ in range(number)], return_exceptions=True)
+        ]
+
+    async def act() -> list[list[str]]:
+        return [await ask(20), await ask(3)]
+
+    first, second = asyncio.run(act())
+    assert set(first) == {"GET /x: list 1", "GET /x: list 2"}  # the others asked while the first was under way
+    assert set(second) == {"GET /x: list 3", "GET /x: list 4"}

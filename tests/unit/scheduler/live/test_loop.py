@@ -352,6 +352,32 @@ def test_namespace_with_costly_decisions_lets_others_go_first_and_is_shown_when_
     assert [one["queue"] for one in room.queue.dump() if one["pod"] == "dear/dear"] == ["backoff"]
 
 
+def test_decision_of_several_turns_counts_once_with_all_its_time_and_the_pod_says_how_it_ended(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[ScheduleResult] = [OutOfTime("timed out"), OutOfTime("timed out"), Failed("a selector fails")]
+    decisions: list[float] = []
+
+    def decided(view: Cluster, *_: object) -> ScheduleResult:
+        room.now += view.time_limit.most_s
+        return turns.pop(0)
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        monkeypatch.setattr(room.metrics, "decided", decisions.append)
+        room.add("pod")
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert decisions == [1.0]  # 0.25, 0.25 and 0.5 seconds
+    entry = room.queue.get("uid-pod")
+    assert entry is not None
+    assert entry.spent_s == 0
+    assert [one["message"] for one in room.queue.dump()] == ["a selector fails"]
+
+
 def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:

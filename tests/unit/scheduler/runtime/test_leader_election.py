@@ -229,6 +229,25 @@ def test_lease_is_given_up_at_the_end_and_only_by_its_holder() -> None:
     played(play())
 
 
+@pytest.mark.parametrize(("stored", "left"), [("me", ""), ("other", "other")])
+def test_lease_is_given_up_though_it_was_written_since_and_only_if_it_is_still_ours(
+    stored: str, left: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last renewal is cut off when the program ends, and may be stored all the same."""
+
+    async def play() -> None:
+        scene = Scene()
+        running = await led(scene)
+        running.cancel()
+        scene.hold(stored)
+        await scene.election.release()
+        assert scene.spec["holderIdentity"] == left
+
+    with caplog.at_level(logging.WARNING):
+        played(play())
+    assert caplog.text == ""
+
+
 def test_lease_that_cannot_be_given_up_is_reported_and_ends_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
     async def play() -> None:
         scene = Scene()
