@@ -17,7 +17,7 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry, Unschedulable
 from scheduler.attempt.repeated_edits import until_answered
-from scheduler.attempt.write_outcome import outcome_of
+from scheduler.attempt.write_outcome import MUTATED, outcome_of
 from scheduler.client.errors import CallFailed
 
 Unknown = Fatal | Unschedulable | Retry
@@ -55,14 +55,18 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
             return found
         if version in ("", found["metadata"]["resourceVersion"]):
             async with binder.repairs.of(attempt.decision.pod.namespace):
-                await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+                stored = await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+            if stored["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]:
+                reason = f"pod {attempt.decision.pod} was stored without its condition: {MUTATED}"
+                return Retry(reason, is_denied=True)
         return None
 
     try:
         fate = await until_answered(binder, move, for_pod=attempt.decision.pod.uid)
     except CallFailed as error:
         return _unknown(attempt, error)
-    attempt.pod.sent = ""
+    if not isinstance(fate, Unknown):
+        attempt.pod.sent = ""
     return fate
 
 
