@@ -73,15 +73,16 @@ def results_of(allocation: Mapping[str, Any]) -> list[Json]:
 def is_same_allocation(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     """Whether both are one and the same allocation, by its time and devices.
 
-    Quantities and empty fields may be spelled differently once the API server has stored them.
+    Quantities and empty fields may be spelled differently once the API server has stored them. One that does not know
+    binding conditions stores no time.
     """
-    return _identity(one) == _identity(other)
+    times = {one.get("allocationTimestamp"), other.get("allocationTimestamp")} - {None, ""}
+    return len(times) <= 1 and _devices(one) == _devices(other)
 
 
-def _identity(allocation: Mapping[str, Any]) -> object:
+def _devices(allocation: Mapping[str, Any]) -> list[tuple[str, ...]]:
     fields = ("request", "driver", "pool", "device", "shareID")
-    devices = [tuple(result.get(field) or "" for field in fields) for result in results_of(allocation)]
-    return allocation.get("allocationTimestamp") or "", devices
+    return [tuple(result.get(field) or "" for field in fields) for result in results_of(allocation)]
 
 
 def made(extended: ExtendedClaim, pod_name: str, pod_uid: str, intent: Intent) -> Json:
@@ -122,6 +123,11 @@ def unmarked(claim: Claim) -> Json:
 def is_marked(claim: Claim, intent: Intent) -> bool:
     """True once `marked` is stored."""
     return FINALIZER in (claim["metadata"].get("finalizers") or ()) and intent_of(claim) == intent
+
+
+def is_protected_in_vain(claim: Claim) -> bool:
+    """Whether the finalizer stands though there is no allocation to protect."""
+    return FINALIZER in (claim["metadata"].get("finalizers") or ()) and allocation_of(claim) is None
 
 
 def fenced(claim: Claim, text: str) -> Json:

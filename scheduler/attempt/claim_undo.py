@@ -71,7 +71,9 @@ def _step_of_made(claim: Claim, written: WrittenClaim) -> tuple[Send, Json] | No
 
 
 def _step_of_marked(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
-    if intent_of(claim) == intent:
+    # A webhook may have taken the intent alone; what only we have written since is ours.
+    is_left = written.is_own and version_of(claim) == written.written and claim_objects.is_protected_in_vain(claim)
+    if intent_of(claim) == intent or is_left:
         return claim_calls.put, claim_objects.unmarked(claim)
     if version_of(claim) == written.sent:
         return claim_calls.put, claim_objects.fenced(claim, written.sent)

@@ -12,15 +12,17 @@ from scheduler.attempt.attempt import Attempt, WrittenClaim
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, Json, allocation_of, consumers_of, key_of, version_of
 from scheduler.attempt.decision import AttemptEnded, Retry
-from scheduler.attempt.intent import intent_of, is_of_another_attempt
+from scheduler.attempt.intent import ANNOTATION, intent_of, is_of_another_attempt
 from scheduler.attempt.tries import TRIES, pause
-from scheduler.attempt.write_outcome import WriteOutcome, outcome_of, write_outcome
+from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, outcome_of, write_outcome
 from scheduler.client.errors import CallFailed
+
+MARK = f"its finalizer, or the annotation {ANNOTATION}"
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write. edit: gives the object to send.
+    """One write. edit: gives the object to send. what: it writes, for messages.
 
     is_stored: whether a claim that was read holds it. check: raises AttemptEnded where a claim is no longer what the
     decision was made on. is_anonymous: what is stored does not show which attempt for the pod has written it.
@@ -30,6 +32,7 @@ class Write:
     edit: Callable[[Claim], Json]
     is_stored: Callable[[Claim], bool]
     check: Callable[[Claim], None]
+    what: str
     is_anonymous: bool = False
 
 
@@ -48,7 +51,9 @@ async def stored_by(binder: Binder, attempt: Attempt, written: WrittenClaim, cla
             if write.is_stored(current):
                 return _found(attempt, written, current, write)
         else:
-            return written.note(stored)
+            written.note(stored)
+            check_kept(written, write.what, is_kept=write.is_stored(stored))
+            return stored
     raise AttemptEnded(Retry(f"claim {written.key} changed or did not respond {TRIES} times in a row"))
 
 
@@ -59,6 +64,7 @@ def intent_write(attempt: Attempt, check: Callable[[Claim], None]) -> Write:
         lambda current: claim_objects.marked(current, attempt.intent),
         lambda current: claim_objects.is_marked(current, attempt.intent),
         check,
+        MARK,
     )
 
 
@@ -80,7 +86,7 @@ async def renew(binder: Binder, attempt: Attempt) -> None:
         return found == intent and found is not None and found.renewal == intent.renewal
 
     for written in list(attempt.claims):
-        write = Write(claim_calls.put, lambda current: claim_objects.marked(current, intent), is_renewed, is_ours)
+        write = Write(claim_calls.put, lambda current: claim_objects.marked(current, intent), is_renewed, is_ours, MARK)
         await stored_by(binder, attempt, written, await _read(binder, written), write)
 
 
@@ -95,6 +101,18 @@ def check_not_allocated(claim: Claim) -> None:
     check_exists(claim)
     if allocation_of(claim) is not None:
         raise AttemptEnded(Retry(f"claim {key_of(claim)} was allocated by another client", is_lost=True))
+
+
+def check_kept(written: WrittenClaim, what: str, *, is_kept: bool) -> None:
+    """Raises AttemptEnded where a mutating webhook has changed what was sent. what: that was, in words.
+
+    Nobody has decided on what is stored then: its devices may be another claim's, or nobody would start its pod.
+    """
+    if is_kept:
+        return
+    if written.is_own:  # whoever chose its devices, the claim can serve nobody as it is
+        written.allocation = allocation_of(written.stored)
+    raise AttemptEnded(Retry(f"claim {written.key} was stored without {what}: {MUTATED}", is_denied=True))
 
 
 def _note_failure(attempt: Attempt, written: WrittenClaim, error: CallFailed, write: Write) -> None:

@@ -10,10 +10,11 @@ from scheduler.attempt.attempt import Attempt, WrittenClaim, new_attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
 from scheduler.attempt.claim_undo import undo_claim
+from scheduler.attempt.claim_writes import MARK
 from scheduler.attempt.decision import Decision
 from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.slots import Slot
-from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
+from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.state.claim_index import FINALIZER
 
@@ -68,6 +69,8 @@ async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
         is_made=is_made_for(claim, pod_uid),
     )
     written.note(stored)
+    if not claim_objects.is_marked(stored, attempt.intent):
+        raise CallFailed(f"claim {written.key}", f"stored without {MARK}: {MUTATED}", is_ambiguous=False)
     try:
         with attempt.slot.undoing():
             is_undone = await undo_claim(binder, attempt, written)

@@ -24,7 +24,7 @@ from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry
 from scheduler.attempt.pending_condition import REPORT_S
 from scheduler.attempt.repeated_edits import until_answered
 from scheduler.attempt.watched_changes import pod_subject
-from scheduler.attempt.write_outcome import outcome_of
+from scheduler.attempt.write_outcome import MUTATED, outcome_of
 from scheduler.client.errors import CallFailed
 
 Unknown = Fatal | Unschedulable | Retry
@@ -67,7 +67,10 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
             return found
         if version in ("", found["metadata"]["resourceVersion"]):
             async with binder.repairs.of(attempt.decision.pod.namespace):
-                await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+                stored = await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
+            if stored["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]:
+                reason = f"pod {attempt.decision.pod} was stored without its condition: {MUTATED}"
+                return Retry(reason, is_denied=True)
         return None
 
     fate = await _known(binder, attempt, move)

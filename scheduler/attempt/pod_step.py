@@ -18,7 +18,7 @@ from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone
 from scheduler.attempt.pod_fate import Known, Unknown, look, unless_shown
 from scheduler.attempt.step import Point, Step
 from scheduler.attempt.tries import ended
-from scheduler.attempt.write_outcome import may_pass
+from scheduler.attempt.write_outcome import MUTATED, may_pass
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 
@@ -92,7 +92,7 @@ class PodStep(Step):
 
 
 async def write_status(binder: Binder, attempt: Attempt) -> None:
-    """Write what the pod's status has to say, if anything. Raises CallFailed.
+    """Write what the pod's status has to say, if anything. Raises CallFailed, and AttemptEnded where it does not stay.
 
     Nothing can have happened to the pod between the version before and the one after.
     """
@@ -107,6 +107,10 @@ async def write_status(binder: Binder, attempt: Attempt) -> None:
             pod.names_claim = named_claim
         raise
     pod.version = pod.sent = str(stored["metadata"]["resourceVersion"])
+    if pod.status.get(EXTENDED_STATUS) and not pod_device_fields.names_claim(stored, attempt.decision):
+        pod.sent, pod.names_claim = "", named_claim
+        reason = f"pod {attempt.decision.pod} was stored without status.{EXTENDED_STATUS}: {MUTATED}"
+        raise AttemptEnded(Retry(reason, is_denied=True))
     pod.status = {}
 
 

@@ -24,6 +24,9 @@ Before = Callable[[Claim, Send], Awaitable[None]]
 
 Answer = TypeVar("Answer")
 
+EDITS_MAX = 10
+"""Edits of one claim that are stored, though four are all that any needs: webhooks and users may change it back."""
+
 PAUSE_MAX_S = 10.0
 """The longest pause between two tries."""
 
@@ -67,12 +70,14 @@ async def edit_until_done(  # noqa: PLR0913 - what is edited, and how
         return False
 
     try:
-        while not await until_answered(binder, write_next, tries_max, for_pod=for_pod):
-            pass
+        for _ in range(EDITS_MAX):
+            if await until_answered(binder, write_next, tries_max, for_pod=for_pod):
+                return True
     except CallFailed as error:
         _LOG.warning("cannot update claim %s: %s", key, error)
-        return False
-    return True
+    else:
+        _LOG.warning("cannot update claim %s: it was changed back after each of %d edits", key, EDITS_MAX)
+    return False
 
 
 async def edit_alone(

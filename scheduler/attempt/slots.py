@@ -36,8 +36,12 @@ FAILING_S = 300.0
 """A namespace where no write has failed for so long has no limit: a later attempt finds out whether writes succeed."""
 
 
-BESIDE_MAX = 512
-"""Attempts without a slot, which namespaces share; each has half as many as there are slots, at the most."""
+BESIDE_MAX = 64
+"""Attempts without a slot, which namespaces share; each has half as many as there are slots, at the most.
+
+The API server's own limit for service accounts is 98 calls at a time by default, and a call that waits for a webhook
+counts: with more, those of all other namespaces wait in its queues.
+"""
 
 
 class _Limit(NamedTuple):

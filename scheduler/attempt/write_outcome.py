@@ -15,6 +15,9 @@ from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS
 PUT_OFF_MAX_S = 300.0
 """The longest time for which a webhook can put a pod off by one answer."""
 
+MUTATED = "a mutating webhook or policy changes what is written"
+"""Why something is stored otherwise than it was sent."""
+
 _BINDING = "resourceclaims/binding"
 
 

@@ -23,6 +23,9 @@ READS = frozenset({"GET", "HEAD", "OPTIONS"})
 """The methods of calls that change nothing."""
 
 
+TEXT_MAX = 2000
+"""Characters of what the server says: webhooks may answer megabytes, which would stand in each condition and log."""
+
 _OBJECT = re.compile(r"(?<=value: )[{\[]")
 _JSON = json.JSONDecoder()
 
@@ -164,14 +167,18 @@ def api_error(call: str, status: int, body: bytes, retry_after: str = "") -> Api
     causes = details.get("causes")
     listed = tuple(_cause(_object(cause)) for cause in causes) if isinstance(causes, list) else ()
     seconds = _seconds(retry_after, details.get("retryAfterSeconds"))
-    message = _without_objects(str(found.get("message") or ""))
-    said = ApiStatus(str(found.get("reason") or ""), message, listed, seconds, is_about_object=bool(details))
+    reason, message = _text(found.get("reason")), _text(found.get("message"))
+    said = ApiStatus(reason, message, listed, seconds, is_about_object=bool(details))
     return ApiError(call, status, said)
 
 
 def _cause(raw: Mapping[str, object]) -> Cause:
-    field, reason, message = (str(raw.get(name) or "") for name in ("field", "reason", "message"))
-    return Cause(field, reason, _without_objects(message))
+    return Cause(*(_text(raw.get(name)) for name in ("field", "reason", "message")))
+
+
+def _text(found: object) -> str:
+    text = _without_objects(str(found or ""))
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
 def _without_objects(message: str) -> str:

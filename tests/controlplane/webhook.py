@@ -15,7 +15,8 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, NAMESPACE, ApiError, Json, Kind, RestClient
 
-CONFIGURATION = Kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+VALIDATING = Kind("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration")
+MUTATING = Kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")
 WEBHOOK = "webhook.example.com"
 LABEL = "webhook"
 PROBE = "probe"
@@ -27,11 +28,20 @@ Decide = Callable[[Json], Json]
 class Webhook:
     """A webhook while its context is open, for our scheduler's writes in some namespaces. timeout_s: the API server's.
 
-    asked: the requests, in their order.
+    configuration: its kind, which says whether it may change what is written. asked: the requests, in their order.
     """
 
-    def __init__(self, plane: ControlPlane, namespaces: Sequence[str], decide: Decide, *, timeout_s: int = 30) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        namespaces: Sequence[str],
+        decide: Decide,
+        *,
+        timeout_s: int = 30,
+        configuration: Kind = VALIDATING,
+    ) -> None:
         self.asked: list[Json] = []
+        self._kind = configuration
         self._api = plane.client()
         self._namespaces = namespaces
         self._decide = decide
@@ -62,7 +72,7 @@ class Webhook:
     def forget(self) -> None:
         """The API server asks it no more."""
         with suppress(ApiError):
-            self._api.delete(CONFIGURATION, WEBHOOK)
+            self._api.delete(self._kind, WEBHOOK)
 
     def _configuration(self) -> Json:
         resources = {
@@ -85,7 +95,7 @@ class Webhook:
             "admissionReviewVersions": ["v1"],
             "timeoutSeconds": self._timeout_s,
         }
-        kind = {"apiVersion": CONFIGURATION.api_version, "kind": CONFIGURATION.kind}
+        kind = {"apiVersion": self._kind.api_version, "kind": self._kind.kind}
         return {**kind, "metadata": {"name": WEBHOOK}, "webhooks": [webhook]}
 
     def _response(self, request: Json) -> Json:
@@ -120,6 +130,11 @@ class Webhook:
 def denial(code: int, message: str, **status: object) -> Json:
     """The response that denies a request."""
     return {"allowed": False, "status": {"code": code, "message": message, **status}}
+
+
+def patch(*operations: Json) -> Json:
+    """The response that changes what is written. operations: of a JSON patch."""
+    return {"patchType": "JSONPatch", "patch": b64encode(json.dumps(operations).encode()).decode()}
 
 
 def is_denied(api: RestClient, namespace: str) -> bool:

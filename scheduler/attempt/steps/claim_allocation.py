@@ -92,7 +92,7 @@ def _allocation_write(attempt: Attempt, wanted: Mapping[str, Any]) -> Write:
     def edit(current: Claim) -> Json:
         return claim_objects.allocated(current, wanted, pod.name, pod.uid)
 
-    return Write(claim_calls.put_status, edit, is_stored, check)
+    return Write(claim_calls.put_status, edit, is_stored, check, "the allocation and reservation that were decided")
 
 
 def _check_unmarked(claim: Claim, seen: Intent | None) -> None:

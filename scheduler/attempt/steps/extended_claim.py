@@ -11,6 +11,7 @@ from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.attempt import WrittenClaim
 from scheduler.attempt.claim_objects import Json, key_of
 from scheduler.attempt.claim_step import ClaimStep
+from scheduler.attempt.claim_writes import MARK, check_kept
 from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry
 from scheduler.attempt.intent import intent_of
 from scheduler.attempt.repeated_edits import until_answered
@@ -37,6 +38,7 @@ class MakeClaim(ClaimStep):
         self.written = self._noted(stored)
         self.is_making = False
         self.written.note(stored)
+        check_kept(self.written, MARK, is_kept=claim_objects.is_marked(stored, self.attempt.intent))
         self.binder.watched.made(self.plan.claim.claim.uid, self.written.key)
         self.written.allocation = wanted = with_time(self.binder, self.plan.allocation)
         await allocate(self.binder, self.attempt, self.written, stored, wanted)

@@ -48,6 +48,7 @@ class Reserve(ClaimStep):
             lambda current: claim_objects.reserved(current, pod.name, pod.uid),
             lambda current: pod.uid in consumers_of(current),
             self._check_room,
+            "the pod's reservation",
             is_anonymous=True,
         )
         self.written = WrittenClaim(key_of(claim), claim, None)

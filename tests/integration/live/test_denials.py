@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from tests.controlplane.rest import CLAIM, POD, Json
-from tests.controlplane.webhook import WEBHOOK, Webhook, denial
+from tests.controlplane.webhook import MUTATING, WEBHOOK, Webhook, denial, patch
 from tests.integration.live.world import SCHEDULER, World, a_request, an_object, is_free, reported
 
 CODES = range(400, 505)
@@ -118,3 +118,58 @@ def test_claim_whose_undo_is_denied_is_free_once_its_pod_has_gone(world: World) 
     world.a_claim()
     world.a_pod("pod", "claim")
     world.bound()
+
+
+CHANGED = "changed"
+ANOTHER = "gpu-99"
+PARTS = {
+    "mark": ("", "/metadata/annotations"),
+    "finalizer": ("", "/metadata/finalizers"),
+    "reservation": ("status", "/status/reservedFor"),
+    "allocation": ("status", "/status"),
+}
+"""What a webhook takes from a write, by the name of the claim; of which subresource."""
+
+
+def changed(request: Json) -> Json:
+    """What the webhook makes of the writes of the pods' attempts, which the claims' names say."""
+    name, subresource, before = request["name"], request.get("subResource", ""), request.get("oldObject") or {}
+    status, stood = request["object"].get("status") or {}, before.get("status") or {}
+    if subresource == "binding":
+        return denial(403, "no") if name == "kept" else {}
+    if request["resource"]["resource"] != "resourceclaims":
+        return {}
+    if name == "device" and status.get("allocation") and not stood.get("allocation"):
+        path = "/status/allocation/devices/results/0/device"
+        return patch({"op": "replace", "path": path, "value": ANOTHER})
+    if name == "kept" and stood.get("allocation") and not status.get("allocation"):
+        return patch({"op": "add", "path": "/status", "value": stood})
+    of, path = PARTS.get(name, (None, ""))
+    holder, field = path.split("/")[1:] if path.count("/") > 1 else ("", path[1:])
+    is_sent = field in (request["object"].get(holder) or {} if holder else request["object"])
+    return patch({"op": "remove", "path": path}) if of == subresource and is_sent else {}
+
+
+def are_told_of_changes(world: World) -> bool:
+    """Whether each pod says that its claim was stored otherwise; no devices are kept for it."""
+    pods = [pod for pod in world.api.list(POD, CHANGED) if pod["metadata"]["name"] != "kept"]
+    are_free = all(
+        not claim.get("status", {}).get("allocation") and not claim["metadata"].get("finalizers")
+        for claim in world.api.list(CLAIM, CHANGED)
+        if claim["metadata"]["name"] != "kept"
+    )
+    said = "was stored without .*: a mutating webhook or policy changes what is written"
+    return are_free and all(re.search(said, (reported(pod) or {}).get("message", "")) for pod in pods)
+
+
+def test_what_a_webhook_changes_is_not_relied_on_and_costs_the_pods_of_its_namespace_alone(world: World) -> None:
+    world.a_cluster(nodes=2, devices=100)
+    with Webhook(world.plane, [CHANGED], changed, configuration=MUTATING) as webhook:
+        for name in (*PARTS, "device", "kept"):
+            a_pod(world, CHANGED, name)
+        are_bound(world, "beside-changes")
+        world.program.await_ready(lambda: are_told_of_changes(world))
+        world.program.await_ready(partial(is_logged, world, f"cannot update claim {CHANGED}/kept: it was changed back"))
+        assert all(not pod["spec"].get("nodeName") for pod in world.api.list(POD, CHANGED))
+        webhook.forget()
+        world.api.await_all(POD, lambda pods: all("nodeName" in pod["spec"] for pod in pods), CHANGED)

@@ -8,7 +8,7 @@ until `Server.deliver` is told what becomes of it.
 
 import asyncio
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -58,7 +58,10 @@ class Call:
 
 @dataclass
 class Server:
-    """objects: by plural and name, as stored. wrongs: what should never have been."""
+    """objects: by plural and name, as stored. wrongs: what should never have been.
+
+    admit: what becomes of an object that would be stored, with what is stored of it: mutating webhooks change it.
+    """
 
     objects: dict[tuple[str, str], Json] = field(default_factory=dict)
     waiting: list[Call] = field(default_factory=list)
@@ -66,6 +69,7 @@ class Server:
     log: list[str] = field(default_factory=list)
     wrongs: list[str] = field(default_factory=list)
     version: int = 100
+    admit: Callable[[Json, Json], Json] | None = None
 
     # -- the senders' side
 
@@ -139,8 +143,10 @@ class Server:
         if rest == ["binding"]:
             return self._bound(call, stored)
         changed = _deleted(stored) if call.method == "DELETE" else _changed(stored, call, rest)
-        if isinstance(changed, str):
-            return ApiError(str(call), 422, ApiStatus("Invalid", changed))
+        if self.admit and call.method != "DELETE":
+            changed = self.admit(stored, changed)
+        if invalid := _invalid(stored, changed):
+            return ApiError(str(call), 422, ApiStatus("Invalid", invalid))
         if changed != stored:
             changed["metadata"]["resourceVersion"] = self._next()
             self.objects[key] = changed
@@ -153,8 +159,10 @@ class Server:
         name = call.body["metadata"]["name"]
         if (plural, name) in self.objects:
             return ApiError(str(call), 409, ApiStatus("AlreadyExists", f"{name} already exists"))
-        metadata = {**call.body["metadata"], "uid": f"{name}-uid-{self.version}"}
-        return copy.deepcopy(self.add(plural, {**copy.deepcopy(call.body), "metadata": metadata}))
+        sent = copy.deepcopy(call.body)
+        admitted = self.admit({"metadata": {}}, sent) if self.admit else sent
+        metadata = {**admitted["metadata"], "uid": f"{name}-uid-{self.version}"}
+        return copy.deepcopy(self.add(plural, {**admitted, "metadata": metadata}))
 
     def _bound(self, call: Call, pod: Json) -> Json | Exception:
         if pod["spec"].get("nodeName"):
@@ -216,8 +224,8 @@ def _deleted(claim: Json) -> Json:
     return {**claim, "metadata": {**claim["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
 
 
-def _changed(stored: Json, call: Call, rest: list[str]) -> Json | str:
-    """The object as it would be stored, or why it cannot be."""
+def _changed(stored: Json, call: Call, rest: list[str]) -> Json:
+    """The object as it would be stored."""
     sent: Json = call.body
     if call.method == "PATCH":
         merged = {**(stored.get("status") or {}), **copy.deepcopy(sent["status"])}
@@ -227,13 +235,17 @@ def _changed(stored: Json, call: Call, rest: list[str]) -> Json | str:
         kept = {name: value for name, value in stored["metadata"].items() if name not in _EDITED}
         edited = {name: value for name in _EDITED if (value := sent["metadata"].get(name))}
         return {**stored, "metadata": {**kept, **copy.deepcopy(edited)}}
-    changed = {**stored, "metadata": dict(stored["metadata"]), "status": copy.deepcopy(sent.get("status") or {})}
+    return {**stored, "metadata": dict(stored["metadata"]), "status": copy.deepcopy(sent.get("status") or {})}
+
+
+def _invalid(stored: Json, changed: Json) -> str:
+    """Why the object cannot be stored; empty where it can."""
     before, now = allocation_of(stored), allocation_of(changed)
     if before is not None and now is not None and before != now:
         return "status.allocation: field is immutable"
-    if now is None and changed["status"].get("reservedFor"):
+    if now is None and (changed.get("status") or {}).get("reservedFor"):
         return "status.reservedFor: not allocated"
-    return changed
+    return ""
 
 
 _EDITED = ("annotations", "finalizers")

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 
 import pytest
@@ -217,7 +218,8 @@ class Process(WatchedClaims, Listener):
         attempt = new_attempt(self.binder, decision)
         planned = list(steps(self.binder, attempt))
         outcome = await run(self.binder, attempt, planned)
-        if not isinstance(outcome, Bound | BoundElsewhere):  # by somebody else, maybe: then all stays as it is
+        # By somebody else, maybe: then all stays as it is, and where a webhook keeps it so.
+        if not isinstance(outcome, Bound | BoundElsewhere) and not self.history.server.admit:
             # A claim that was never found may still be made later; whoever tries the pod next takes it away.
             unsettled = [step for step in planned if not (step.is_idle or isinstance(step, MakeClaim))]
             assert unsettled == [], outcome
@@ -361,3 +363,41 @@ def test_no_bound_pod_is_ever_without_the_claim_that_was_made_for_it_and_no_othe
         asyncio.run(mend(server, chance))
         assert server.wrongs == [], "\n".join(server.log)
         assert unfinished(server) == [], "\n".join(server.log)
+
+
+def changed_back(chance: Random, stored: Json, changed: Json) -> Json:
+    """What a mutating webhook makes of an object: it undoes a part of the write, or gives a claim another device."""
+    if chance.randint(0, 3):
+        return changed
+    before = stored.get("status") or {}
+    metadata, status = dict(changed["metadata"]), dict(changed.get("status") or {})
+    parts = [
+        *((metadata, stored["metadata"], name) for name in ("annotations", "finalizers")),
+        *((status, before, name) for name in ("allocation", "reservedFor", "conditions", EXTENDED_STATUS)),
+    ]
+    differing = [(fields, kept, name) for fields, kept, name in parts if fields.get(name) != kept.get(name)]
+    fields, kept, name = chance.choice(differing or parts)
+    if name == "allocation" and fields.get(name) and chance.randint(0, 1):
+        (result,) = results_of(fields[name])
+        fields[name] = {**fields[name], "devices": {"results": [{**result, "device": FABRIC[0]}]}}
+    else:
+        fields[name] = kept.get(name)
+    return {
+        **changed,
+        "metadata": {field: value for field, value in metadata.items() if value},
+        "status": {field: value for field, value in status.items() if value},
+    }
+
+
+@pytest.mark.parametrize("are_extended", [False, True])
+def test_no_bound_pod_is_ever_without_its_devices_whatever_webhooks_make_of_the_writes(*, are_extended: bool) -> None:
+    """Nor does anything go on without end, or goes wrong once they are gone."""
+    for turn in range(ROUNDS // 4):
+        chance = Random(turn)  # noqa: S311 - no secret
+        server = a_server(some_pods(chance), are_extended=are_extended)
+        server.admit = partial(changed_back, chance)
+        asyncio.run(play(server, chance.randint(1, 2), chance))
+        assert server.wrongs == [], "\n".join(server.log)
+        server.admit = None
+        asyncio.run(mend(server, chance))
+        assert server.wrongs == [], "\n".join(server.log)

@@ -44,9 +44,11 @@ class Fenced:
         self.condition: dict[str, Any] = {}
 
     async def request(self, method: str, _path: str, *, body: Any = None, **_: object) -> dict[str, Any]:
+        version = "7"
         if method == "PATCH":
             (self.condition,) = body["status"]["conditions"]
-        return {"metadata": {"namespace": "ns", "name": "pod", "uid": "uid", "resourceVersion": "7"}, "spec": {}}
+            version = "8"
+        return {"metadata": {"namespace": "ns", "name": "pod", "uid": "uid", "resourceVersion": version}, "spec": {}}
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from scheduler.client.errors import Cause, Unanswered, api_error
+from scheduler.client.errors import TEXT_MAX, Cause, Unanswered, api_error
 
 
 def test_refusal_carries_the_fields_of_the_status() -> None:
@@ -32,6 +32,15 @@ def test_objects_that_a_refusal_repeats_are_left_out(message: str, reported: str
     error = api_error("PUT /x", 422, orjson.dumps({"message": message, "details": {"causes": [cause]}}))
     assert str(error) == f"PUT /x: 422: {reported}"
     assert error.causes[0].message == reported
+
+
+def test_what_a_webhook_says_at_length_is_cut() -> None:
+    long = "x" * 700_000
+    cause = {"field": long, "reason": long, "message": long}
+    error = api_error("PUT /x", 403, orjson.dumps({"reason": long, "message": long, "details": {"causes": [cause]}}))
+    shortened = "x" * TEXT_MAX + "..."
+    assert str(error) == f"PUT /x: 403 {shortened}: {shortened}"
+    assert error.causes == (Cause(shortened, shortened, shortened),)
 
 
 def test_page_of_a_proxy_becomes_the_message() -> None:
