@@ -41,7 +41,7 @@ SILENT = 64
 WARN_EVERY_S = 60.0
 """Minimum time between log lines about connections closed because the limit is reached."""
 
-_BACKLOG = 128
+_BACKLOG = 1024
 """Connections that the kernel holds until they are accepted."""
 
 _RECEIVED = 1 << 16
