@@ -14,6 +14,7 @@ from allocator.api.by_text import ByText
 from allocator.model import Claim
 from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.watch_events import Undecodable
+from scheduler.state.claim_index import FINALIZER
 
 Raw = Mapping[str, Any]  # Any: an object of the API
 
@@ -24,13 +25,14 @@ MOST_ERRORS = 16
 """Of a claim that cannot be read, of which the writer is told."""
 
 MOST_CHARACTERS = 1 << 14
-"""Of a claim that is remembered, as text: several times those of 32 devices. Finalizers may be far longer."""
+"""Of a claim that is remembered, as text: several times those of 32 devices."""
 
 
 def holder_of(raw: Raw) -> WatchedClaim:
     """The claim with its devices, in any served version. Raises Undecodable.
 
-    Its `raw` has no name, and of the metadata the finalizers: an invariant reads what keeps it from being deleted.
+    Its `raw` has no name, and of the metadata the finalizer that keeps it from being deleted, which an invariant reads.
+    Others may be a megabyte of every claim that a tenant makes.
     """
     metadata = raw["metadata"]
     if not metadata.get("namespace"):
@@ -46,11 +48,11 @@ def with_requests(claim: Claim, raw: Raw) -> Claim:
 
 
 def _without_name(raw: Raw) -> Raw:
-    metadata = raw["metadata"]
-    finalizers = {"finalizers": metadata["finalizers"]} if "finalizers" in metadata else {}
+    finalizers = raw["metadata"].get("finalizers")
+    protection = [FINALIZER] if isinstance(finalizers, list) and FINALIZER in finalizers else []
     return {
         **{field: raw[field] for field in ("apiVersion", "kind") if field in raw},
-        "metadata": {"namespace": "any", **finalizers},
+        "metadata": {"namespace": "any", "finalizers": protection},
         "status": _only(raw.get("status"), "allocation", "devices", "results"),
     }
 

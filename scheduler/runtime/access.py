@@ -160,6 +160,12 @@ def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
         known.popitem(last=False)
 
 
+async def may_not(request: web.Request, access: Access, verb: str, path: str) -> AccessAnswer | None:
+    """Why whoever sends the request may not; None where he may."""
+    found = await access.answer(request.headers.get("Authorization", ""), verb, path, request.remote or "")
+    return None if found.status == _ALLOWED.status else found
+
+
 def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
     """Answers in the place of what is served, where the reader may not read it. open_paths: as `is_open` takes them."""
 
@@ -167,9 +173,8 @@ def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_open(request.path, open_paths):
             return await handler(request)
-        authorization = request.headers.get("Authorization", "")
-        found = await access.answer(authorization, request.method.lower(), request.path, request.remote or "")
-        if found.status == _ALLOWED.status:
+        found = await may_not(request, access, request.method.lower(), request.path)
+        if found is None:
             return await handler(request)
         return web.Response(status=found.status, text=f"{found.reason}\n", headers=_HEADERS.get(found.status))
 

@@ -4,7 +4,7 @@ aiohttp's server takes more time for a call than TLS and most answers: it makes 
 call that has arrived is answered in the same turn of the event loop, and only an answer that is not ready is a task.
 
 A body is read only after its head was admitted; the rest of a refused one is discarded, so that its client, which is
-still writing, reads the answer.
+still writing, reads the answer. Who is sent away is not read any more: to decipher what he sends takes time as well.
 """
 
 import asyncio
@@ -16,6 +16,9 @@ from scheduler.runtime.http_head import LARGEST_HEAD, Head, RefusedCall, head_of
 
 Answer = tuple[int, bytes]
 """Status, and JSON."""
+
+LEAVE_S = 1.0
+"""For so long a client that is sent away may read why; what it sends meanwhile stays in the kernel."""
 
 _END = b"\r\n\r\n"
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -62,7 +65,7 @@ class CallConnection(asyncio.Protocol):
     """A connection.
 
     task: of the answer that is being made; None where there is none, or it was ready at once. is_known: its client has
-    sent a whole call that was admitted.
+    sent a whole call that was admitted. is_leaving: it was sent away, and may read why.
     """
 
     transport: asyncio.Transport
@@ -70,6 +73,7 @@ class CallConnection(asyncio.Protocol):
     def __init__(self, server: CallServer) -> None:
         self.task: asyncio.Task[None] | None = None
         self.is_known = False
+        self.is_leaving = False
         self._server = server
         self._loop = asyncio.get_running_loop()
         self._is_full = False  # of answers that the client does not read
@@ -89,7 +93,7 @@ class CallConnection(asyncio.Protocol):
         if call is not None:
             self._refuse(problem)
             call.ended(problem.status)
-        self.transport.close()
+        self._send_away()
 
     def close_when_answered(self) -> None:
         """Take no further call."""
@@ -147,7 +151,7 @@ class CallConnection(asyncio.Protocol):
 
     @property
     def _may_read(self) -> bool:
-        return self.task is None and not self._is_full
+        return self.task is None and not self._is_full and not self.is_leaving
 
     def _go_on(self) -> None:
         self.data_received(b"")
@@ -250,13 +254,23 @@ class CallConnection(asyncio.Protocol):
         """Where the next call begins is not known, or does not matter."""
         self._is_last = True
         self._refuse(problem)
-        self.transport.close()
+        self._send_away()
+
+    def _send_away(self) -> None:
+        """Read nothing more, and cut the connection off once its client has had time to read the answer.
+
+        A transport over TLS that is closed goes on to decipher, until its client has closed it as well.
+        """
+        self.is_leaving = True
+        self.transport.pause_reading()
+        self._loop.call_later(LEAVE_S, self.transport.abort)
 
     def _write(self, status: int, body: bytes) -> None:
+        is_wanted = self._head is None or self._head.method != "HEAD"
         last = b"Connection: close\r\n" if self._is_last else b""
         self.transport.write(
             b"HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n%s"
-            % (status, _PHRASES[status], len(body), last, body)
+            % (status, _PHRASES[status], len(body), last, body if is_wanted else b"")
         )
 
     def _done(self) -> None:

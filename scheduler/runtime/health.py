@@ -1,7 +1,8 @@
 """The HTTP endpoints: probes, metrics, and the queue for debugging.
 
 `/livez` fails if only a restart helps, `/readyz` while decisions cannot be made or trusted, such as before the caches
-are filled; `/healthz` is the older name of `/livez`. Each is a list of named checks; failures are named.
+are filled; `/healthz` is the older name of `/livez`. Each is a list of named checks; failures are named. Why they fail
+is for those who may read the queue: such texts name claims and pods of all namespaces.
 Source: the health endpoints of Kubernetes' components, with `?verbose` and `?exclude=NAME`.
 """
 
@@ -15,7 +16,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.input.printable import json_of
-from scheduler.runtime.access import guarding
+from scheduler.runtime.access import guarding, is_open, may_not
 from scheduler.runtime.listening import listening
 from scheduler.runtime.own_hosts import answering_own
 from scheduler.runtime.secure import Secure
@@ -24,6 +25,8 @@ _AT_ONCE = 100
 _OK = 200
 _UNAVAILABLE = 503
 _READYZ = "readyz"
+_QUEUE = "/debug/queue"
+_WITHHELD = f"reason withheld: it is for those who may get {_QUEUE}"
 _INDEX = "/healthz\n/livez\n/readyz\n/metrics\n/debug/queue\n"
 
 Check = Callable[[], str]
@@ -59,6 +62,15 @@ class ProbeAnswer:
 
     is_good: bool
     text: str
+
+
+def withheld(checks: Mapping[str, Check]) -> Mapping[str, Check]:
+    """The checks, which do not say why they fail."""
+
+    def without_reason(check: Check) -> Check:
+        return lambda: _WITHHELD if check() else ""
+
+    return {name: without_reason(check) for name, check in checks.items()}
 
 
 def probe_answer(
@@ -113,11 +125,11 @@ def _application(served: Endpoints, secured: Secure | None, allowed_hosts: Colle
     application = web.Application(middlewares=guards)
     application.router.add_get("/", index)
     application.router.add_get("/metrics", metrics)
-    application.router.add_get("/debug/queue", queue)
+    application.router.add_get(_QUEUE, queue)
     served.attach(application)
     for name, checks in _probes(served).items():
         warnings = {**served.warnings, "serving": secured.trouble} if secured else served.warnings
-        application.router.add_get(f"/{name}", _probe(name, checks, warnings if name == _READYZ else {}))
+        application.router.add_get(f"/{name}", _probe(name, checks, warnings if name == _READYZ else {}, secured))
     return application
 
 
@@ -136,11 +148,18 @@ def _probes(served: Endpoints) -> Mapping[str, Mapping[str, Check]]:
     return {"healthz": served.live, "livez": served.live, _READYZ: {**served.live, **served.ready}}
 
 
-def _probe(name: str, checks: Mapping[str, Check], warnings: Mapping[str, Check]) -> Handler:
+def _probe(name: str, checks: Mapping[str, Check], warnings: Mapping[str, Check], secured: Secure | None) -> Handler:
     async def probe(request: web.Request) -> web.Response:
-        found = probe_answer(name, checks, warnings, request.query.getall("exclude", ()))
+        excluded = request.query.getall("exclude", ())
+        found = probe_answer(name, checks, warnings, excluded)
         if found.is_good and "verbose" not in request.query:
             return web.Response(text="ok")
+        if secured and not await _may_read_reasons(request, secured):
+            found = probe_answer(name, withheld(checks), withheld(warnings), excluded)
         return web.Response(text=found.text, status=_OK if found.is_good else _UNAVAILABLE)
 
     return probe
+
+
+async def _may_read_reasons(request: web.Request, secured: Secure) -> bool:
+    return is_open(_QUEUE, secured.open_paths) or not await may_not(request, secured.access, "get", _QUEUE)

@@ -41,14 +41,23 @@ SILENT = 64
 WARN_EVERY_S = 60.0
 """Minimum time between log lines about connections closed because the limit is reached."""
 
-_BACKLOG = 128
+_BACKLOG = 1024
 """Connections that the kernel holds until they are accepted."""
+
+_RECEIVED = 1 << 16
+"""Bytes of a connection that the kernel holds, twice over, until they are read: they count among a container's memory.
+
+Left to itself, it holds megabytes; and what has come is deciphered in one go, while all others wait.
+"""
 
 _EXHAUSTED_S = 1.0
 """Pause after a failed accept, such as when the process has no file descriptor left."""
 
 IDLE_S = 120.0
 """For so long a connection to an application may bring no request, or no whole head of one."""
+
+_CLOSE_S = 1.0
+"""For so long a connection over TLS may take to be closed; whatever its client sends meanwhile is deciphered."""
 
 _INTERNAL = 500
 
@@ -174,6 +183,7 @@ async def _bound(address: str) -> list[socket.socket]:
         for family, _, _, _, where in dict.fromkeys(found):
             listener = socket.create_server(where, family=family, backlog=_BACKLOG)
             listener.setblocking(False)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED)  # of all connections to come
             sockets.append(listener)
     except OSError:
         for one in sockets:
@@ -337,9 +347,13 @@ class _Acceptor:
                 self._open.pop(protocol, None)
 
     async def _shake_hands(self, connection: socket.socket, protocol: asyncio.BaseProtocol) -> None:
-        timeout_s = self._limits.handshake_s if self._context else None
+        handshake_s, close_s = (self._limits.handshake_s, _CLOSE_S) if self._context else (None, None)
         await asyncio.get_running_loop().connect_accepted_socket(
-            lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout_s
+            lambda: protocol,
+            connection,
+            ssl=self._context,
+            ssl_handshake_timeout=handshake_s,
+            ssl_shutdown_timeout=close_s,
         )
 
     def _make_place(self) -> bool:

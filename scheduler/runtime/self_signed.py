@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from tempfile import NamedTemporaryFile
 
+from scheduler.runtime.tls import context_for
+
 VALID = datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 """For the lifetime of the process, whatever the clocks of this machine and of its callers say.
 
@@ -24,9 +26,7 @@ def self_signed(*names: str) -> tuple[ssl.SSLContext, bytes]:
     names: those of DNS by which it is called; of this machine where none is given.
     """
     certificate, key = _certificate_and_key(names or (socket.gethostname() or "localhost",))
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0  # Go's clients keep none: the two that are sent with each handshake would be for nothing
+    context = context_for(identifies_clients=False)
     with _file_of(certificate + key) as path:
         context.load_cert_chain(path)
     return context, certificate

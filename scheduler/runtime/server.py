@@ -128,6 +128,8 @@ class _VerbServer:
     def standing(self, connection: OpenConnection) -> Standing:
         """Who the client is, as far as is known."""
         assert isinstance(connection, CallConnection)
+        if connection.is_leaving:
+            return Standing.CLOSING
         if connection.task is not None:
             return Standing.CALLING
         return Standing.KNOWN if connection.is_known else Standing.STRANGER

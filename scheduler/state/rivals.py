@@ -70,7 +70,7 @@ class Rivals:
         taken = [(result.id, result.share_id) for result in occupying(claim)]
         for device, share in taken:
             others = self._index.other_holders(device, uid)
-            holding = _with_the_whole(others, device) if share and self._has_shares(device) else others
+            holding = _in_the_way(others, device, share) if share and self._has_shares(device) else others
             if holding:
                 yield Overlap(device, "", holding)
             if lack := self.short_of(device):
@@ -174,13 +174,19 @@ def _draws_on(device: Device, counter_set: str) -> bool:
     return any(consumption.counter_set == counter_set for consumption in device.consumes_counters)
 
 
-def _with_the_whole(holdings: Mapping[str, Holding], device: DeviceID) -> Mapping[str, Holding]:
-    return {uid: held for uid, held in holdings.items() if is_exclusive(held.counted, device)}
+def _in_the_way(holdings: Mapping[str, Holding], device: DeviceID, share: str) -> Mapping[str, Holding]:
+    """The claims that have the whole device, or the same share of it."""
+    return {uid: held for uid, held in holdings.items() if _has_any(held.counted, device, ("", share))}
 
 
 def is_exclusive(claim: Claim | None, device: DeviceID) -> bool:
     """True where the claim has the whole device."""
-    return claim is not None and any(result.id == device and not result.share_id for result in occupying(claim))
+    return _has_any(claim, device, ("",))
+
+
+def _has_any(claim: Claim | None, device: DeviceID, shares: Collection[str]) -> bool:
+    """Whether the claim has one of these shares of the device; the empty one is the whole."""
+    return claim is not None and any(one.id == device and one.share_id in shares for one in occupying(claim))
 
 
 def _rival(uid: str, holding: Holding) -> Rival | None:

@@ -1,4 +1,4 @@
-"""With the guard's token, its webhook can get another certificate and path, and nothing else of it can be changed."""
+"""With the guard's token, its objects can get another certificate, path and endpoint; nothing else can be changed."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -6,16 +6,18 @@ from typing import Any
 import pytest
 
 from tests.controlplane.contents import manifests, restore
-from tests.controlplane.guarded import MANIFESTS, WEBHOOK, WEBHOOKS
+from tests.controlplane.guarded import LEASE, MANIFESTS, WEBHOOK, WEBHOOKS
 from tests.controlplane.identities import GUARD
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
-from tests.controlplane.rest import ApiError, Json, RestClient
+from tests.controlplane.rest import ApiError, Json, Kind, RestClient
 from tests.integration.access import await_rights
 
 SCHEMAS = "/openapi/v3/apis/admissionregistration.k8s.io/v1"
 ONLY_THESE = "the account of the guard may change caBundle and path of its webhook, and nothing else"
 SECRETS = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["secrets"]}
+SLICES = Kind("discovery.k8s.io/v1", "EndpointSlice")
+NAMESPACE = "kube-system"
 SELECTED = {"matchLabels": {"team": "x"}}
 
 WEBHOOK_FIELDS: Mapping[str, Any] = {
@@ -147,5 +149,33 @@ def test_others_write_it_as_before_and_the_guard_cannot_delete_it(
 ) -> None:
     changed = with_webhook(stored, timeoutSeconds=2)
     api.replace({"apiVersion": WEBHOOKS.api_version, "kind": WEBHOOKS.kind, **changed})
-    with pytest.raises(ApiError, match="may only update its own ValidatingWebhookConfiguration, dra-guard"):
+    with pytest.raises(ApiError, match="may only update its own ValidatingWebhookConfiguration"):
         plane.client(GUARD).delete(WEBHOOKS, WEBHOOK)
+
+
+@pytest.mark.usefixtures("stored")
+def test_endpoint_slice_stays_with_its_service(plane: ControlPlane, api: RestClient) -> None:
+    """Its labels name the Service: with that of DNS, whoever has the token would answer for every name."""
+    (published,) = (one for one in manifests(MANIFESTS / "guard.yaml") if one["kind"] == SLICES.kind)
+    api.create(published)
+    await_rights(plane, GUARD, NAMESPACE, {("discovery.k8s.io", "endpointslices", "update", WEBHOOK)})
+    found = {**published, **api.get(SLICES, WEBHOOK, NAMESPACE)}
+    endpoints = [{"addresses": ["192.0.2.1"], "conditions": {"ready": True}}]
+    plane.client(GUARD).replace({**found, "endpoints": endpoints}, is_dry=True)
+    labels = {**found["metadata"]["labels"], "kubernetes.io/service-name": "kube-dns"}
+    for changed in (METADATA_FIELDS, {"labels": labels}):
+        for field, value in changed.items():
+            with pytest.raises(ApiError, match="may not change labels, annotations, ownerReferences and finalizers"):
+                plane.client(GUARD).replace({**found, "metadata": {**found["metadata"], field: value}}, is_dry=True)
+    api.delete(SLICES, WEBHOOK, NAMESPACE)
+
+
+@pytest.mark.usefixtures("stored")
+def test_no_lease_but_its_own_can_be_created(plane: ControlPlane) -> None:
+    await_rights(plane, GUARD, NAMESPACE, {("coordination.k8s.io", "leases", "create", "")})
+    own = {"apiVersion": LEASE.api_version, "kind": LEASE.kind, "metadata": {"name": WEBHOOK, "namespace": NAMESPACE}}
+    plane.client(GUARD).create(own)
+    for name in ({"name": "another"}, {"generateName": WEBHOOK}):
+        with pytest.raises(ApiError, match="and create that Lease"):
+            plane.client(GUARD).create({**own, "metadata": {"namespace": NAMESPACE, **name}})
+    plane.client(GUARD).replace(plane.client(GUARD).get(LEASE, WEBHOOK, NAMESPACE), is_dry=True)

@@ -87,7 +87,7 @@ def fits(results: Iterable[DeviceResult], others: Held) -> bool:
         return False
     if any(amount_of(result) < 0 for result in own):
         return False
-    if not all(go_together(one, other) for one, other in combinations(own, 2)):
+    if not all(are_beside(one, other) for one, other in combinations(own, 2)):
         return False
     theirs = [result for held in others.values() for result in held if not result.admin_access]
     used = {result.device for result in theirs}
@@ -101,13 +101,9 @@ def fits(results: Iterable[DeviceResult], others: Held) -> bool:
 
 
 def are_beside(one: DeviceResult, other: DeviceResult) -> bool:
-    """Whether two claims can have these."""
-    return one.device != other.device or (one.device in SHARED and bool(one.share_id) and bool(other.share_id))
-
-
-def go_together(one: DeviceResult, other: DeviceResult) -> bool:
-    """Whether one claim can have both."""
-    return are_beside(one, other) and (one.device != other.device or one.share_id != other.share_id)
+    """Whether two claims, or one, can have these: of the same device only different shares."""
+    shares = {one.share_id, other.share_id}
+    return one.device != other.device or (one.device in SHARED and len(shares) > 1 and "" not in shares)
 
 
 def amount_of(result: DeviceResult) -> int:

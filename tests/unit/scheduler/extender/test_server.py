@@ -4,8 +4,10 @@ import asyncio
 import http.client
 import json
 import logging
+import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from urllib.parse import urlsplit
 
@@ -15,8 +17,9 @@ import pytest
 from scheduler.attempt.attempts import INTERNAL
 from scheduler.runtime.http_head import LARGEST_HEAD
 from scheduler.runtime.listening import CannotServe, Limits
+from scheduler.runtime.self_signed import self_signed
 from scheduler.runtime.server import LARGEST_BODY, Malformed, Verb, serving
-from tests.unit.scheduler.extender.serving import ask, echo, run, served
+from tests.unit.scheduler.extender.serving import TIMEOUT_S, ask, echo, run, served
 from tests.unit.scheduler.loops import LOOPS, Loop
 
 
@@ -270,9 +273,23 @@ def test_other_paths_and_methods_are_not_served(loop: Loop) -> None:
                 ("POST", url.replace("/v1", "/v2/filter"), 404),
                 ("GET", f"{url}/filter", 405),
                 ("PUT", f"{url}/filter", 405),
+                ("HEAD", f"{url}/filter", 405),
             ):
                 async with session.request(method, path) as answer:
                     assert answer.status == status
+
+    run(loop, served(), use)
+
+
+@LOOPS
+def test_answer_to_head_has_no_body(loop: Loop) -> None:
+    """A client, or a proxy, would take it for the beginning of the next answer. RFC 9110, 9.3.2."""
+
+    async def use(url: str) -> None:
+        head = b"HEAD /v1/filter HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        async with opened(url, head + a_call(b"{}")) as (reader, _):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 405 ")
+            assert await answers(reader, 1) == [(200, b'{"length": 2}')]
 
     run(loop, served(), use)
 
@@ -315,6 +332,41 @@ def test_stranger_is_answered_before_his_body_and_sent_away(loop: Loop, path: st
             assert answer.endswith(b'{"Error":"there is nothing at this path"}')
 
     run(loop, served(verb=verb, secret={SEGMENT}, called=lambda *_: pytest.fail("it was counted")), use)
+
+
+@LOOPS
+def test_who_was_sent_away_is_not_read_any_more(loop: Loop) -> None:
+    """To decipher what he sends would take as much time as to read a call."""
+    context, _ = self_signed()
+
+    async def use() -> None:
+        async with serving("127.0.0.1:0", context, served(secret={SEGMENT})) as url:
+            sent = await asyncio.to_thread(sent_by_one_who_goes_on, url, a_call_of("/v1/filter", length=MUCH))
+            assert sent < MUCH
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(use())
+
+
+MUCH = 64 << 20
+"""Bytes: more than two kernels hold of one connection."""
+
+
+def sent_by_one_who_goes_on(url: str, head: bytes) -> int:
+    """How many bytes a client could send, who goes on whatever is answered."""
+    where = urlsplit(url)
+    sent = 0
+    with socket.create_connection((where.hostname, where.port), TIMEOUT_S) as plain:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        secured = context.wrap_socket(plain)
+        with secured, suppress(OSError):  # it is cut off
+            secured.sendall(head)
+            assert secured.recv(12) == b"HTTP/1.1 404"
+            while sent < MUCH:
+                secured.sendall(bytes(1 << 16))
+                sent += 1 << 16
+    return sent
 
 
 # -- bodies

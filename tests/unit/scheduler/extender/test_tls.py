@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,19 @@ def test_tls_before_1_3_is_refused(site: TlsSite) -> None:
             await ask(url, context=client)
 
     run(asyncio.new_event_loop, served(), use, Certificates(site.files))
+
+
+def test_strangers_get_tls_1_2(site: TlsSite) -> None:
+    """In 1.3, each of them could have the keys of his connection renewed without end."""
+    client = site.client()
+
+    async def use(url: str) -> None:
+        assert await ask(url, context=client) == ANSWERED
+        client.minimum_version = ssl.TLSVersion.TLSv1_3
+        with pytest.raises(ssl.SSLError):
+            await ask(url, context=client)
+
+    run(asyncio.new_event_loop, served(), use, Certificates(replace(site.files, client_ca=None)))
 
 
 # -- files that change

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache.kinds import claim_of
+from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.decision.cluster import Cluster
-from scheduler.guard.holders import MOST_CHARACTERS, holder_of
+from scheduler.guard.holders import holder_of
 from scheduler.state.claim_index import FINALIZER
 from tests.builders import kubernetes
 
@@ -53,11 +53,26 @@ def test_claims_that_differ_in_their_names_are_decoded_once() -> None:
     ]
 
 
-def test_a_claim_with_much_beside_its_devices_is_not_remembered() -> None:
-    metadata = {"namespace": "ns", "name": "claim", "uid": "u", "finalizers": ["example.com/" + "f" * MOST_CHARACTERS]}
-    one, again = (holder_of(an_object(holding(RESULT), metadata=metadata)).claim for _ in range(2))
+def test_a_claim_with_much_at_its_devices_is_not_remembered() -> None:
+    status = holding(*({**RESULT, "device": f"{one}-" + "d" * 1000} for one in range(32)))
+    one, again = (holder_of(an_object(status)).claim for _ in range(2))
     assert one == again
     assert one.allocation is not again.allocation
+
+
+@pytest.mark.parametrize("finalizers", [[], [FINALIZER]])
+def test_nothing_is_kept_of_what_a_tenant_writes_beside_the_devices(finalizers: list[str]) -> None:
+    """Else some hundred claims, as large as they may be, are more than the memory of the program."""
+
+    def kept(number: int) -> WatchedClaim:
+        many = [*(f"example.com/{one}" for one in range(number)), *finalizers]
+        metadata = {"namespace": "ns", "name": "claim", "uid": "u"}
+        more = {"annotations": {"a": "b" * number}, "labels": {f"l{one}": "" for one in range(number)}}
+        spec = {"devices": {"config": [{"opaque": {"parameters": {"a": "b" * number}}}]}}
+        return holder_of(an_object(holding(RESULT), metadata={**metadata, **more, "finalizers": many}, spec=spec))
+
+    assert kept(1000).data == kept(0).data
+    assert kept(1000).claim == kept(0).claim
 
 
 def test_devices_that_are_nested_too_deeply_are_refused() -> None:

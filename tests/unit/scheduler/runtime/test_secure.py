@@ -54,6 +54,39 @@ def test_probes_are_open_and_all_else_needs_a_token_and_a_right() -> None:
     assert asyncio.run(found("Bearer t")) == expected(403, metrics=200)
 
 
+NAMING = "claims a/b and c/d hold device gpu-0"
+VERBOSE = "/readyz?verbose"
+
+
+def test_why_a_probe_fails_is_for_those_who_may_read_the_queue() -> None:
+    """Such texts name claims and pods of all namespaces, and what the API server has answered."""
+    what = served(ready={"writes": lambda: NAMING}, warnings={"devices": lambda: NAMING, "others": lambda: ""})
+
+    async def text(path: str, authorization: str, *open_paths: str) -> str:
+        reviews = Reviews()
+        reviews.known["tenant"] = {"username": "tenant"}
+        reviews.allowed = {("alice", "/debug/queue"), ("tenant", "/readyz")}
+        secured = Secure(self_signed()[0], Access(reviews, lambda: 0.0), (*OPEN, *open_paths))
+        headers = {"Authorization": authorization} if authorization else {}
+        async with (
+            serving("127.0.0.1:0", what, secured) as url,
+            aiohttp.ClientSession(url, headers=headers, connector=aiohttp.TCPConnector(ssl=False)) as session,
+            session.get(path) as answer,
+        ):
+            assert answer.status == 503
+            return await answer.text()
+
+    for authorization in ("", "Bearer nobody", "Bearer tenant"):
+        for path in ("/readyz", VERBOSE):
+            found = asyncio.run(text(path, authorization))
+            assert NAMING not in found
+            assert "[-]writes failed: reason withheld: it is for those who may get /debug/queue\n" in found
+            assert "warn: devices: reason withheld" in found
+            assert "others" not in found
+    assert f"[-]writes failed: {NAMING}\nwarn: devices: {NAMING}\n" in asyncio.run(text(VERBOSE, "Bearer t"))
+    assert NAMING in asyncio.run(text(VERBOSE, "", "/debug/queue"))
+
+
 def test_api_server_that_is_away_closes_no_probe() -> None:
     async def found() -> Mapping[str, int]:
         reviews = Reviews()
