@@ -18,8 +18,8 @@ from allocator.model import Claim, Node, Request
 from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy
 
-_LEAST_PART: Final = 5
-"""After an attempt that spent the whole budget, this part of the usual steps is still spent on what would help."""
+_OF_USUAL_STEPS: Final = 5
+"""After an attempt that spent the whole budget, a fifth of the usual steps is still spent on what would help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def explain_on(  # noqa: PLR0913 - the last three have defaults
         offer = _offer_if_any(asking, claims)
         mended = tuple(selectors_mended(asking, claims))
         return NodeExplanation(names, error, offer, remedies=mended, steps=asking.spent)
-    left = max(budget_steps - answer.steps, all_steps // _LEAST_PART)
+    left = max(budget_steps - answer.steps, all_steps // _OF_USUAL_STEPS)
     asking = Asking(snapshot, node, held, all_steps=min(all_steps, left))
     # Where the budget is spent before the search, nothing is known of what there is.
     offer = offer_of(asking, claims) if not isinstance(answer, Exhausted) else _offer_if_any(asking, claims)

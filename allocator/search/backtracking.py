@@ -23,6 +23,12 @@ WORK_OF_A_BOUND: Final = 15
 WORK_OF_A_COMPARISON: Final = 5
 """To find out how a rule sees a device."""
 
+WORK_OF_A_KEY: Final = 6
+"""To make a fingerprint, and the room that it takes, whatever is in it."""
+
+DEVICES_OF_A_UNIT: Final = 64
+"""Devices in the masks of a fingerprint that take as much room as one amount."""
+
 MOST_KEPT = 1 << 22
 """Devices, values and amounts in the fingerprints remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
@@ -95,6 +101,10 @@ class _Spent(Exception):
 
 class _Level(Protocol):
     """One decision of the present branch."""
+
+    @property
+    def claim(self) -> int:
+        """The claim that it is about."""
 
     def advance(self) -> bool:
         """Undo the decision and make the next one; False if none is left."""
@@ -332,7 +342,12 @@ class Search:
 
     def picks_of(self, claim: int) -> int:
         """How many devices the claim has in this branch."""
-        return sum(isinstance(frame, SlotFrame) and frame.claim == claim for frame in self._frames)
+        number = 0
+        for frame in reversed(self._frames):
+            if frame.claim != claim:
+                break  # requests are in the order of claims
+            number += isinstance(frame, SlotFrame)
+        return number
 
     def request(self, number: int) -> "RequestFrame | None":
         """The decision about the request of that number, None after the last."""
@@ -565,7 +580,8 @@ class _Efforts:
 
     def __init__(self, requests: Sequence[Sequence[Candidates]]) -> None:
         every = [candidates for alternatives in requests for candidates in alternatives]
-        picks = sum(max(candidates.need for candidates in alternatives) for alternatives in requests)
+        # A count that nobody has may be any number: no more devices are picked than there are.
+        picks = sum(max(min(c.need, c.mask.bit_count()) for c in alternatives) for alternatives in requests)
         rules = _distinct(rule for candidates in every for rule in candidates.rules)
         self.of_rule = {id(rule): rule.effort(picks) for rule in rules}
         self._of_alternative = {id(c): _sum([self.of_rule[id(rule)] for rule in c.rules]) for c in every}
@@ -597,8 +613,9 @@ class Memory:
         self._dead: dict[Hashable, int] = {}
         self.kept = 0
         self._ahead = self._remaining(requests)
+        own = WORK_OF_A_KEY + max(self._class_of, default=0) // DEVICES_OF_A_UNIT
         self.work_of_key = [
-            len(classes.several) + sum(efforts.of_rule[id(rule)].fingerprint for rule in rules)
+            own + len(classes.several) + sum(efforts.of_rule[id(rule)].fingerprint for rule in rules)
             for rules, classes in self._ahead
         ]
 

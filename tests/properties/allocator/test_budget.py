@@ -17,7 +17,7 @@ from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.features.contract import attempt_of
 from allocator.fleet.fleet import Fleet
 from allocator.model import Alternative, Claim, CounterConsumption, CounterSet, Device, Request
-from allocator.outcome import Allocated, Exhausted, Refused
+from allocator.outcome import Allocated, Exhausted, NotTogether, Outcome, Refused
 from allocator.policies import policy_of
 from allocator.policies.contract import search_by
 from allocator.requests.candidates import MAX_RESULTS, problem_of
@@ -179,6 +179,19 @@ def test_what_is_prepared_to_remember_is_a_few_bytes_for_each_device_and_alterna
         devices = max(one.mask.bit_length() for one in alternatives)
         _, most = traced(lambda: search.memory)  # noqa: B023
         assert most <= 20 * devices * len(alternatives) + 1_000 * devices + 100_000
+
+
+def test_refusal_of_many_requests_is_no_more_work_than_they_are() -> None:
+    """One device of 128 is missing; each two requests, and all that compete with each, could be looked at."""
+    members = [a_device(f"d{n:03}") for n in range(128)]
+    claims = [a_claim(a_request("r", 1), name=f"c{n:03}") for n in range(129)]
+    snapshot = a_snapshot(a_slice(*members))
+    answers: list[Outcome] = []
+    calls = calls_of(lambda: answers.append(allocate(snapshot, a_node(), claims)))
+    (refused,) = answers
+    assert isinstance(refused, Refused)
+    assert refused.cause == NotTogether(tuple(map(str, claims)), ("r",) * 129, 129, 128)
+    assert calls <= MOST_CALLS * len(claims)
 
 
 # -- what policies and selectors do is of the budget
