@@ -79,8 +79,8 @@ bench-simulate: $(VENV)/.run $(BUILT) ## measure `dra simulate` with a million a
 bench-traces: $(VENV)/.run $(BUILT) ## replay the openb workloads in TRACES=FOLDER with all policies, and compare with the recorded curves
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.traces.run --traces $(TRACES) $(ARGS)
 
-cliffs: $(VENV)/.bench ## measure attempts with the whole budget on claims that are hard to satisfy, for every policy: table, JSON; exit code 1 over a limit
-	$(BIN)/python -m benchmarks.cliffs.run $(ARGS)
+cliffs: $(VENV)/.bench $(BUILT) ## measure attempts with the whole budget on claims that are hard to satisfy, for every policy: table, JSON; exit code 1 over a limit
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.cliffs.run $(ARGS)
 
 peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases of a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py

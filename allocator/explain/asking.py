@@ -15,7 +15,10 @@ ASK_STEPS = 20_000
 """Picks that one question may try."""
 
 ALL_STEPS = 100_000
-"""Picks of all questions about a node together: a few seconds at the most."""
+"""Picks of all questions about a node together: about a second."""
+
+_QUESTIONS = 5
+"""Of the budget, one question may take this part: a hard one leaves something to the others."""
 
 _LEAST_STEPS = 100
 """What a question costs of the budget even where nothing is picked."""
@@ -25,6 +28,7 @@ class Asking:
     """Questions about a node.
 
     held: the allocated claims by `namespace/name`, which could be released. gaps: questions that got no answer.
+    spent: steps of all of them, and of what is worked out beside them.
     """
 
     def __init__(
@@ -33,20 +37,35 @@ class Asking:
         self.snapshot = snapshot
         self.node = node
         self.gaps = 0
-        self._left = all_steps
+        self.spent = 0
+        self._all_steps = all_steps
         self._budget = Budget(all_steps)
         # What is in use elsewhere does not matter to the node.
         pools = {pool.id for pool in snapshot.view(node).pools}
         self.held = {name: claim for name, claim in held.items() if _occupies(claim, pools)}
 
+    @property
+    def left(self) -> int:
+        """Steps that one more question may take; none if the budget is spent."""
+        left = self._all_steps - self.spent
+        return max(0, min(left, ASK_STEPS, max(_LEAST_STEPS, self._all_steps // _QUESTIONS)))
+
     def may_ask(self) -> bool:
         """Whether any budget is left for a question; one that cannot be asked is a gap."""
-        self.gaps += self._left <= 0
-        return self._left > 0
+        self.gaps += not self.left
+        return self.left > 0
 
     def charge(self, steps: int) -> None:
         """Count what is worked out beside questions."""
-        self._left -= steps
+        self.spent += steps
+
+    def charge_work(self, work: int) -> None:
+        """The same, in the units of a `Budget`. Raises OutOfSteps."""
+        before = self._budget.steps
+        try:
+            self._budget.charge(work)
+        finally:
+            self.spent += self._budget.steps - before
 
     def ask(self, claims: Sequence[Claim], without: frozenset[str] = frozenset()) -> Outcome | AllocationError:
         """The outcome for these claims, with the named claims released; `Exhausted` also where no budget is left."""
@@ -56,12 +75,11 @@ class Asking:
         if without:
             snapshot = snapshot.with_usage_of(claim for name, claim in self.held.items() if name not in without)
         try:
-            steps = min(ASK_STEPS, self._left)
-            answer = allocate(snapshot, self.node, claims, budget_steps=steps, budget=self._budget)
+            answer = allocate(snapshot, self.node, claims, budget_steps=self.left, budget=self._budget)
         except AllocationError as error:
-            self._left -= _LEAST_STEPS
+            self.spent += _LEAST_STEPS
             return error
-        self._left -= max(answer.steps, _LEAST_STEPS)
+        self.spent += max(answer.steps, _LEAST_STEPS)
         self.gaps += isinstance(answer, Exhausted)
         return answer
 

@@ -5,11 +5,12 @@ value of its attribute gives too few devices. What is left is a conflict between
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import combinations, starmap
+from itertools import chain, combinations, islice
 from operator import or_
+from typing import Final
 
 from allocator.cluster.usage import Usage
 from allocator.features.consumable_capacity import short_of
@@ -29,6 +30,9 @@ from allocator.outcome import (
 from allocator.requests.candidates import Problem
 from allocator.search.rules import Candidates, Mask, Stage, bits
 
+MOST_COMPARED: Final = 256
+"""Different requests of which each two are compared, to name those that compete."""
+
 
 def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause:
     """The cause of a refusal, with the positions of devices in place of names. Cost: O(requests times devices)."""
@@ -47,8 +51,7 @@ def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) ->
 def _not_together(problem: Problem, attempt: NodeAttempt, claims: tuple[str, ...]) -> NotTogether:
     """Two of the requests, or else all that compete, that want more devices than there are for them."""
     whole = [one for one in map(_Wanted.of, problem.requests) if one and not one.devices & attempt.view.shareable]
-    competing = [reduce(_Wanted.beside, [one for one in whole if one.devices & other.devices]) for other in whole]
-    for one in (*starmap(_Wanted.beside, combinations(whole, 2)), *competing):
+    for one in chain(map(_Wanted.together, combinations(_different(whole), 2)), _competing(whole)):
         if one.number > (left := one.devices.bit_count()):
             return NotTogether(claims, one.requests, one.number, left)
     return NotTogether(claims)
@@ -70,9 +73,28 @@ class _Wanted:
         devices = reduce(or_, (one.mask for one in alternatives), 0)
         return _Wanted((alternatives[0].alternative.name,), min(one.need for one in alternatives), devices)
 
-    def beside(self, other: "_Wanted") -> "_Wanted":
-        """What both want."""
-        return _Wanted((*self.requests, *other.requests), self.number + other.number, self.devices | other.devices)
+    @staticmethod
+    def together(every: Iterable["_Wanted"]) -> "_Wanted":
+        """What all of them want."""
+        names, numbers, devices = zip(*[(one.requests, one.number, one.devices) for one in every], strict=True)
+        return _Wanted(tuple(chain.from_iterable(names)), sum(numbers), reduce(or_, devices))
+
+
+def _different(whole: Sequence[_Wanted]) -> Sequence[_Wanted]:
+    """The first two of those that want as many of the same devices: of several, no later one is in the first pair."""
+    times: Counter[tuple[int, Mask]] = Counter()
+    found: list[_Wanted] = []
+    for one in whole:
+        times[one.number, one.devices] += 1
+        if times[one.number, one.devices] <= 2:
+            found.append(one)
+    return found[:MOST_COMPARED]
+
+
+def _competing(whole: Sequence[_Wanted]) -> Iterator[_Wanted]:
+    """For each the requests that could have one of its devices."""
+    for devices in islice(dict.fromkeys(one.devices for one in whole), MOST_COMPARED):
+        yield _Wanted.together(one for one in whole if one.devices & devices)
 
 
 def with_requests_named(outcome: Outcome, claim: str, names: Mapping[str, str]) -> Outcome:

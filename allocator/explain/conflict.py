@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
-from allocator.explain.asking import ASK_STEPS, Asking
+from allocator.explain.asking import Asking
 from allocator.explain.offer import Offer, offer_of, prepared
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.device_compatibility_groups import CompatibleGroups
@@ -135,10 +135,8 @@ def _measured(asking: Asking, claims: Sequence[Claim], members: tuple[Member, ..
     fewer = reduced(claims, members)
     _, problem = prepared(asking.snapshot, asking.node, fewer)
     wanted = sum(min(candidates.need for candidates in alternatives) for alternatives in problem.requests)
-    limits = tuple(name for rule_type, name in LIMITS if _would_do_without(problem, rule_type))
-    return Conflict(
-        members, is_minimal, offer_of(asking.snapshot, asking.node, fewer), wanted, _in_common(asking, problem), limits
-    )
+    limits = tuple(name for rule_type, name in LIMITS if _would_do_without(asking, problem, rule_type))
+    return Conflict(members, is_minimal, offer_of(asking, fewer), wanted, _in_common(asking, problem), limits)
 
 
 def _in_common(asking: Asking, problem: Problem) -> int | None:
@@ -150,17 +148,21 @@ def _in_common(asking: Asking, problem: Problem) -> int | None:
     return devices.bit_count()
 
 
-def _would_do_without(problem: Problem, rule_type: type[Rule]) -> bool:
+def _would_do_without(asking: Asking, problem: Problem, rule_type: type[Rule]) -> bool:
     """True if the search finds devices once rules of this type are silent."""
     every = [candidates for alternatives in problem.requests for candidates in alternatives]
     if not any(isinstance(rule, rule_type) for candidates in every for rule in candidates.rules):
         return False
+    if not asking.may_ask():
+        return False
     loosened = [[_loosened(candidates, rule_type) for candidates in alternatives] for alternatives in problem.requests]
+    search = Search(loosened, Terms(asking.left, MAX_RESULTS, problem.is_exhaustive, problem.may_end))
     try:
-        answer = Search(loosened, Terms(ASK_STEPS, MAX_RESULTS, problem.is_exhaustive, problem.may_end)).run()
+        return isinstance(search.run(), Found)
     except (Poisoned, InvalidClaim):
         return False
-    return isinstance(answer, Found)
+    finally:
+        asking.charge(search.steps)
 
 
 def _loosened(candidates: Candidates, rule_type: type[Rule]) -> Candidates:

@@ -6,6 +6,7 @@ The outcome, what the node has to offer, and for refused claims their conflict a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from allocator.allocate import BUDGET_STEPS, allocate
 from allocator.cluster.snapshot import Snapshot
@@ -16,6 +17,9 @@ from allocator.explain.remedies import Remedy, remedies_of, selectors_mended
 from allocator.model import Claim, Node, Request
 from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy
+
+_OF_USUAL_STEPS: Final = 5
+"""After an attempt that spent the whole budget, a fifth of the usual steps is still spent on what would help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,7 @@ class NodeExplanation:
     claims: their names, in the order of the allocations. offer: empty if the attempt ends before there is any.
     passed_over: of claims that get their devices; conflict: of those that are refused; remedies: of those that are not
     known to get them, and of an attempt that ends, where a selector is to blame. is_whole: everything that was tried
-    got an answer within the budget.
+    got an answer within the budget. steps: of the attempt, and of all that was tried.
     """
 
     claims: tuple[str, ...]
@@ -44,6 +48,7 @@ class NodeExplanation:
     conflict: Conflict | None = None
     remedies: tuple[Remedy, ...] = ()
     is_whole: bool = True
+    steps: int = 0
 
 
 def explain_on(  # noqa: PLR0913 - the last three have defaults
@@ -58,33 +63,34 @@ def explain_on(  # noqa: PLR0913 - the last three have defaults
 ) -> NodeExplanation:
     """Explain what becomes of the claims, which have no devices yet, on the node.
 
-    held: the allocated claims of the snapshot by `namespace/name`. budget_steps: of the attempt itself; all_steps: of
-    everything that is tried to explain it. policy: decides what is taken, not what can be had.
-    Cost: the attempt, at most all_steps picks, and a few searches for a conflict.
+    held: the allocated claims of the snapshot by `namespace/name`. budget_steps: of the attempt, and of everything that
+    is tried to explain it, which takes all_steps at most; if the attempt takes nearly all, a fifth of these on top.
+    policy: decides what is taken, not what can be had.
+    Cost: as many steps, and O(requests and constraints times devices) for what there is.
     """
     names = tuple(str(claim) for claim in claims)
     try:
         answer = allocate(snapshot, node, claims, budget_steps=budget_steps, policy=policy)
     except AllocationError as error:
         asking = Asking(snapshot, node, held, all_steps=all_steps)
+        offer = _offer_if_any(asking, claims)
         mended = tuple(selectors_mended(asking, claims))
-        return NodeExplanation(names, error, _offer_if_any(snapshot, node, claims), remedies=mended)
+        return NodeExplanation(names, error, offer, remedies=mended, steps=asking.spent)
+    left = max(budget_steps - answer.steps, all_steps // _OF_USUAL_STEPS)
+    asking = Asking(snapshot, node, held, all_steps=min(all_steps, left))
     # Where the budget is spent before the search, nothing is known of what there is.
-    offer = (
-        offer_of(snapshot, node, claims) if not isinstance(answer, Exhausted) else _offer_if_any(snapshot, node, claims)
-    )
-    asking = Asking(snapshot, node, held, all_steps=all_steps)
+    offer = offer_of(asking, claims) if not isinstance(answer, Exhausted) else _offer_if_any(asking, claims)
     if isinstance(answer, Allocated):
-        passed_over = tuple(_passed_over(asking, claims, answer))
-        return NodeExplanation(names, answer, offer, passed_over=passed_over, is_whole=not asking.gaps)
-    conflict = conflict_of(asking, claims) if isinstance(answer, Refused) else None
-    remedies = tuple(remedies_of(asking, claims))
-    return NodeExplanation(names, answer, offer, conflict=conflict, remedies=remedies, is_whole=not asking.gaps)
+        found = NodeExplanation(names, answer, offer, passed_over=tuple(_passed_over(asking, claims, answer)))
+    else:
+        conflict = conflict_of(asking, claims) if isinstance(answer, Refused) else None
+        found = NodeExplanation(names, answer, offer, conflict=conflict, remedies=tuple(remedies_of(asking, claims)))
+    return replace(found, is_whole=not asking.gaps, steps=answer.steps + asking.spent)
 
 
-def _offer_if_any(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> Offer:
+def _offer_if_any(asking: Asking, claims: Sequence[Claim]) -> Offer:
     try:
-        return offer_of(snapshot, node, claims)
+        return offer_of(asking, claims)
     except AllocationError:
         return Offer()
 

@@ -13,6 +13,7 @@ from typing import Final
 from allocator.allocate import BUDGET_STEPS
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
+from allocator.explain.asking import Asking
 from allocator.explain.cause import refusals_named, refusals_of
 from allocator.explain.selector_operands import SelectorOperand, operands_of
 from allocator.features.contract import NodeAttempt, attempt_of
@@ -22,7 +23,7 @@ from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
 from allocator.outcome import DeviceRefusal
 from allocator.requests.candidates import Problem, problem_of, selector_reason
 from allocator.requests.constraints import AttributeRule
-from allocator.search.budget import Budget
+from allocator.search.budget import Budget, OutOfSteps
 from allocator.search.rules import Candidates, Mask, bits
 
 MATCHING = ("in use", "capacity", "taint")
@@ -102,15 +103,14 @@ def prepared(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> 
     return attempt, problem_of(snapshot, attempt, claims)
 
 
-def offer_of(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> Offer:
-    """What the node offers to the claims, which have no devices yet.
+def offer_of(asking: Asking, claims: Sequence[Claim]) -> Offer:
+    """What the node that is asked about offers to the claims, which have no devices yet.
 
-    Raises AllocationError for what ends the attempt before any pick. Cost: O(requests and constraints times devices).
+    Raises AllocationError for what ends the attempt before any pick. Cost: O(requests and constraints times devices);
+    evaluations of the operands of selectors are charged, and left out once the budget is spent.
     """
-    attempt, problem = prepared(snapshot, node, claims)
-    funnels = tuple(
-        _funnel(snapshot, attempt, claims, one) for alternatives in problem.requests for one in alternatives
-    )
+    attempt, problem = prepared(asking.snapshot, asking.node, claims)
+    funnels = tuple(_funnel(asking, attempt, claims, one) for alternatives in problem.requests for one in alternatives)
     constraints = tuple(_constraint_offer(constraint, rule) for constraint, rule in problem.constraints)
     unusable = [(pool.id, _problem(pool.missing, pool.contradiction)) for pool in attempt.view.pools]
     return Offer(funnels, constraints, tuple((pool_id, what) for pool_id, what in unusable if what))
@@ -122,7 +122,7 @@ def _problem(missing: str, contradiction: str) -> str:
     return f"is being updated: {missing}" if missing else ""
 
 
-def _funnel(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
+def _funnel(asking: Asking, attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
     alternative = candidates.alternative
     return Funnel(
         str(claims[candidates.claim]),
@@ -133,21 +133,24 @@ def _funnel(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim], c
         refusals_named(refusals_of(attempt, alternative, candidates.stages), attempt.view.devices, attempt.usage),
         _ids(attempt, candidates.mask),
         _ids(attempt, candidates.poison),
-        dict(_operands(snapshot, attempt, candidates)),
+        dict(_operands(asking, attempt, candidates)),
     )
 
 
 def _operands(
-    snapshot: Snapshot, attempt: NodeAttempt, candidates: Candidates
+    asking: Asking, attempt: NodeAttempt, candidates: Candidates
 ) -> Iterator[tuple[str, tuple[SelectorOperand, ...]]]:
     """The parts of each selector that refuses devices, over these devices."""
     refused = {stage.reason: stage.refused for stage in candidates.stages if stage.category == "selector"}
-    device_class = snapshot.classes[candidates.alternative.class_name]
+    device_class = asking.snapshot.classes[candidates.alternative.class_name]
     for source, position, expression in selectors_of(device_class, candidates.alternative):
         reason = selector_reason(position, source, expression)
         devices = [attempt.view.devices[one] for one in bits(refused.get(reason, 0))]
-        if found := operands_of(expression, devices, snapshot.features.environment):
-            yield reason, found
+        try:
+            if found := operands_of(expression, devices, attempt.features.environment, asking.charge_work):
+                yield reason, found
+        except OutOfSteps:
+            return
 
 
 _IDS: Final[Topic[tuple[DeviceID, ...]]] = Topic("ids of devices")

@@ -5,7 +5,7 @@ a later one may be false, and then the selector is.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -46,13 +46,19 @@ class SelectorOperand:
 
 
 def operands_of(
-    expression: str, devices: Sequence[Device], environment: cel.Environment
+    expression: str,
+    devices: Sequence[Device],
+    environment: cel.Environment,
+    charge: Callable[[int], None] = lambda _work: None,
 ) -> tuple[SelectorOperand, ...]:
-    """The operands of a selector, over devices that it refuses; none if it is no conjunction. Cost: O(devices) each."""
+    """The operands of a selector, over devices that it refuses; none if it is no conjunction. Cost: O(devices) each.
+
+    charge: is told the work of each evaluation, and ends them by what it raises.
+    """
     if not devices:  # as of each selector that does not compile: it refuses none
         return ()
     operands = cel.conjuncts(expression)
-    return tuple(_asked(operands, devices, environment)) if len(operands) > 1 else ()
+    return tuple(_asked(operands, devices, environment, charge)) if len(operands) > 1 else ()
 
 
 def blaming(operands: Sequence[SelectorOperand]) -> list[str]:
@@ -61,21 +67,30 @@ def blaming(operands: Sequence[SelectorOperand]) -> list[str]:
 
 
 def _asked(
-    operands: Sequence[str], devices: Sequence[Device], environment: cel.Environment
+    operands: Sequence[str], devices: Sequence[Device], environment: cel.Environment, charge: Callable[[int], None]
 ) -> Iterator[SelectorOperand]:
     for position, operand in enumerate(operands, start=1):
         try:
             program = cel.compile(operand, environment)
         except cel.CompileError:  # a variable of `cel.bind` around it, say
             continue
-        outcomes = [(device, program.run(device)) for device in devices]
-        refused = [device for device, outcome in outcomes if outcome.error is None and outcome.value is not True]
-        errors = [outcome.error.message for _, outcome in outcomes if outcome.error]
+        judged = list(_judged(program, devices, charge))
+        refused = [device for device, found in judged if found is False]
+        errors = [found.message for _, found in judged if isinstance(found, cel.EvalError)]
         values = tuple(_values(program.reads, refused))
         yield SelectorOperand(
             position, operand, len(devices), len(refused), len(errors), next(iter(errors), ""), values
         )
-        devices = [device for device, outcome in outcomes if outcome.error is not None or outcome.value is True]
+        devices = [device for device, found in judged if found is not False]
+
+
+def _judged(
+    program: cel.Program, devices: Sequence[Device], charge: Callable[[int], None]
+) -> Iterator[tuple[Device, bool | cel.EvalError]]:
+    for device in devices:
+        found, work = program.judge(device)
+        charge(work)
+        yield device, found if isinstance(found, cel.EvalError) else found is True
 
 
 def _values(reads: cel.Reads, devices: Sequence[Device]) -> Iterator[str]:

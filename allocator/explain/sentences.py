@@ -15,7 +15,7 @@ from allocator.explain.remedies import (
     TaintsTolerated,
     ToleratedTaint,
 )
-from allocator.explain.text import devices_text, holders_text, left_text, refusal_text
+from allocator.explain.text import OPERATOR, devices_text, holders_text, left_text, refusal_text
 from allocator.outcome import DeviceRefusal
 
 
@@ -121,8 +121,8 @@ def _hindrance(refusal: DeviceRefusal) -> str:
     """Why matching devices are unavailable: their holders, an exhausted capacity, or a taint."""
     if refusal.category == "in use" and refusal.holders:
         number = refusal.number
-        return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders, reader='')}"
-    return refusal_text(replace(refusal, holders=()))
+        return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders, reader=OPERATOR)}"
+    return refusal_text(replace(refusal, holders=()), reader=OPERATOR)
 
 
 def constraint_offer_text(offer: ConstraintOffer, most: int = 8) -> str:

@@ -3,11 +3,12 @@
 The line for all nodes counts those that refuse whatever devices they have, and describes the nearest of the others.
 
 `reader` is everywhere the namespace whose people read the text: it names claims of that namespace, and says how many
-others there are. An operator's reader is empty, and reads all names.
+others there are. Who calls has to say who reads; an operator (`OPERATOR`) reads all names.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from allocator.outcome import (
     AllBlocked,
@@ -23,8 +24,11 @@ from allocator.outcome import (
     Refused,
 )
 
+OPERATOR: Final = ""
+"""The reader who reads the names of all claims."""
 
-def node_text(answer: str | Outcome, *, reader: str = "") -> str:
+
+def node_text(answer: str | Outcome, *, reader: str) -> str:
     """Why one node was refused."""
     match answer:
         case str():
@@ -44,6 +48,7 @@ def node_text(answer: str | Outcome, *, reader: str = "") -> str:
 def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updating: Sequence[str] = ()) -> str:
     """Why no node can, in one line: `0/N nodes: ` nodes that refuse whatever devices they have, then the nearest miss.
 
+    An operator reads it: it names all holders of devices.
     groups: of nodes that say the same, the first, what it says, and how many they are; a node may be in several.
     total: the number of all. updating: pools whose devices cannot be had now, in words.
     """
@@ -56,7 +61,7 @@ def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updati
             lacking[node] = answer
     reported = [_counted(times, reason) for reason, times in refused.most_common()]
     if lacking:
-        reported = [*reported, nearest_miss(lacking, are_all=not refused), *_updating_text(updating)]
+        reported = [*reported, nearest_miss(lacking, are_all=not refused, reader=OPERATOR), *_updating_text(updating)]
     return f"0/{total} nodes: {'; '.join(reported)}"
 
 
@@ -73,9 +78,7 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
     return [f"{number}: {', '.join(pools[:MOST_POOLS])}{rest}"]
 
 
-def nearest_miss(
-    nodes: Mapping[str, str | Outcome], *, are_all: bool = True, nearest: str = "", reader: str = ""
-) -> str:
+def nearest_miss(nodes: Mapping[str, str | Outcome], *, reader: str, are_all: bool = True, nearest: str = "") -> str:
     """What the nearest node lacks. nodes: of those that say the same, one is enough.
 
     are_all: no other nodes, which may have the devices, are refused for other reasons. nearest: `nearest_of` these
@@ -178,7 +181,7 @@ def _listed(refusals: tuple[DeviceRefusal, ...], reader: str) -> str:
     return ", ".join(refusal_text(refusal, reader=reader) for refusal in ordered)
 
 
-def refusal_text(refusal: DeviceRefusal, *, reader: str = "") -> str:
+def refusal_text(refusal: DeviceRefusal, *, reader: str) -> str:
     """One stage of the funnel: how many, why, and who has them."""
     details = [_short_text(short, refusal.number) for short in refusal.short]
     if refusal.holders:

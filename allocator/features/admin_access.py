@@ -78,7 +78,7 @@ class Occupation(Rule):
             self._taken |= bit
         return True
 
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask, enough: int) -> int:
         """Every device once, unless it can be shared or is for admin access."""
         if any(candidates.alternative.admin_access for candidates in alternatives):
             return UNBOUNDED

@@ -6,10 +6,9 @@ cannot take the same last share. A request for an amount applies to devices that
 Source: KEP-5075, feature gate DRAConsumableCapacity; DRAFractionalCapacityRange.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import is_
+from operator import add, gt, is_, sub
 from typing import Final
 
 from allocator.cluster.node_view import NodeView
@@ -46,6 +45,13 @@ from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
 """What one share takes of each capacity of its device."""
+
+Amounts = tuple[int, ...]
+"""The same in 10**-9, in the order in which the device has its capacities."""
+
+_WORK_OF_A_DEVICE: Final = 5
+_WORK_OF_A_CAPACITY: Final = 12
+"""To find out what a request takes of a device, for each alternative."""
 
 
 TOO_LITTLE: Final = "have too little capacity left"
@@ -109,7 +115,8 @@ class ConsumableCapacity(Feature):
         """A share gets an id and what it consumes; a whole device neither."""
         if not attempt.shareable >> pick.device & 1:
             return result
-        consumed = _consumption(attempt, pick.candidates.alternative).consumed[pick.device]
+        consumed = _share_of(attempt, pick.device, pick.candidates.alternative.capacity or {})
+        assert consumed is not None, "a device is a candidate only if it has the share to give"
         share_id = attempt.share_id(f"{claim.uid or claim}/{result.request}/{result.id}")
         return replace(result, share_id=share_id, consumed_capacity=consumed)
 
@@ -123,11 +130,12 @@ def _is_measured(view: NodeView, alternative: Alternative) -> bool:
 class _Consumption:
     """What a request takes of each device of a view, whatever is in use.
 
-    consumed: of the devices that can serve it; amounts: the same in 10**-9. refused: devices that cannot.
+    amounts: by device, what it takes of each capacity in the order in which the device has them, in 10**-9; nothing
+    where the device cannot serve it. There is one for each device and alternative, so they are kept small. refused:
+    devices that cannot.
     """
 
-    consumed: Mapping[int, Consumed]
-    amounts: Mapping[int, Mapping[str, int]]
+    amounts: Sequence[Amounts]
     refused: Mask
     failures: Mapping[int, str]
 
@@ -137,6 +145,7 @@ _CONSUMPTION_OF: Final[Topic[tuple[Alternative, _Consumption]]] = Topic(
     "consumption of an alternative, which keeps its identity so long"
 )
 _FULL: Final[Topic[Mask]] = Topic("full devices")
+_WORK: Final[Topic[int]] = Topic("work of the consumption of an alternative")
 
 
 def _consumption(attempt: NodeAttempt, alternative: Alternative) -> _Consumption:
@@ -146,7 +155,13 @@ def _consumption(attempt: NodeAttempt, alternative: Alternative) -> _Consumption
 
 
 def _consumption_for(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
+    # Also where it is known, so that the same question ends the same way.
+    attempt.budget.charge(attempt.view.memo.remember(_WORK, lambda: _work_in(attempt.view)))
     return attempt.known.remember((_CONSUMPTION, exact(requested)), lambda: _work_out(attempt, requested))
+
+
+def _work_in(view: NodeView) -> int:
+    return sum([_WORK_OF_A_DEVICE + _WORK_OF_A_CAPACITY * len(device.capacity) for device in view.devices])
 
 
 def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
@@ -160,26 +175,25 @@ def _full(attempt: NodeAttempt, alternative: Alternative) -> Mask:
 def _work_out_full(attempt: NodeAttempt, consumption: _Consumption) -> Mask:
     full = 0
     for position, left in _left(attempt).items():
-        for name, amount in consumption.amounts.get(position, {}).items():
-            if amount > left[name]:
-                full |= 1 << position
-                break
+        if any(map(gt, consumption.amounts[position], left)):
+            full |= 1 << position
     return full
 
 
 @dataclass(slots=True, eq=False)
 class _SharesLeft:
-    """What is left of the shared devices of a view, by position and capacity, in 10**-9. shares: of its pools."""
+    """What is left of the shared devices of a view, by position. shares: of its pools."""
 
     shares: Sequence[Mapping[str, Shares] | None] = ()
-    amounts: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    amounts: Mapping[int, Amounts] = field(default_factory=dict)
 
 
+_LEFT_BEFORE: Final[Topic[dict[int, Amounts]]] = Topic("left of devices before any pick")
 _LEFT: Final[Topic[_SharesLeft]] = Topic("left of shared devices")
 
 
-def _left(attempt: NodeAttempt) -> Mapping[int, Mapping[str, int]]:
-    """What is left of the shared devices, by position and capacity, in 10**-9; once for all requests."""
+def _left(attempt: NodeAttempt) -> Mapping[int, Amounts]:
+    """What is left of the shared devices, by position; once for all requests."""
     known = attempt.view.memo.remember(_LEFT, _SharesLeft)
     shares = [attempt.usage.shares.get(pool.id) for pool in attempt.view.pools]
     if len(known.shares) != len(shares) or not all(map(is_, known.shares, shares)):
@@ -187,10 +201,19 @@ def _left(attempt: NodeAttempt) -> Mapping[int, Mapping[str, int]]:
     return known.amounts
 
 
-def _left_of(attempt: NodeAttempt, position: int) -> Mapping[str, int]:
+def _left_before(attempt: NodeAttempt, position: int) -> Amounts:
+    """What is left of a device before any pick, worked out once for an attempt."""
+    known = attempt.memo.remember(_LEFT_BEFORE, dict)
+    left = known.get(position)
+    if left is None:
+        left = known[position] = _left_of(attempt, position)
+    return left
+
+
+def _left_of(attempt: NodeAttempt, position: int) -> Amounts:
     device = attempt.view.devices[position]
     used = _used(attempt, device)
-    return {name: amount.nanos - used.get(name, 0) for name, amount in device.capacity.items()}
+    return tuple([amount.nanos - used.get(name, 0) for name, amount in device.capacity.items()])
 
 
 def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
@@ -198,41 +221,43 @@ def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> t
     amounts, left = _consumption(attempt, alternative).amounts, _left(attempt)
     counts: dict[tuple[str, bool], int] = {}
     for position in bits(devices):
-        for name, amount in amounts.get(position, {}).items():
-            if amount > left[position][name]:
-                policies = attempt.view.devices[position].policies
-                key = name, name not in policies and name not in (alternative.capacity or {})
+        device = attempt.view.devices[position]
+        for name, amount, of_name in zip(device.capacity, amounts[position], left[position], strict=False):
+            if amount > of_name:
+                key = name, name not in device.policies and name not in (alternative.capacity or {})
                 counts[key] = counts.get(key, 0) + 1
     return tuple([CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items())])
 
 
 def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
-    features = attempt.features
-    consumed: dict[int, Consumed] = {}
+    amounts: list[Amounts] = []
+    same: dict[int, int] = {}
     failures: dict[int, str] = {}
     refused = 0
-    is_whole = not requested and NEGATIVE_CAPACITY not in attempt.view.traits
-    for position, device in enumerate(attempt.view.devices):
-        if is_whole and not device.policies and not device.allow_multiple_allocations:
-            consumed[position] = device.capacity  # the whole device, with all that it has
-            continue
+    for position in range(len(attempt.view.devices)):
         try:
-            share = consumed_by_share(
-                device,
-                requested,
-                is_fractional=features.has(FRACTIONAL_CAPACITY_RANGE),
-                is_strict=features.is_strict,
-            )
+            share = _share_of(attempt, position, requested)
         except Unrepresentable as error:
             failures[position] = str(error)
-            refused |= features.release.capacity_errors_skip << position
-            continue
-        if share is None:
-            refused |= 1 << position
-        else:
-            consumed[position] = share
-    amounts = {position: {name: amount.nanos for name, amount in share.items()} for position, share in consumed.items()}
-    return _Consumption(consumed, amounts, refused, failures)
+            refused |= attempt.features.release.capacity_errors_skip << position
+            share = {}
+        refused |= (share is None) << position
+        amounts.append(tuple([same.setdefault(amount.nanos, amount.nanos) for amount in (share or {}).values()]))
+    return _Consumption(amounts, refused, failures)
+
+
+def _share_of(attempt: NodeAttempt, position: int, requested: Mapping[str, Quantity]) -> Consumed | None:
+    """What the request takes of the device. Raises Unrepresentable."""
+    device, features = attempt.view.devices[position], attempt.features
+    is_whole = not requested and NEGATIVE_CAPACITY not in attempt.view.traits
+    if is_whole and not device.policies and not device.allow_multiple_allocations:
+        return device.capacity  # the whole device, with all that it has
+    return consumed_by_share(
+        device,
+        requested,
+        is_fractional=features.has(FRACTIONAL_CAPACITY_RANGE),
+        is_strict=features.is_strict,
+    )
 
 
 def consumed_by_share(
@@ -383,10 +408,10 @@ def _used(attempt: NodeAttempt, device: Device) -> Mapping[str, int]:
 
 @dataclass(slots=True, eq=False)
 class Capacity(Rule):
-    """What the picks of this attempt take of devices that are shared, by device and capacity, in 10**-9."""
+    """What the picks of this attempt take of devices that are shared, by device."""
 
     attempt: NodeAttempt
-    _picked: dict[int, Mapping[str, int]] = field(default_factory=dict)
+    _picked: dict[int, Amounts] = field(default_factory=dict)
 
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """Of the devices that this attempt has shares of, those with room for one more."""
@@ -406,17 +431,21 @@ class Capacity(Rule):
         picked = self._picked.get(device)
         trail.push(self._restore, (device, picked))
         amounts = self._amounts(slot, device)
-        self._picked[device] = {name: amount + (picked or {}).get(name, 0) for name, amount in amounts.items()}
+        self._picked[device] = amounts if picked is None else tuple(map(add, amounts, picked))
         return True
 
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask, enough: int) -> int:
         """Of a shared device as many of the smallest shares as fit; each request takes a device once."""
         if any(candidates.alternative.admin_access for candidates in alternatives):
             return UNBOUNDED
         shared = domain & self.attempt.shareable
         wanted = self._amounts_by_request(alternatives)
-        most = sum(min(requests, self._most(wanted, device)) for device in bits(shared))
-        return (domain ^ shared).bit_count() * requests + most
+        room = (domain ^ shared).bit_count() * requests
+        for device in bits(shared):
+            room += min(requests, self._most(wanted, device))
+            if room >= enough:  # a device without a pick has room for one, so it takes few devices
+                break
+        return room
 
     def alike(self, device: int) -> Hashable:
         """Shared devices with equal capacities, policies and use; all others are the same."""
@@ -424,7 +453,7 @@ class Capacity(Rule):
             return None
         subject = self.attempt.view.devices[device]
         used = frozenset(_used(self.attempt, subject).items())
-        return frozenset(subject.capacity.items()), frozenset(subject.policies.items()), used
+        return tuple(subject.capacity.items()), frozenset(subject.policies.items()), used
 
     def touched(self) -> Mask:
         """The devices that this attempt has shares of."""
@@ -432,59 +461,55 @@ class Capacity(Rule):
 
     def fingerprint(self, classes: Classes) -> Hashable:
         """What is taken of each device, and of the devices of each class, whichever of them it is."""
-        taken = {device: frozenset(amounts.items()) for device, amounts in self._picked.items()}
-        own = frozenset([item for item in taken.items() if classes.alone >> item[0] & 1])
-        by_class = ([own for device, own in taken.items() if members >> device & 1] for members in classes.several)
-        return own, tuple([frozenset(Counter(found).items()) for found in by_class])
+        touched = self.touched()
+        own = sorted([one for one in self._picked.items() if classes.alone >> one[0] & 1])
+        by_class = [
+            (number, tuple(sorted([amounts for device, amounts in self._picked.items() if members >> device & 1])))
+            for number, members in enumerate(classes.several)
+            if members & touched
+        ]
+        return tuple(own), tuple(by_class)
 
     def effort(self, picks: int) -> Effort:
-        """The amounts of the devices that were picked are read, and for joint room those of each device."""
+        """The amounts of the devices that were picked are read, and for joint room those of twice as many."""
         shared = self.attempt.shareable
         each = 1 + max([len(self.attempt.view.devices[device].capacity) for device in bits(shared)], default=0)
         picked = each * min(shared.bit_count(), picks)
-        return Effort(1 + picked, room=each, fingerprint=picked)
+        return Effort(1 + picked, joint=2 * picked, fingerprint=picked)
 
-    def _amounts_by_request(
-        self, alternatives: Sequence[Candidates]
-    ) -> Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]]:
+    def _amounts_by_request(self, alternatives: Sequence[Candidates]) -> Sequence[tuple[Sequence[Amounts], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
-        wanted: dict[int, tuple[Mapping[int, Mapping[str, int]], Mask]] = {}
+        wanted: dict[int, tuple[Sequence[Amounts], Mask]] = {}
         for one in alternatives:
             amounts = _consumption(self.attempt, one.alternative).amounts
             _, devices = wanted.get(id(amounts), (amounts, 0))
             wanted[id(amounts)] = (amounts, devices | one.mask)
         return tuple(wanted.values())
 
-    def _most(self, wanted: Sequence[tuple[Mapping[int, Mapping[str, int]], Mask]], device: int) -> int:
+    def _most(self, wanted: Sequence[tuple[Sequence[Amounts], Mask]], device: int) -> int:
         """How many of the smallest of these shares are left of the device."""
-        shares = [amounts.get(device, {}) for amounts, devices in wanted if devices >> device & 1]
+        shares = [amounts[device] for amounts, devices in wanted if devices >> device & 1]
         if not shares:
             return 0
-        subject = self.attempt.view.devices[device]
-        used, picked = _used(self.attempt, subject), self._picked.get(device, {})
-        most = UNBOUNDED
-        for name, capacity in subject.capacity.items():
-            least = min([amounts.get(name, 0) for amounts in shares])
-            if least > 0:
-                most = min(most, (capacity.nanos - used.get(name, 0) - picked.get(name, 0)) // least)
-        return max(most, 0)
+        left, picked = _left_before(self.attempt, device), self._picked.get(device)
+        if picked is not None:
+            left = tuple(map(sub, left, picked))
+        # A device that cannot be decided has no amounts, which bound nothing.
+        smallest = map(min, zip(*shares, strict=False))
+        most = [of_name // least for of_name, least in zip(left, smallest, strict=False) if least > 0]
+        return max(0, min(most, default=UNBOUNDED))
 
     def _fits(self, slot: DeviceSlot, device: int) -> bool:
         picked = self._picked.get(device)
-        if picked is None:
-            return True
-        subject = self.attempt.view.devices[device]
-        used = _used(self.attempt, subject)
-        return all(
-            used.get(name, 0) + picked.get(name, 0) + amount <= subject.capacity[name].nanos
-            for name, amount in self._amounts(slot, device).items()
+        return picked is None or not any(
+            map(gt, map(add, picked, self._amounts(slot, device)), _left_before(self.attempt, device))
         )
 
-    def _amounts(self, slot: DeviceSlot, device: int) -> Mapping[str, int]:
+    def _amounts(self, slot: DeviceSlot, device: int) -> Amounts:
         # A device that cannot be decided has no amounts; coming to it ends the attempt before they are counted.
-        return _consumption(self.attempt, slot.candidates.alternative).amounts.get(device, {})
+        return _consumption(self.attempt, slot.candidates.alternative).amounts[device]
 
-    def _restore(self, old: tuple[int, Mapping[str, int] | None]) -> None:
+    def _restore(self, old: tuple[int, Amounts | None]) -> None:
         device, picked = old
         if picked is None:
             del self._picked[device]

@@ -162,7 +162,7 @@ class CounterRule(Rule):
         free &= ~consuming
         return free.bit_count() + sum([self._most(consumed) for consumed in by_set.values()])
 
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask, enough: int) -> int:
         """The same, where no device of the domain can be shared; a share after the first takes nothing."""
         if domain & self.shareable or any(candidates.alternative.admin_access for candidates in alternatives):
             return UNBOUNDED

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from allocator.allocate import with_names
 from allocator.cluster.usage import Usage
-from allocator.explain.text import node_text
+from allocator.explain.text import OPERATOR, node_text
 from allocator.model import Claim, Device, PoolID
 from allocator.outcome import (
     AllBlocked,
@@ -45,7 +45,7 @@ class Unable:
     def of(outcome: Refused | Exhausted, claims: Sequence[Claim]) -> "Unable":
         """The refusal, which has no names. Cost: O(what it says)."""
         alone = _alone(outcome)
-        return Unable(alone, tuple(map(str, claims)), node_text(alone), alone is not outcome)
+        return Unable(alone, tuple(map(str, claims)), node_text(alone, reader=OPERATOR), alone is not outcome)
 
     def refusal(self, claims: Sequence[Claim], devices: Sequence[Device], usage: Usage | None) -> Refused | Exhausted:
         """The refusal of these claims on a node of the group with these devices. Cost: O(devices refused).

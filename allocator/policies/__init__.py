@@ -60,7 +60,7 @@ def _least_fragmentation(attributes: Sequence[str]) -> Policy:
 
 
 def _topology(attributes: Sequence[str]) -> Policy:
-    # To import numpy takes a tenth of a second, which most other policies save.
+    # To import networkx takes a fifth of a second, which most other policies save.
     from allocator.policies.topology import TopologyPolicy
 
     return TopologyPolicy(attributes)

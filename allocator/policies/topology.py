@@ -12,8 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+import networkx as nx
 
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
@@ -24,7 +23,9 @@ from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
 from cel.lru import LruCache
 
 MOST_PLACES: Final = 256
-"""Places of one node. Where there are more, attributes are left out, those that count least first."""
+MOST_LINKS: Final = 1 << 12
+"""Places of one node, and values that they have. Where there are more, attributes are left out, those that count least
+first: all distances take up to a tenth of a second for places with one value each, and half a second with lists."""
 
 MOST_LAYOUTS: Final = 1 << 10
 MOST_DISTANCES: Final = 1 << 20
@@ -39,7 +40,7 @@ class TopologyPolicy:
 
     attributes: devices with the same value of the first one are closest; PCIe root and NUMA node follow those named.
     Cost: O(devices + places * devices needed) for each slot, where devices of the same values are in one place;
-    O(places**3) once.
+    O(places * values of all places) once.
     """
 
     name = "topology"
@@ -148,13 +149,16 @@ _LAYOUT: Topic[Layout] = Topic("layout")
 
 
 def layout_of(attempt: NodeAttempt, attributes: Sequence[str]) -> Layout:
-    """The layout of the attempt's view. Cost: O(devices * attributes), and O(places**3) for the first node like it."""
+    """The layout of the attempt's view.
+
+    Cost: O(devices * attributes), and of `_distances` once for nodes that are alike.
+    """
     key = (_LAYOUT, tuple(attributes))
     return attempt.view.memo.remember(key, lambda: _layout(_values_in(attempt, attributes)))
 
 
 def _values_in(attempt: NodeAttempt, attributes: Sequence[str]) -> list[Values]:
-    """The values of each device, of as many of the attributes as put devices into at most MOST_PLACES places."""
+    """The values of each device, of as many of the attributes as leave few places and values."""
     found: list[Values] = [()] * len(attempt.view.devices)
     for name in attributes:
         own: list[tuple[int, ...]] = [()] * len(found)
@@ -162,7 +166,8 @@ def _values_in(attempt: NodeAttempt, attributes: Sequence[str]) -> list[Values]:
             for position in bits(members):
                 own[position] = (*own[position], number)
         more = [(*values, of_name) for values, of_name in zip(found, own, strict=True)]
-        if len(set(more)) > MOST_PLACES:
+        places = set(more)
+        if len(places) > MOST_PLACES or sum([len(own) for place in places for own in place]) > MOST_LINKS:
             break
         found = more
     return found
@@ -187,32 +192,21 @@ _DISTANCES: Final[LruCache[Hashable, tuple[_Rows, _Rows]]] = LruCache(MOST_LAYOU
 def _distances(places: Sequence[Values]) -> tuple[_Rows, _Rows]:
     """(the distances of places, on the diagonal those of two devices in one; for each place all, the nearest first).
 
-    A step through a value of the attribute in that place of the list costs twice its number, and one through the node
-    twice as much as one through a value that does not exist.
+    An edge to a value of the first attribute is 1 long, one to a value of the second 2, and one to the node, which all
+    places have in common, one more than to a value of the last. Cost: O(places * values of all places).
     """
-    levels = len(places[0]) if places else 0
-    farthest = levels + 1
-    found = np.full((len(places), len(places)), farthest)
-    near = [np.identity(len(places), np.float32)]
-    alike = [_alike([place[level] for place in places]) for level in range(levels)]
-    for steps in range(1, farthest):
-        reached = np.zeros(found.shape, np.bool_)
-        for level in range(steps):
-            reached |= alike[level] @ near[steps - level - 1] > 0
-        near.append(reached.astype(np.float32))
-        found = np.where(reached & (found > steps), steps, found)
-    rows = (2 * found).tolist()
+    graph: nx.Graph[Hashable] = nx.Graph()
     for number, place in enumerate(places):
-        rows[number][number] = 2 * _step(place)
+        graph.add_edge(number, "node", weight=len(place) + 1)
+        for level, own in enumerate(place):
+            graph.add_edges_from(((number, (level, value)) for value in own), weight=level + 1)
+    rows: list[list[int]] = []
+    for number, place in enumerate(places):
+        paths = nx.single_source_dijkstra_path_length(graph, number)
+        row = [int(paths[other]) for other in range(len(places))]
+        row[number] = 2 * _step(place)
+        rows.append(row)
     return rows, [sorted(range(len(row)), key=row.__getitem__) for row in rows]
-
-
-def _alike(values: Sequence[tuple[int, ...]]) -> NDArray[np.float32]:
-    """For each two places 1 if they have a value in common."""
-    has = np.zeros((len(values), 1 + max([value for own in values for value in own], default=0)), np.float32)
-    for place, own in enumerate(values):
-        has[place, list(own)] = 1
-    return (has @ has.T > 0).astype(np.float32)
 
 
 def _step(place: Values) -> int:

@@ -48,7 +48,7 @@ class AttributeColumn:
 
     groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
     values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. lists:
-    those with a list that compares to nothing. failures: devices on which a derived attribute fails.
+    those with a list that compares to nothing. failures: devices on which a derived attribute fails; failing: the same.
     """
 
     groups: Mapping[Token, Mask]
@@ -57,11 +57,7 @@ class AttributeColumn:
     present: Mask
     lists: Mask
     failures: Mapping[int, str]
-
-    @property
-    def failing(self) -> Mask:
-        """The devices on which the derived attribute fails."""
-        return sum(1 << device for device in self.failures)
+    failing: Mask
 
 
 Derive = Callable[[str, Device], Attribute | str]
@@ -101,14 +97,21 @@ class AttributeColumns:
         self._derive = derive
         self._has_lists = has_lists
         self._set = _column_set(view, name)
+        self._published: AttributeColumn | None = None
 
     def of(self, candidates: Candidates) -> AttributeColumn:
         """The column that an alternative compares: its own derived attribute, or the published one."""
-        expression = dict(candidates.alternative.derived_attributes).get(self._name)
+        # Asked for each slot: most alternatives derive nothing, and compare the same column.
+        derived = candidates.alternative.derived_attributes
+        if not derived and self._published is not None:
+            return self._published
+        expression = dict(derived).get(self._name)
         devices = self._view.all if expression is None else candidates.mask
         column = self._set.made.get((expression, devices))
         if column is None:
             column = self._set.made[expression, devices] = self._make(expression, devices)
+        if expression is None:
+            self._published = column
         return column
 
     def _make(self, expression: str | None, devices: Mask) -> AttributeColumn:
@@ -131,8 +134,9 @@ class AttributeColumns:
                 for token in own:
                     groups[token] = groups.get(token, 0) | 1 << position
         present = sum(1 << position for position in values)
+        failing = sum(1 << position for position in failures)
         numbered = {numbers[token]: mask for token, mask in groups.items()}
-        return _shared(AttributeColumn(groups, numbered, values, present, lists, failures))
+        return _shared(AttributeColumn(groups, numbered, values, present, lists, failures, failing))
 
 
 MOST_SHARED: Final = 1 << 12
@@ -152,7 +156,8 @@ class AttributeRule(Rule):
     """A constraint over the values of an attribute. claim, position: where the constraint stands, for messages.
 
     is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
-    that it covers whichever alternative is chosen, with their alternatives; `cover` sets both before the first pick.
+    that it covers whichever alternative is chosen, with their alternatives; compared: the columns of those that are
+    covered, each once. `cover` sets them before the first pick.
     """
 
     view: NodeView
@@ -164,27 +169,25 @@ class AttributeRule(Rule):
     budget: Budget
     covered: Sequence[Candidates] = field(default=(), init=False)
     affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
+    compared: Sequence[AttributeColumn] = field(default=(), init=False)
 
     def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
         """Learn which of the claim's alternatives the constraint covers."""
         self.covered = tuple([c for alternatives in requests for c in alternatives if covers(c)])
         self.affected = tuple([alternatives for alternatives in requests if all(map(covers, alternatives))])
+        self.compared = tuple({id(column): column for column in map(self.columns.of, self.covered)}.values())
 
     def cover_nothing(self) -> None:
         """Let go of the alternatives, each of which knows its rules."""
-        self.covered = self.affected = ()
+        self.covered = self.affected = self.compared = ()
 
     def effort(self, picks: int) -> Effort:
         """Each value of the attribute is read, once for all devices that have it."""
-        return Effort(1 + max([len(column.numbered) for column in self._columns()], default=0))
+        return Effort(1 + max([len(column.numbered) for column in self.compared], default=0))
 
     def alike(self, device: int) -> Hashable:
         """Devices with the same values, published and derived, are the same."""
-        return tuple([(column.values.get(device), device in column.failures) for column in self._columns()])
-
-    def _columns(self) -> Sequence[AttributeColumn]:
-        """The columns of the alternatives that are covered, each once."""
-        return tuple({id(column): column for column in map(self.columns.of, self.covered)}.values())
+        return tuple([(column.values.get(device), device in column.failures) for column in self.compared])
 
     @abstractmethod
     def best(self) -> tuple[int, int]:
@@ -267,7 +270,7 @@ class MatchAttribute(AttributeRule):
 
     def _different_values(self) -> Collection[int]:
         """The values; if there are many, one of those that the same devices have."""
-        columns = self._columns()
+        columns = self.compared
         every: Collection[int] = columns[0].numbered if len(columns) == 1 else {v for c in columns for v in c.numbered}
         if len(every) <= len(self.view.devices):
             return every
@@ -322,7 +325,7 @@ class DistinctAttribute(AttributeRule):
         column = self.columns.of(slot.candidates)
         return sum(1 for mask in column.groups.values() if mask & domain) + (column.failing & domain).bit_count()
 
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask, enough: int) -> int:
         """One device for each value at most, where the constraint covers all of them."""
         covered = {id(candidates) for candidates in self.covered}
         if not all(id(one) in covered for one in alternatives):

@@ -20,6 +20,15 @@ from cel import Cancelled
 WORK_OF_A_BOUND: Final = 15
 """The work for an alternative that is still ahead, besides that of its rules."""
 
+WORK_OF_A_COMPARISON: Final = 5
+"""To find out how a rule sees a device."""
+
+WORK_OF_A_KEY: Final = 6
+"""To make a fingerprint, and the room that it takes, whatever is in it."""
+
+DEVICES_OF_A_UNIT: Final = 64
+"""Devices in the masks of a fingerprint that take as much room as one amount."""
+
 MOST_KEPT = 1 << 22
 """Devices, values and amounts in the fingerprints remembered; some 100 MiB. Beyond, the oldest are forgotten."""
 
@@ -86,8 +95,16 @@ class Poisoned(Exception):
         self.device = device
 
 
+class _Spent(Exception):
+    """What comes next would be more work than is left."""
+
+
 class _Level(Protocol):
     """One decision of the present branch."""
+
+    @property
+    def claim(self) -> int:
+        """The claim that it is about."""
 
     def advance(self) -> bool:
         """Undo the decision and make the next one; False if none is left."""
@@ -146,6 +163,8 @@ class Search:
         """
         try:
             return self._run()
+        except _Spent:
+            return BudgetSpent(self.steps)
         finally:
             self._take_all_back()
 
@@ -240,8 +259,9 @@ class Search:
         if self._memory is None:
             if self._efforts is None:
                 self._efforts = _Efforts(self.requests)
+            if not self._may_do(work_to_remember(self.requests)):
+                raise _Spent
             self._memory = Memory(self.requests, self._efforts)
-            self.charge(self._memory.work)
         return self._memory
 
     def charge_slot(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> None:
@@ -258,6 +278,14 @@ class Search:
         if self._work >= WORK_OF_A_STEP:
             self.steps += self._work // WORK_OF_A_STEP
             self._work %= WORK_OF_A_STEP
+
+    def _may_do(self, work: int) -> bool:
+        """Whether so much work is left, which is counted; if not, the budget is spent."""
+        if self.steps + work // WORK_OF_A_STEP > self.terms.budget_steps:
+            self.steps = max(self.steps, self.terms.budget_steps)
+            return False
+        self.charge(work)
+        return True
 
     def may_order(self, devices: int) -> bool:
         """Whether so many devices may still be put in order; counts the work."""
@@ -286,7 +314,7 @@ class Search:
         groups: list[_Contenders] = []
         for alternatives in self.requests[number:]:
             every = [_Contenders.of(candidates) for candidates in alternatives]
-            self._charge_all(every)
+            self._charge_each(every)
             if self.steps > self.terms.budget_steps:
                 return False  # not known: the search ends before its next step
             possible = [own for own in every if own.can_have_all()]
@@ -297,14 +325,16 @@ class Search:
                 groups.remove(other)
                 one = one.with_others(other)
             groups.append(one)
-        self._charge_all(groups)
-        return any(group.lacks_room() for group in groups)
+        together = [(group, group.rules()) for group in groups]
+        if self._efforts is not None and not self._may_do(sum(self._efforts.joint_work_of(*one) for one in together)):
+            return False
+        return any(group.lacks_room(rules) for group, rules in together)
 
-    def _charge_all(self, contenders: Iterable["_Contenders"]) -> None:
+    def _charge_each(self, contenders: Iterable["_Contenders"]) -> None:
         if self._efforts is not None:
             for own in contenders:
-                for candidates in own.alternatives:
-                    self.charge(WORK_OF_A_BOUND + self._efforts.work_of(candidates, candidates.mask, own.domain))
+                (candidates,) = own.alternatives
+                self.charge(WORK_OF_A_BOUND + self._efforts.work_of(candidates, candidates.mask, own.domain))
 
     def picks(self) -> tuple[Pick, ...]:
         """The devices chosen in this branch."""
@@ -312,7 +342,12 @@ class Search:
 
     def picks_of(self, claim: int) -> int:
         """How many devices the claim has in this branch."""
-        return sum(isinstance(frame, SlotFrame) and frame.claim == claim for frame in self._frames)
+        number = 0
+        for frame in reversed(self._frames):
+            if frame.claim != claim:
+                break  # requests are in the order of claims
+            number += isinstance(frame, SlotFrame)
+        return number
 
     def request(self, number: int) -> "RequestFrame | None":
         """The decision about the request of that number, None after the last."""
@@ -364,9 +399,13 @@ class _Contenders:
         slot = DeviceSlot(candidates, 0)
         return all(rule.room(slot, self.domain) >= self.need for rule in candidates.rules)
 
-    def lacks_room(self) -> bool:
-        rules = _distinct(rule for candidates in self.alternatives for rule in candidates.rules)
-        return any(rule.joint_room(self.alternatives, self.requests, self.domain) < self.need for rule in rules)
+    def rules(self) -> tuple[Rule, ...]:
+        return _distinct(rule for candidates in self.alternatives for rule in candidates.rules)
+
+    def lacks_room(self, rules: Iterable[Rule]) -> bool:
+        return any(
+            rule.joint_room(self.alternatives, self.requests, self.domain, self.need) < self.need for rule in rules
+        )
 
 
 class RequestFrame:
@@ -541,7 +580,8 @@ class _Efforts:
 
     def __init__(self, requests: Sequence[Sequence[Candidates]]) -> None:
         every = [candidates for alternatives in requests for candidates in alternatives]
-        picks = sum(max(candidates.need for candidates in alternatives) for alternatives in requests)
+        # A count that nobody has may be any number: no more devices are picked than there are.
+        picks = sum(max(min(c.need, c.mask.bit_count()) for c in alternatives) for alternatives in requests)
         rules = _distinct(rule for candidates in every for rule in candidates.rules)
         self.of_rule = {id(rule): rule.effort(picks) for rule in rules}
         self._of_alternative = {id(c): _sum([self.of_rule[id(rule)] for rule in c.rules]) for c in every}
@@ -551,11 +591,18 @@ class _Efforts:
         effort = self._of_alternative[id(candidates)]
         return effort.whole + effort.narrow * domain.bit_count() + effort.room * narrowed.bit_count()
 
+    def joint_work_of(self, group: "_Contenders", rules: Sequence[Rule]) -> int:
+        """The work of these rules to find out what several requests can have together."""
+        efforts = [self.of_rule[id(rule)] for rule in rules]
+        each = sum([WORK_OF_A_BOUND + self._of_alternative[id(one)].whole for one in group.alternatives])
+        joint = sum([effort.joint for effort in efforts]) * len(group.alternatives)
+        return each + joint + sum([effort.room for effort in efforts]) * group.domain.bit_count()
+
 
 class Memory:
     """What failures have shown: which devices are twins, and which fingerprints have no answer.
 
-    Cost of making it: O(devices that are candidates for anything, times rules).
+    kept: how many devices, values and amounts are in the fingerprints. Cost of making it: `work_to_remember`.
     """
 
     def __init__(self, requests: Sequence[Sequence[Candidates]], efforts: "_Efforts") -> None:
@@ -564,11 +611,11 @@ class Memory:
         self._classes = _classes(every, self._rules)
         self._class_of = {device: members for members in self._classes for device in bits(members)}
         self._dead: dict[Hashable, int] = {}
-        self._kept = 0
-        self._ahead = [self._remaining(requests[number:]) for number in range(len(requests))]
-        self.work = len(self._class_of) * (len(every) + len(self._rules))
+        self.kept = 0
+        self._ahead = self._remaining(requests)
+        own = WORK_OF_A_KEY + max(self._class_of, default=0) // DEVICES_OF_A_UNIT
         self.work_of_key = [
-            len(classes.several) + sum(efforts.of_rule[id(rule)].fingerprint for rule in rules)
+            own + len(classes.several) + sum(efforts.of_rule[id(rule)].fingerprint for rule in rules)
             for rules, classes in self._ahead
         ]
 
@@ -590,24 +637,46 @@ class Memory:
     def bury(self, number: int, key: Hashable) -> None:
         """Remember that the requests from that number on have no answer under this key."""
         size = self.work_of_key[number]
-        self._kept += size - self._dead.get(key, 0)
+        self.kept += size - self._dead.get(key, 0)
         self._dead[key] = size
-        while self._kept > MOST_KEPT:
-            self._kept -= self._dead.pop(next(iter(self._dead)))
+        while self.kept > MOST_KEPT:
+            self.kept -= self._dead.pop(next(iter(self._dead)))
 
     def is_dead(self, key: Hashable) -> bool:
         """True if the search has failed under this key before."""
         return key in self._dead
 
-    def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> tuple[tuple[Rule, ...], Classes]:
-        every = [candidates for alternatives in requests for candidates in alternatives]
+    def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> Sequence[tuple[tuple[Rule, ...], Classes]]:
+        """For each request the rules and the classes of devices that matter to it and to those after it."""
+        found: list[tuple[tuple[Rule, ...], Classes]] = []
+        rules: dict[int, Rule] = {}
         reachable = 0
-        for candidates in every:
-            reachable |= candidates.mask
-        rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        classes = Classes((), 0)
+        for alternatives in reversed(requests):
+            before, known = reachable, len(rules)
+            for candidates in alternatives:
+                reachable |= candidates.mask
+                rules |= {id(rule): rule for rule in candidates.rules}
+            if reachable != before:
+                classes = self._among(reachable)
+            of_all = found[-1][0] if found and len(rules) == known else tuple(rules.values())
+            found.append((of_all, classes))
+        found.reverse()
+        return found
+
+    def _among(self, reachable: Mask) -> Classes:
         classes = [members for members in self._classes if members & reachable]
         several = tuple([members for members in classes if members & (members - 1)])
-        return rules, Classes(several, sum(classes) - sum(several))
+        return Classes(several, sum(classes) - sum(several))
+
+
+def work_to_remember(requests: Sequence[Sequence[Candidates]]) -> int:
+    """The work of `Memory`: each device is seen by each rule and in each set of candidates, and is of classes."""
+    every = [candidates for alternatives in requests for candidates in alternatives]
+    devices = _candidates_of_any(every).bit_count()
+    masks = len({candidates.mask for candidates in every})
+    rules = len(_distinct(rule for candidates in every for rule in candidates.rules))
+    return devices * (WORK_OF_A_COMPARISON * rules + (masks + len(requests)) // 4)
 
 
 def _candidates_of(requests: Iterable[Sequence[Candidates]]) -> int:
@@ -623,6 +692,7 @@ def _sum(efforts: Sequence[Effort]) -> Effort:
         sum(effort.whole for effort in efforts),
         sum(effort.narrow for effort in efforts),
         sum(effort.room for effort in efforts),
+        sum(effort.joint for effort in efforts),
         sum(effort.fingerprint for effort in efforts),
     )
 
@@ -639,12 +709,23 @@ def _subsets(requests: Sequence[Sequence[Candidates]]) -> Iterator[Sequence[Sequ
 
 
 def _classes(every: Sequence[Candidates], rules: Sequence[Rule]) -> tuple[Mask, ...]:
-    candidates_of_any = 0
-    for candidates in every:
-        candidates_of_any |= candidates.mask
+    candidates_of_any = _candidates_of_any(every)
     classes: dict[Hashable, Mask] = {}
+    seen = _transposed(list({mask for c in every for mask in (c.mask, c.poison)}), candidates_of_any.bit_length())
     for device in bits(candidates_of_any):
-        seen_by = tuple((c.mask >> device & 1, c.poison >> device & 1) for c in every)
-        key = (seen_by, tuple(rule.alike(device) for rule in rules))
+        key = (seen[device], tuple([rule.alike(device) for rule in rules]))
         classes[key] = classes.get(key, 0) | 1 << device
     return tuple(classes.values())
+
+
+def _candidates_of_any(every: Iterable[Candidates]) -> Mask:
+    union = 0
+    for candidates in every:
+        union |= candidates.mask
+    return union
+
+
+def _transposed(masks: Sequence[Mask], devices: int) -> Sequence[str]:
+    """For each device a digit by mask, 1 where it is a member. Cost: a character of each, without a loop in Python."""
+    rows = [format(mask, f"0{devices}b") for mask in masks]
+    return list(map("".join, zip(*rows, strict=True)))[::-1]

@@ -165,12 +165,13 @@ class Effort:
     """How much work a rule has, counted in devices, values and amounts that it reads.
 
     whole: for any domain, and for a pick. narrow, room: in addition for each device of the domain; room applies to
-    `joint_room` too. fingerprint: for `Rule.fingerprint`.
+    `joint_room` too. joint: for `joint_room` in addition, for each alternative. fingerprint: for `Rule.fingerprint`.
     """
 
     whole: int
     narrow: int = 0
     room: int = 0
+    joint: int = 0
     fingerprint: int = 1
 
 
@@ -217,8 +218,11 @@ class Rule(metaclass=ABCMeta):
         """How many devices of the domain could be picked for the slot's request at most."""
         return domain.bit_count()
 
-    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask) -> int:
-        """How many picks of the domain so many requests with these alternatives can make together, at most."""
+    def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask, enough: int) -> int:
+        """How many picks of the domain so many requests with these alternatives can make together, at most.
+
+        enough: no more matter; any number that is not less says the same.
+        """
         return UNBOUNDED
 
     def touched(self) -> Mask:

@@ -50,9 +50,8 @@ def _rows(subject: str, runs: Sequence[CliffRun]) -> list[Row]:
     def row(what: str, unit: str, values: Sequence[float], target: float | None = None) -> Row:
         return Row.of(f"{subject}: {what}", unit, values, target)
 
-    of_steps = [row("processor time of a step", "us", [one.us_per_step for one in runs], TARGET_US)]
     return [
-        *(of_steps if subject != EXPLAIN else []),  # it has steps of its own besides those of the attempt
+        row("processor time of a step", "us", [one.us_per_step for one in runs], TARGET_US),
         row("processor time", "s", [one.cpu_s for one in runs], TARGET_S),
         row("memory", "MiB", [one.peak_mib for one in runs], TARGET_MIB),
         row("not known", "claims", [float(sum(one.outcome == "Exhausted" for one in runs))]),

@@ -8,7 +8,7 @@ from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import Funnel
 from allocator.explain.selector_operands import blaming
 from allocator.explain.sentences import conflict_text, constraint_offer_text, near_miss, remedy_texts
-from allocator.explain.text import devices_text, node_text, refusal_text, summary
+from allocator.explain.text import OPERATOR, devices_text, node_text, refusal_text, summary
 from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
@@ -146,7 +146,7 @@ def _device_lines(on_node: NodeExplanation, node: str) -> Iterator[str]:
     if isinstance(on_node.answer, AllocationError):
         yield from str(on_node.answer).splitlines()
     elif isinstance(on_node.answer, Exhausted):
-        yield node_text(on_node.answer)
+        yield node_text(on_node.answer, reader=OPERATOR)
     if on_node.conflict:
         yield conflict_text(on_node.conflict, node)
     if on_node.remedies or not isinstance(on_node.answer, Allocated | AllocationError):
@@ -157,7 +157,7 @@ def _funnel_lines(funnel: Funnel, taken: Sequence[DeviceID]) -> Iterator[str]:
     wanted = f"all of {devices_text(funnel.wanted)}" if funnel.mode == "All" else devices_text(funnel.wanted)
     yield f"claim {funnel.claim}, request {funnel.request}: needs {wanted}, the node has {funnel.total}"
     for refusal in funnel.refusals:
-        yield f"  {refusal_text(refusal)}"
+        yield f"  {refusal_text(refusal, reader=OPERATOR)}"
         yield from (f"    {line}" for line in blaming(funnel.operands.get(refusal.reason, ())))
     unjudged = f"; a selector fails on {len(funnel.unjudged)} of them" if funnel.unjudged else ""
     yield f"  {len(funnel.left)} left{_named(funnel.left)}{unjudged}"

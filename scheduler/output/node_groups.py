@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 
-from allocator.explain.text import devices_text, inner_cause, node_text
+from allocator.explain.text import OPERATOR, devices_text, inner_cause, node_text
 from allocator.outcome import (
     AllBlocked,
     Allocated,
@@ -22,7 +22,7 @@ def answer_text(answer: Answer) -> str:
     if isinstance(answer, AllocationError):
         line, _, _ = str(answer).partition("\n")
         return f"ends the attempt on every node: {line}"
-    return "can" if isinstance(answer, Allocated) else node_text(answer)
+    return "can" if isinstance(answer, Allocated) else node_text(answer, reader=OPERATOR)
 
 
 def by_reason(answers: Mapping[str, Answer]) -> list[tuple[str, list[str]]]:

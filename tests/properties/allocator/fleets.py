@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from allocator.cluster.snapshot import Snapshot
-from allocator.explain.text import node_text, summary
+from allocator.explain.text import OPERATOR, node_text, summary
 from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, Node, Slice
 from allocator.outcome import AllocationError
@@ -49,7 +49,7 @@ class Fleets:
                 names = [self.nodes[next(bits(mask))].name for _, mask in groups]
                 pairs = zip(names, groups, strict=True)
                 yield summary([(name, outcome, mask.bit_count()) for name, (outcome, mask) in pairs], NODES)
-            yield from (f"{mask:b} {node_text(outcome)}" for outcome, mask in unable)
+            yield from (f"{mask:b} {node_text(outcome, reader=OPERATOR)}" for outcome, mask in unable)
 
     def _grown(self) -> Fleet:
         fleet = Fleet(self._snapshot([]))

@@ -1,7 +1,9 @@
 """The budget bounds what is done, whatever the claims: counted in calls of functions, which no machine changes."""
 
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -11,15 +13,16 @@ import pytest
 import cel
 from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
-from allocator.explain.node_explanation import explain_on
+from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.features.contract import attempt_of
 from allocator.fleet.fleet import Fleet
 from allocator.model import Alternative, Claim, CounterConsumption, CounterSet, Device, Request
-from allocator.outcome import Allocated, Exhausted
+from allocator.outcome import Allocated, Exhausted, NotTogether, Outcome, Refused
 from allocator.policies import policy_of
 from allocator.policies.contract import search_by
 from allocator.requests.candidates import MAX_RESULTS, problem_of
 from allocator.search.backtracking import BudgetSpent, Found, Memory, NotFound, OrderEffort, Search, Terms
+from allocator.search.budget import FREE_STEPS, Budget
 from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
 from cel.values.quantity import Quantity
 from tests.builders import (
@@ -151,6 +154,46 @@ def test_states_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch)
     assert [number for number in range(25) if memory.is_dead(number)] == list(range(15, 25))
 
 
+def traced(function: Callable[[], object]) -> tuple[int, int]:
+    """(bytes that are left, the most that there were) of what the function allocates."""
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_states_that_are_remembered_are_as_small_as_they_are_counted(kind: str) -> None:
+    for search in searches(kind, 4):
+        memory: Memory = search.memory
+        left, _ = traced(search.run)
+        assert left <= 40 * memory.kept + 100_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_prepared_to_remember_is_a_few_bytes_for_each_device_and_alternative(kind: str) -> None:
+    for search in searches(kind, 4):
+        alternatives = [one for request in search.requests for one in request]
+        devices = max(one.mask.bit_length() for one in alternatives)
+        _, most = traced(lambda: search.memory)  # noqa: B023
+        assert most <= 20 * devices * len(alternatives) + 1_000 * devices + 100_000
+
+
+def test_refusal_of_many_requests_is_no_more_work_than_they_are() -> None:
+    """One device of 128 is missing; each two requests, and all that compete with each, could be looked at."""
+    members = [a_device(f"d{n:03}") for n in range(128)]
+    claims = [a_claim(a_request("r", 1), name=f"c{n:03}") for n in range(129)]
+    snapshot = a_snapshot(a_slice(*members))
+    answers: list[Outcome] = []
+    calls = calls_of(lambda: answers.append(allocate(snapshot, a_node(), claims)))
+    (refused,) = answers
+    assert isinstance(refused, Refused)
+    assert refused.cause == NotTogether(tuple(map(str, claims)), ("r",) * 129, 129, 128)
+    assert calls <= MOST_CALLS * len(claims)
+
+
 # -- what policies and selectors do is of the budget
 
 
@@ -234,9 +277,43 @@ def test_ordinary_claims_pay_nothing_for_their_selectors() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_explanation_takes_no_more_work_than_its_steps(kind: str) -> None:
-    for snapshot, claim in Values(lambda draw: a_knot(draw, kind))(f"knots {kind}", 2):
-        calls = calls_of(partial(explain_on, snapshot, a_node(), [claim], {}, budget_steps=500, all_steps=500))
-        assert calls <= MOST_CALLS * 40_000, "an attempt, its questions, and three searches of 20,000 steps at most"
+    """Those of an attempt, and a fifth of what is usual for questions where the attempt has taken all of them."""
+    spent = 0
+    for snapshot, claim in Values(lambda draw: a_knot(draw, kind))(f"knots {kind}", 4):
+        found: list[NodeExplanation] = []
+        asked = partial(explain_on, snapshot, a_node(), [claim], {}, budget_steps=STEPS, all_steps=STEPS)
+        calls = calls_of(lambda: found.append(asked()))  # noqa: B023
+        spent += isinstance(found[0].answer, Exhausted)
+        assert found[0].steps <= STEPS * 1.2 + 500
+        assert calls <= MOST_CALLS * (found[0].steps + FREE_STEPS)
+    assert spent, "none of the attempts took all of its steps"
+
+
+def test_parts_of_selectors_are_explained_as_long_as_there_are_steps() -> None:
+    snapshot, _ = costly(24)
+    claim = a_claim(a_request("r", 1, f"{COSTLY.format(DRIVER)} && device.attributes['{DRIVER}'].number < 0"))
+    wide = explain_on(snapshot, a_node(), [claim], {})
+    assert isinstance(wide.answer, Refused)
+    assert [len(parts) for parts in wide.offer.funnels[0].operands.values()] == [3]
+    for steps in (0, 1_000):
+        narrow = explain_on(snapshot, a_node(), [claim], {}, all_steps=steps)
+        assert isinstance(narrow.answer, Refused)
+        assert not narrow.offer.funnels[0].operands
+        assert narrow.steps <= narrow.answer.steps + steps + 3_000, "one evaluation more than there are steps for"
+
+
+def test_amounts_of_shares_are_charged_however_often_they_are_asked_for() -> None:
+    members = [a_device(f"d{n:03}", capacity={"q": str(n + 8)}, allow_multiple_allocations=True) for n in range(128)]
+    snapshot = a_snapshot(a_slice(*members), features=FEATURES)
+    claim = a_claim(*(a_request(f"r{n}", capacity={"q": Quantity.of(n + 1)}) for n in range(8)))
+    spent = []
+    for _ in range(2):
+        budget = Budget()
+        assert isinstance(allocate(snapshot, a_node(), [claim], budget=budget), Allocated)
+        spent.append(budget.spent)
+    assert spent[0] == spent[1] >= 8 * 128 * 10, "each amount of each device"
+    claims = [replace(claim, name=f"c{n}", uid=f"u{n}") for n in range(40)]
+    assert isinstance(allocate(snapshot, a_node(), claims, budget_steps=0), Exhausted)
 
 
 def test_fleet_says_that_it_is_not_known_where_selectors_take_too_long() -> None:

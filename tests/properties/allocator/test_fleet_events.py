@@ -9,7 +9,7 @@ import pytest
 
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
-from allocator.explain.text import node_text
+from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceClass, Node, Slice, Taint
 from allocator.outcome import AllocationError, Outcome
@@ -76,7 +76,7 @@ def allocated(fleet: Fleet, number: int, claims: Sequence[Claim], freed: Sequenc
 
 def kept_from(outcome: Outcome) -> str:
     """What the outcome says, without pools and holders, which are a node's own."""
-    text, _, _ = node_text(outcome).partition("; pool ")
+    text, _, _ = node_text(outcome, reader=OPERATOR).partition("; pool ")
     return re.sub(r"; held by [^)]*", "", re.sub(r" \(held by [^)]*\)", "", text))
 
 

@@ -19,7 +19,7 @@ from allocator.features.partitionable_devices import CounterRule
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
 from allocator.requests.candidates import problem_of
 from allocator.requests.constraints import DistinctAttribute, MatchAttribute
-from allocator.search.rules import Candidates, Classes, DeviceSlot, Mask, Rule, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Mask, Rule, Trail, bits
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -278,9 +278,11 @@ def test_joint_room_is_never_less_than_what_could_be_picked_together(rule_type: 
             domain = 0
             for candidates in last:
                 domain |= situation.rule.narrow(DeviceSlot(candidates, 0), candidates.mask)
-            room = situation.rule.joint_room(last, len(last), domain)
+            room = situation.rule.joint_room(last, len(last), domain, UNBOUNDED)
+            two = situation.rule.joint_room(last, len(last), domain, 2)
             trail.rewind(0)
             assert room >= situation.most(moves, both)
+            assert min(two, 2) == min(room, 2), "it may stop once there is enough"
 
 
 @every_rule
@@ -348,7 +350,7 @@ def test_picks_alone_change_the_state(rule_type: type) -> None:
             if rule in candidates.rules:
                 rule.narrow(DeviceSlot(candidates, 0), candidates.mask)
                 rule.room(DeviceSlot(candidates, 0), candidates.mask)
-                rule.joint_room([candidates], 1, candidates.mask)
+                rule.joint_room([candidates], 1, candidates.mask, UNBOUNDED)
         rule.fingerprint(situation.kinds())
         rule.effort(4)
         rule.touched()

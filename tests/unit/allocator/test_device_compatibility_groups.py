@@ -10,7 +10,9 @@ from tests.builders import (
     a_slice,
     a_snapshot,
     an_allocated_claim,
+    an_alternative,
     everywhere,
+    first_available,
     kubernetes,
     on_node,
 )
@@ -51,6 +53,13 @@ def test_all_devices_need_one_common_group() -> None:
     chain = grouped("x", "a", "b"), grouped("y", "b", "c"), grouped("z", "c", "a")
     assert isinstance(decide(cluster(*chain), a_claim(a_request(count=3))), Refused)
     assert names(decide(cluster(*chain, grouped("w", "b")), a_claim(a_request(count=3)))) == ["x", "y", "w"]
+
+
+def test_count_that_nobody_can_have_is_no_work_for_the_other_alternatives() -> None:
+    either = first_available("r", an_alternative("many", count=2**62), an_alternative("two", count=2))
+    outcome = decide(cluster(grouped("x", "a"), grouped("y", "b")), a_claim(either, a_request("other")))
+    assert isinstance(outcome, Refused)
+    assert outcome.steps < 1_000
 
 
 def test_device_without_groups_goes_with_its_like_only() -> None:

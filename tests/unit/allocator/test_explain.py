@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from allocator.explain.text import node_text, summary
+from allocator.explain.text import OPERATOR, node_text, summary
 from allocator.model import DeviceID, PoolID
 from allocator.outcome import (
     AllBlocked,
@@ -52,26 +52,28 @@ def summed(
 
 
 def test_reason_that_is_text_is_reported_as_it_is() -> None:
-    assert node_text("cordoned") == "cordoned"
+    assert node_text("cordoned", reader=OPERATOR) == "cordoned"
 
 
 def test_shortage_is_reported_as_a_funnel_with_selectors_last() -> None:
-    assert node_text(short_of(4, 8, 3, SELECTOR, IN_USE)) == (
+    assert node_text(short_of(4, 8, 3, SELECTOR, IN_USE), reader=OPERATOR) == (
         "request gpus needs 4 devices, 3 are left (8 devices: 2 are in use, 3 fail selector #0 of class gpu (false))"
     )
 
 
 def test_shortage_of_a_node_without_devices_is_reported() -> None:
-    assert node_text(short_of(1, 0, 0)) == "request gpus needs 1 device, 0 are left (0 devices)"
+    assert node_text(short_of(1, 0, 0), reader=OPERATOR) == "request gpus needs 1 device, 0 are left (0 devices)"
 
 
 def test_holders_are_reported_and_beyond_three_their_number() -> None:
     two = DeviceRefusal("are in use", 3, ids(3), "in use", (("ml/a", 2), ("ml/b", 1)))
-    assert "3 are in use (held by ml/a \N{MULTIPLICATION SIGN}2, ml/b)" in node_text(short_of(1, 3, 0, two))
+    assert "3 are in use (held by ml/a \N{MULTIPLICATION SIGN}2, ml/b)" in node_text(
+        short_of(1, 3, 0, two), reader=OPERATOR
+    )
     many = DeviceRefusal("are in use", 5, ids(5), "in use", tuple((f"ml/{name}", 1) for name in "abcde"))
-    assert "(held by ml/a, ml/b, ml/c and 2 more claims)" in node_text(short_of(1, 5, 0, many))
+    assert "(held by ml/a, ml/b, ml/c and 2 more claims)" in node_text(short_of(1, 5, 0, many), reader=OPERATOR)
     four = DeviceRefusal("are in use", 4, ids(4), "in use", tuple((f"ml/{name}", 1) for name in "abcd"))
-    assert "and 1 more claim)" in node_text(short_of(1, 4, 0, four))
+    assert "and 1 more claim)" in node_text(short_of(1, 4, 0, four), reader=OPERATOR)
 
 
 def test_holders_of_other_namespaces_are_counted_for_readers_of_one() -> None:
@@ -82,13 +84,13 @@ def test_holders_of_other_namespaces_are_counted_for_readers_of_one() -> None:
     )
     alone = DeviceRefusal("are in use", 1, ids(1), "in use", (("x/secret", 1),))
     assert "1 is in use (held by a claim of another namespace)" in node_text(short_of(1, 1, 0, alone), reader="ml")
-    assert "1 is in use (held by x/secret)" in node_text(short_of(1, 1, 0, alone))
+    assert "1 is in use (held by x/secret)" in node_text(short_of(1, 1, 0, alone), reader=OPERATOR)
 
 
 def test_capacities_that_are_short_are_reported() -> None:
     short = (CapacityShort("bandwidth", 2, takes_all=True), CapacityShort("memory", 1, takes_all=False))
     stage = DeviceRefusal("have too little capacity left", 2, ids(2), "capacity", (("ml/a", 2),), short)
-    assert node_text(short_of(1, 2, 0, stage)).endswith(
+    assert node_text(short_of(1, 2, 0, stage), reader=OPERATOR).endswith(
         "2 have too little capacity left (every share takes all of capacity bandwidth, which has no request policy; "
         "too little of capacity memory on 1; held by ml/a \N{MULTIPLICATION SIGN}2))"
     )
@@ -96,38 +98,38 @@ def test_capacities_that_are_short_are_reported() -> None:
 
 def test_all_blocked_reports_what_blocks() -> None:
     outcome = refused(AllBlocked("ml/train", "gpus", 8, (IN_USE,)))
-    assert node_text(outcome) == "request gpus needs all of 8 devices: 2 are in use"
+    assert node_text(outcome, reader=OPERATOR) == "request gpus needs all of 8 devices: 2 are in use"
 
 
 def test_unmet_constraint_reports_how_far_it_goes() -> None:
     outcome = refused(ConstraintUnmet("ml/train", "matchAttribute gpu.example/numa", ("a", "b"), 4, 3))
-    assert node_text(outcome) == (
+    assert node_text(outcome, reader=OPERATOR) == (
         "matchAttribute gpu.example/numa lets at most 3 of 4 devices together (requests a, b)"
     )
 
 
 def test_conflict_reports_the_claims() -> None:
-    assert node_text(refused(NotTogether(("ml/a", "ml/b")))) == (
+    assert node_text(refused(NotTogether(("ml/a", "ml/b"))), reader=OPERATOR) == (
         "no choice of devices satisfies everything together (claims ml/a, ml/b)"
     )
 
 
 def test_invalid_pools_are_reported_after_the_cause() -> None:
     pools = ((PoolID("gpu.example", "bad"), "device name x is published more than once"),)
-    assert node_text(refused(InvalidPoolSeen(pools, NotTogether(("ml/a",))))) == (
+    assert node_text(refused(InvalidPoolSeen(pools, NotTogether(("ml/a",)))), reader=OPERATOR) == (
         "no choice of devices satisfies everything together (claims ml/a); "
         "pool gpu.example/bad is invalid: device name x is published more than once"
     )
-    assert node_text(refused(InvalidPoolSeen(pools, None))).startswith("no devices; pool")
+    assert node_text(refused(InvalidPoolSeen(pools, None)), reader=OPERATOR).startswith("no devices; pool")
 
 
 def test_spent_budget_is_never_reported_as_impossible() -> None:
-    assert node_text(Exhausted(500, FEATURES)) == "not known: no answer after 500 steps"
+    assert node_text(Exhausted(500, FEATURES), reader=OPERATOR) == "not known: no answer after 500 steps"
 
 
 def test_allocation_is_no_refusal() -> None:
     with pytest.raises(AssertionError, match="refuses nothing"):
-        node_text(Allocated((), 0, FEATURES))
+        node_text(Allocated((), 0, FEATURES), reader=OPERATOR)
 
 
 # -- all nodes
@@ -229,5 +231,5 @@ def test_node_where_no_device_passes_the_selectors_is_not_reported_to_be_near() 
     nodes = {"a": short_of(1, 0, 0), "b": short_of(1, 3, 0, SELECTOR)}
     assert summed(nodes) == (
         "0/2 nodes: no node has 1 device for request gpus, no device passes its selectors "
-        f"(node b has {node_text(nodes['b']).partition('(')[2]}"
+        f"(node b has {node_text(nodes['b'], reader=OPERATOR).partition('(')[2]}"
     )

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from allocator.allocate import allocate
-from allocator.explain.text import node_text
+from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.fingerprint import SPARE
 from allocator.fleet.fleet import Fleet
 from allocator.fleet.group_changes import LEAST_CHANGES
@@ -371,7 +371,7 @@ def test_refusals_count_devices_and_only_that_of_one_node_names_them() -> None:
     assert isinstance(named.cause, NotEnough)
     assert [(one.number, one.devices, one.holders) for one in counted.cause.refusals] == [(1, (), ())]
     assert [(one.number, len(one.devices), one.holders) for one in named.cause.refusals] == [(1, 1, ((str(held), 1),))]
-    assert node_text(counted).split(" (")[0] == node_text(named).split(" (")[0]
+    assert node_text(counted, reader=OPERATOR).split(" (")[0] == node_text(named, reader=OPERATOR).split(" (")[0]
 
 
 def test_nodes_of_which_other_devices_are_in_use_but_as_many_are_reported_together() -> None:
@@ -381,7 +381,7 @@ def test_nodes_of_which_other_devices_are_in_use_but_as_many_are_reported_togeth
     before = fleet.asked
     [(outcome, nodes)] = fleet.unable(claims, fleet.all)
     assert (nodes, fleet.asked) == (0b011, before)
-    assert node_text(outcome) == "request gpus needs 2 devices, 1 is left (2 devices: 1 is in use)"
+    assert node_text(outcome, reader=OPERATOR) == "request gpus needs 2 devices, 1 is left (2 devices: 1 is in use)"
 
 
 def test_each_node_names_the_contradictory_pools_that_are_its_own() -> None:
@@ -390,11 +390,16 @@ def test_each_node_names_the_contradictory_pools_that_are_its_own() -> None:
     claims = [a_claim(a_request(count=2))]
     assert fleet.able(claims) == 0b100
     before = fleet.asked
-    reported = {nodes: node_text(outcome) for outcome, nodes in fleet.unable_by_node(claims, fleet.all)}
+    reported = {
+        nodes: node_text(outcome, reader=OPERATOR) for outcome, nodes in fleet.unable_by_node(claims, fleet.all)
+    }
     assert reported.keys() == {0b001, 0b010}
     assert "pool gpu.example/pool-000 is invalid" in reported[0b001]
     assert "pool gpu.example/pool-001 is invalid" in reported[0b010]
-    assert [node_text(fleet.refusal(claims, number)) for number in range(2)] == [reported[0b001], reported[0b010]]
+    assert [node_text(fleet.refusal(claims, number), reader=OPERATOR) for number in range(2)] == [
+        reported[0b001],
+        reported[0b010],
+    ]
     assert fleet.asked == before
 
 
@@ -403,7 +408,7 @@ def test_nodes_with_contradictory_pools_are_reported_together_by_what_the_first_
     fleet = a_fleet([*twice, alike(3)[2]], 3)
     [(outcome, nodes)] = fleet.unable([a_claim(a_request(count=2))], 0b011)
     assert nodes == 0b011
-    assert "pool gpu.example/pool-000 is invalid" in node_text(outcome)
+    assert "pool gpu.example/pool-000 is invalid" in node_text(outcome, reader=OPERATOR)
 
 
 def test_reasons_are_kept_as_nodes_come_to_have_others() -> None:
@@ -422,7 +427,7 @@ def test_conflict_is_shown_of_the_claims_that_were_asked_for() -> None:
         claims = [a_claim(a_request("a", 2), a_request("b", 2), name=name)]
         assert not fleet.able(claims)
         [(outcome, _)] = fleet.unable(claims, fleet.all)
-        assert f"claims default/{name})" in node_text(outcome)
+        assert f"claims default/{name})" in node_text(outcome, reader=OPERATOR)
 
 
 def test_unknown_fields_make_another_question() -> None:

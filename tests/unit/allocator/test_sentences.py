@@ -16,7 +16,7 @@ from allocator.explain.remedies import (
     ToleratedTaint,
 )
 from allocator.explain.sentences import conflict_text, constraint_offer_text, near_miss, remedy_text, remedy_texts
-from allocator.explain.text import left_text, refusal_text
+from allocator.explain.text import OPERATOR, left_text, refusal_text
 from allocator.model import Claim, CounterConsumption, CounterSet, DeviceID, Slice, Taint
 from allocator.outcome import DeviceRefusal
 from cel.values.quantity import Quantity
@@ -311,8 +311,8 @@ def test_claims_of_which_any_one_will_do_share_a_line() -> None:
 )
 def test_one_device_is_reported_in_the_singular(reason: str, of_one: str) -> None:
     device = DeviceID(DRIVER, "pool-0", "x")
-    assert refusal_text(DeviceRefusal(reason, 1, (device,))) == f"1 {of_one}"
-    assert refusal_text(DeviceRefusal(reason, 2, (device, device))) == f"2 {reason}"
+    assert refusal_text(DeviceRefusal(reason, 1, (device,)), reader=OPERATOR) == f"1 {of_one}"
+    assert refusal_text(DeviceRefusal(reason, 2, (device, device)), reader=OPERATOR) == f"2 {reason}"
 
 
 def test_number_of_devices_that_are_left_decides_the_verb() -> None:

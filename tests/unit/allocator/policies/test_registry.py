@@ -53,9 +53,9 @@ def test_what_is_no_policy_is_reported(text: str, problem: str) -> None:
     assert problem in str(reported.value)
 
 
-def test_numpy_is_imported_for_topology_only() -> None:
+def test_networkx_is_imported_for_topology_only() -> None:
     program = (
-        "import sys; from allocator.policies import policy_of; policy_of('pack'); assert 'numpy' not in sys.modules;"
-        "policy_of('topology'); assert 'numpy' in sys.modules"
+        "import sys; from allocator.policies import policy_of; policy_of('pack'); assert 'networkx' not in sys.modules;"
+        "policy_of('topology'); assert 'networkx' in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)

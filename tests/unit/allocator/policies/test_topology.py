@@ -1,14 +1,13 @@
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from random import Random
 
-import networkx as nx
 import pytest
 
 from allocator.model import Claim, Device
 from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
-from allocator.policies.topology import MOST_PLACES, Values, _distances
+from allocator.policies.topology import MOST_LINKS, MOST_PLACES, Values, _distances
 from tests.builders import DRIVER, a_claim, a_device, a_request, a_slice, kubernetes, match, strings
 from tests.unit.allocator.policies.hardware import a_share, a_shared_device, gpu_slice, holding, homed, placed
 from tests.unit.allocator.policies.simulation import Simulation, answer, chosen
@@ -31,15 +30,18 @@ def gpu_and_nic(gpus: int = 1, nics: int = 1) -> Claim:
 # -- distances
 
 
-def by_dijkstra(places: Sequence[Values]) -> Sequence[Sequence[float]]:
-    """The distances as paths of a graph: from places to the values that they have, and to the node."""
-    graph: nx.Graph[Hashable] = nx.Graph()
-    for number, place in enumerate(places):
-        graph.add_edge(number, "node", weight=len(place) + 1)
-        for level, own in enumerate(place):
-            graph.add_edges_from(((number, (level, value)) for value in own), weight=level + 1)
-    paths = [nx.single_source_dijkstra_path_length(graph, number) for number in range(len(places))]
-    return [[paths[one][other] for other in range(len(places))] for one in range(len(places))]
+def step_between(one: Values, other: Values) -> int:
+    """Twice the number of the first attribute of which both have a value in common; the node comes after the last."""
+    common = [set(own) & set(others) for own, others in zip(one, other, strict=True)]
+    return 2 * next((level for level, values in enumerate(common, 1) if values), len(one) + 1)
+
+
+def shortest(places: Sequence[Values]) -> Sequence[Sequence[int]]:
+    """The distances by way of one place after the other."""
+    found = [[step_between(one, other) for other in places] for one in places]
+    for way in range(len(places)):
+        found = [[min(old, row[way] + more) for old, more in zip(row, found[way], strict=True)] for row in found]
+    return found
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -52,7 +54,7 @@ def test_distances_are_the_shortest_paths_through_values_in_common(seed: int) ->
     ]
     places = tuple(dict.fromkeys(drawn))
     rows, nearby = _distances(places)
-    expected = by_dijkstra(places)
+    expected = shortest(places)
     for one, row in enumerate(rows):
         assert [cell for other, cell in enumerate(row) if other != one] == [
             cell for other, cell in enumerate(expected[one]) if other != one
@@ -66,6 +68,19 @@ def test_where_there_are_too_many_places_the_attributes_that_count_least_are_lef
     slices = [homed(a_slice(*devices), "n")]
     assert chosen("topology", slices, a_claim(a_request(count=2))) == ["gpu-0000", "gpu-0004"]
     assert chosen("topology:gpu.example/serial", slices, a_claim(a_request(count=2))) == ["gpu-0000", "gpu-0004"]
+
+
+def test_where_places_have_too_many_values_the_attributes_that_count_least_are_left_out() -> None:
+    """Each device has a list of NUMA nodes, most of them in common with the next one; the PCIe roots are few."""
+    devices = [
+        a_device(f"gpu-{n:04}", {PCIE_ROOT: f"pci{n % 4}", NUMA_NODE: strings(*(f"{n + k:04}" for k in range(64)))})
+        for n in range(MOST_LINKS // 64)
+    ]
+    slices = [homed(a_slice(*devices), "n")]
+    (allocation,) = answer(
+        "topology", slices, a_claim(a_request(count=5)), features=kubernetes(DRAListTypeAttributes=True)
+    ).allocations
+    assert [result.device for result in allocation.results] == [f"gpu-{n:04}" for n in range(0, 20, 4)]
 
 
 def test_score_is_the_mean_distance_of_each_two_devices() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from allocator.explain.text import node_text
+from allocator.explain.text import OPERATOR, node_text
 from allocator.model import Claim, Container
 from allocator.outcome import Refused
 from allocator.policies import policy_of
@@ -128,7 +128,7 @@ def test_refusal_names_the_resource_in_place_of_the_generated_request_and_the_co
     )
     ((_, answer),) = answers(cluster, pod, ())
     assert isinstance(answer, Refused)
-    assert node_text(answer) == "request example.com/gpu needs 3 devices, 2 are left (2 devices)"
+    assert node_text(answer, reader=OPERATOR) == "request example.com/gpu needs 3 devices, 2 are left (2 devices)"
     both = a_pod(*(Container(name, {GPU: Quantity.of(3)}) for name in ("main", "side")))
     assert "for request example.com/gpu of container main" in refused(cluster, both).refusal.message
 
