@@ -22,7 +22,7 @@ from scheduler.input.documents import RawObject
 from scheduler.offline.placement import unused_claims
 from scheduler.output.columns import aligned
 from scheduler.output.status_report import API_VERSION
-from scheduler.output.table import printable
+from scheduler.terminal_text import printable
 
 KIND = "Comparison"
 VERSION = "resource.k8s.io/v1"

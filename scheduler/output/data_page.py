@@ -11,7 +11,7 @@ from allocator.status.pool_status import DeviceState
 from scheduler.output.columns import ColumnTable
 from scheduler.output.markup import allowances, document, element, embedded, policy
 from scheduler.output.page_assets import SCRIPT, STYLE
-from scheduler.output.table import printable
+from scheduler.terminal_text import printable
 from scheduler.version import VERSION
 
 Json = dict[str, object]

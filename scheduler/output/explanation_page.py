@@ -17,8 +17,8 @@ from scheduler.output.explanation_text import detail_lines, first_line, reason_o
 from scheduler.output.markup import element
 from scheduler.output.node_groups import answer_text
 from scheduler.output.status_page import states_of, states_text
-from scheduler.output.table import printable
 from scheduler.status.claim_status import ClaimStatus
+from scheduler.terminal_text import printable
 
 _ASKED = "FOR THE REQUESTS"
 _ALL = "Pending pods and claims"

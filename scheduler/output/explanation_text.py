@@ -16,7 +16,7 @@ from scheduler.decision.node_answers import Answer, same_answers
 from scheduler.decision.plugin_remedies import PluginRefusal
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.node_groups import answer_text, by_reason
-from scheduler.output.table import printable
+from scheduler.terminal_text import printable
 
 MOST_NAMED = 4
 """Devices or nodes that a line names; others are counted."""

@@ -7,8 +7,8 @@ from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
 from scheduler.output.columns import aligned
 from scheduler.output.status_report import API_VERSION
-from scheduler.output.table import printable
 from scheduler.status.selection import ExpressionSelection
+from scheduler.terminal_text import printable
 
 KIND = "Selection"
 MOST_LISTED = 10

@@ -30,10 +30,10 @@ from scheduler.output.status_report import (
     pool_problems,
     tally_columns,
 )
-from scheduler.output.table import printable
 from scheduler.state.claim_index import ClaimObject
 from scheduler.status.claim_status import claim_statuses
 from scheduler.status.tally import Tally, by_class, by_driver, tallies
+from scheduler.terminal_text import printable
 from scheduler.ui.live_tallies import LiveTallies
 from scheduler.ui.ui_source import UiSource
 
