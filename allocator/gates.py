@@ -88,6 +88,10 @@ class Release:
         """The gate on which what `gate` is for depends in this release."""
         return gate if gate in self.gates else _SPLIT_FROM.get(gate, gate)
 
+    def later_with(self, gate: str) -> str:
+        """The first release after this one that has the gate; empty if none has."""
+        return next((name for name, one in RELEASES.items() if name > self.name and gate in one.gates), "")
+
 
 def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
     # The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.

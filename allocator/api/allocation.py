@@ -85,6 +85,16 @@ class Consumer(NamedTuple):
     name: str
     uid: str
 
+    def is_pod(self, name: str, uid: str) -> bool:
+        """Whether it is the pod, in the claim's namespace; its name decides where one of them has no uid."""
+        if (self.api_group, self.resource) != ("", "pods"):
+            return False
+        return self.uid == uid if self.uid and uid else self.name == name
+
+    def is_pod_group(self, name: str) -> bool:
+        """Whether it is the PodGroup of that name: pods do not know its uid."""
+        return (self.api_group, self.resource, self.name) == ("scheduling.k8s.io", "podgroups", name)
+
 
 def check_status(fields: StatusFields, known: frozenset[str], findings: Findings) -> None:
     """The rules of a claim's status. known: the names of its requests, as `request_names` gives them."""

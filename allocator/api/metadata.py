@@ -105,6 +105,21 @@ def finalizer_errors(finalizers: Sequence[str]) -> Iterator[FieldError]:
         yield FieldError("metadata.finalizers", finalizers, f"must not have both {_ORPHAN} and {_FOREGROUND}")
 
 
+def owner_errors(owners: Sequence[Mapping[str, object]]) -> Iterator[FieldError]:
+    """The problems of metadata.ownerReferences: what the API server requires of each, and of all of them."""
+    for position, owner in enumerate(owners):
+        at, version = f"metadata.ownerReferences[{position}]", str(owner.get("apiVersion") or "")
+        for name in ("apiVersion", "kind", "name", "uid"):
+            if not owner.get(name):
+                yield FieldError(f"{at}.{name}", None, "is required")
+        if version.count("/") > 1 or version.endswith("/"):
+            yield FieldError(f"{at}.apiVersion", version, "must be a version, or a group and a version")
+        if (version, owner.get("kind")) == ("v1", "Event"):
+            yield FieldError(f"{at}.kind", "Event", "must not be an Event: these own nothing")
+    if sum(owner.get("controller") is True for owner in owners) > 1:
+        yield FieldError("metadata.ownerReferences", None, "must not have several with controller: true")
+
+
 def _check_namespace(namespace: str, *, is_namespaced: bool, findings: Findings) -> None:
     if namespace and not is_namespaced:
         findings.note("metadata.namespace", namespace, "is ignored: the kind has no namespaces")

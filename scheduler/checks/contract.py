@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, TypeVar
 
+from scheduler.input.documents import Place
+
 Checked = TypeVar("Checked")
 """What the rules of a command look at."""
 
@@ -36,13 +38,15 @@ class ObjectName:
 class Observation:
     """Something that a rule finds. field: the path in the object, or empty.
 
-    claims: those that it is about, as `namespace/name`, where the subject is a device.
+    claims: those that it is about, as `namespace/name`, where the subject is a device. place: in the input, where it is
+    not that of the subject: nothing is known of an object with errors, and of two of one name each has its own.
     """
 
     subject: ObjectName
     message: str
     field: str = ""
     claims: tuple[str, ...] = ()
+    place: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
-from scheduler.input.printable import json_of
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.result_objects import list_of
 from scheduler.output.table import table
 from scheduler.output.yaml_dump import dump
 from scheduler.plugins.profile import Profile
+from scheduler.terminal_text import json_of
 
 FORMATS = ("table", "wide", "json", "yaml", "name")
 

@@ -12,10 +12,10 @@ from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
-from scheduler.input.printable import json_of
 from scheduler.output.check_page import check_page
-from scheduler.output.check_results import junit, key_of_object, list_of, sarif, table
+from scheduler.output.check_results import InputPlaces, junit, key_of_object, list_of, sarif, table
 from scheduler.output.data_page import MapColumns, PageTable
+from scheduler.terminal_text import json_of
 
 FORMATS = ("table", "json", "sarif", "junit", PAGE)
 NEVER = "never"
@@ -64,10 +64,11 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
     counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
     counted = f"{len(rules)} rules: {counted}{_hidden(every - len(found), shown)}"
+    places = InputPlaces(inventory)
     if output == PAGE:
-        click.echo(check_page(found, rules, inventory.places, (name, counted), devices(checked)), nl=False)
+        click.echo(check_page(found, rules, places, (name, counted), devices(checked)), nl=False)
     else:
-        click.echo(_text(found, rules, inventory, name, output), nl=output != "table" or bool(found))
+        click.echo(_text(found, rules, places, name, output), nl=output != "table" or bool(found))
     print_to_stderr([counted])
     return int(_fails(numbers, fail_on))
 
@@ -99,13 +100,13 @@ def _fails(numbers: dict[FindingLevel, int], fail_on: str) -> bool:
 
 
 def _text(
-    found: Sequence[CheckFinding[Any]], rules: Sequence[Check[Any]], inventory: Inventory, name: str, output: str
+    found: Sequence[CheckFinding[Any]], rules: Sequence[Check[Any]], places: InputPlaces, name: str, output: str
 ) -> str:
     match output:
         case "json":
-            return _json(list_of(found, inventory.places))
+            return _json(list_of(found, places))
         case "sarif":
-            return _json(sarif(found, rules, inventory.places))
+            return _json(sarif(found, rules, places))
         case "junit":
             return junit(found, rules, name)
         case _:

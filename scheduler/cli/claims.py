@@ -12,7 +12,6 @@ from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import InputSource, input_options
 from scheduler.core_v1.pod import Pod
-from scheduler.input.printable import json_of
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.claim_table import claim_table, list_of
@@ -20,6 +19,7 @@ from scheduler.output.claims_page import claims_page
 from scheduler.output.yaml_dump import dump
 from scheduler.status.claim_status import ClaimStatus, claim_statuses
 from scheduler.status.held_devices import held_by
+from scheduler.terminal_text import json_of
 
 FORMATS = ("table", "json", "yaml")
 PAGE = "html"

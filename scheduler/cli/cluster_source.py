@@ -15,7 +15,7 @@ from scheduler.core_v1.label_query import InvalidLabelQuery, requirements
 from scheduler.core_v1.label_selector import selects
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import Finding, RawObject, read
-from scheduler.input.printable import printable
+from scheduler.terminal_text import printable
 
 if TYPE_CHECKING:
     from scheduler.cli.live_cluster import LiveCluster

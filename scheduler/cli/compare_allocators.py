@@ -19,10 +19,10 @@ from scheduler.cli.progress import Progress
 from scheduler.cli.reference_allocator import NoReferenceAllocator, ReferenceAllocator, built
 from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
 from scheduler.input.documents import RawObject
-from scheduler.input.printable import printable
 from scheduler.offline.placement import unused_claims
 from scheduler.output.columns import aligned
 from scheduler.output.status_report import API_VERSION
+from scheduler.terminal_text import printable
 
 KIND = "Comparison"
 VERSION = "resource.k8s.io/v1"

@@ -13,7 +13,7 @@ from typing import NoReturn, TextIO, cast
 
 import click
 
-from scheduler.input.printable import printable
+from scheduler.terminal_text import printable
 
 BAD_INPUT = 2
 """Exit code for input that cannot be used, or output that cannot be written; 1: something asked for was not done."""

@@ -24,7 +24,6 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import admin_access
-from scheduler.input.printable import json_of
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
 from scheduler.output.explanation_json import listed, object_of
@@ -32,6 +31,7 @@ from scheduler.output.explanation_page import ExplanationsPage, explanation_page
 from scheduler.output.explanation_text import text_of
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
+from scheduler.terminal_text import json_of
 
 FORMATS = ("table", "json", PAGE)
 

@@ -45,7 +45,8 @@ _KINDS: Mapping[str, str] = {
 
 _EPILOG = """
 \b
-Exit codes: 0 if one more fits (with --replicas N: if N fit), 1 if not, 2 for invalid input.
+Exit codes: 0 if one more fits (with --replicas N: if N fit), 1 if not or if FILE requests claims that no known pod of
+it uses, 2 for invalid input.
 
 \b
 Examples:
@@ -58,10 +59,11 @@ Examples:
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """What is copied. text: in words."""
+    """What is copied. text: in words. is_whole: nothing that it asks for is unknown."""
 
     text: str
     copies: Callable[[Placement], Copy]
+    is_whole: bool = True
 
 
 def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> int | None:
@@ -127,7 +129,7 @@ def command(  # noqa: PLR0913 - one for each option
         click.echo(fit_table(sought.text, found))
     else:
         print_object(fit_object(sought.text, found), output)
-    sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1)))
+    sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 
 def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
@@ -143,7 +145,7 @@ def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
         stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")
     [pod] = identified([template], Priorities(given.inventory.priority_classes).of)
     given.warn_of([pod])
-    return _Sought(text, lambda placement: copies_of_pod(placement, pod))
+    return _Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
 
 
 def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:

@@ -32,7 +32,7 @@ from scheduler.simulation.openb_times import openb_jobs
 from scheduler.simulation.orders import order_of
 from scheduler.simulation.replay import ONLY_FILTERS
 from scheduler.simulation.result import Scenario
-from scheduler.simulation.scenario import Clocks, Settings, Start, run
+from scheduler.simulation.scenario import NOTHING, Clocks, Settings, Start, run
 from scheduler.simulation.trace import Trace, read_trace
 
 TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
@@ -349,11 +349,16 @@ def _changed(inventory: Inventory, texts: Sequence[str], nodes_scale: float) -> 
 
 
 def require_usable(plan: Plan, cases: Sequence[Case]) -> None:
-    """Raises ScenarioFailed where a what-if, a scale or an order cannot be used: before any scenario runs."""
-    fleets = {(one.variant.what_if, one.variant.nodes_scale) for one in cases}
+    """Raises ScenarioFailed where a what-if, a scale or an order cannot be used, or nothing happens in any scenario.
+
+    Before any scenario runs. A what-if evicts pods: something can happen with it, and nothing without it.
+    """
+    fleets = {(one.variant.what_if, one.variant.nodes_scale): None for one in cases}
     with _failing(), _silenced():
         for what_if, nodes_scale in sorted(fleets):
             _inventory(plan, what_if, nodes_scale)
+        if not any(start_of(plan, *fleet).has_events for fleet in fleets):
+            raise InvalidWorkload(NOTHING)
         first = cases[0].variant  # whose start is read already; other fleets may have other numbers of nodes
         start = start_of(plan, first.what_if, first.nodes_scale)
         for arrivals, seed in sorted({(one.variant.arrivals, one.seed) for one in cases}):

@@ -10,7 +10,7 @@ from typing import Protocol, Self, TextIO
 import click
 
 from scheduler.cli.ending import print_to_stderr
-from scheduler.input.printable import printable
+from scheduler.terminal_text import printable
 
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?1049l\x1b[?25h"
 _BOLD, _PLAIN, _TO_THE_END = "\x1b[1m", "\x1b[0m", "\x1b[K"

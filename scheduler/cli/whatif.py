@@ -23,7 +23,7 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
-from scheduler.input.inventory import Inventory
+from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
@@ -35,7 +35,8 @@ from scheduler.status.claim_status import ClaimStatus
 
 _EPILOG = """
 \b
-Exit codes: 0 if nothing loses its place, 1 if something does, 2 for invalid input.
+Exit codes: 0 if nothing loses its place, 1 if something does or an object of an unknown kind has claims, 2 for
+invalid input.
 
 \b
 Examples:
@@ -113,7 +114,8 @@ def command(  # noqa: PLR0913 - one for each option
     else:
         print_object(difference_object(before, after, found), output)
     lost = any(one.kind is DifferenceKind.LOST for one in found)
-    sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost))
+    is_complete = not (inventory.unseen or changed.unseen)
+    sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost or not is_complete))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +132,7 @@ class _OnePlacement:
 
 def _placed(given: Input, placement: Placement, shown: ShownObjects, doing: str) -> _OnePlacement:
     """Place everything."""
-    running = [pod for pod in given.pods if pod.node_name]
+    running = [pod for pod in given.pods if pod.node_name and (pod.claims or given.extended.asked_by(pod))]
     with Progress(doing=doing) as progress:
         results = placement.run(given.pending, unused_claims(given.claims, given.pods), progress.show)
     pods = [pod for pod in running if shown.has(pod.namespace, pod.labels)]
@@ -151,11 +153,14 @@ def _released(inventory: Inventory, key: Key) -> Inventory:
     found = inventory.claims.get(key)
     if found is None:
         stop(f"--release: claim {'/'.join(key)} is not in the input{meant(key, inventory.claims)}")
-    uids = {user.uid for user in found.reserved_for}
-    users = [pod for pod in inventory.pods if pod.uid in uids]
+    users = [pod for pod in inventory.pods if pod.namespace == key[0] and _uses(pod, found)]
     claims = claims_without(inventory, users)
     if key in claims:
         claims[key] = replace(found, claim=replace(found.claim, allocation=None), consumers=())
         claims[key] = replace(claims[key], decoded=replace(found.decoded, reserved_for=()))
     ended = {id(pod) for pod in users}
     return replace(inventory, claims=claims, pods=[pod for pod in inventory.pods if id(pod) not in ended])
+
+
+def _uses(pod: Pod, found: InputClaim) -> bool:
+    return any(user.is_pod(pod.name, pod.uid) for user in found.reserved_for)

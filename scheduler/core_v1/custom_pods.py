@@ -2,7 +2,7 @@
 
 Read is what decides where such a pod goes: its claims and resources, node selector, affinity and tolerations. What the
 operator adds by itself, such as the memory that virt-launcher needs beside its guest, does not count.
-Source: kubevirt.io/api core/v1, apps.nvidia.com/v1alpha1, nvidia.com/v1alpha1 and v1beta1.
+Source: kubevirt.io/api core/v1, apps.nvidia.com/v1alpha1, nvidia.com/v1alpha1 and v1beta1, resource.nvidia.com/v1beta1.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +42,14 @@ def why_stopped(raw: _Fields) -> str:
     if spec.get("running") is False or spec.get("runStrategy") == "Halted":
         return "is halted"
     return "is not started" if spec.get("runStrategy") == "Manual" and status.get("created") is not True else ""
+
+
+def made_template(raw: _Fields) -> str:
+    """The name of the ResourceClaimTemplate that NVIDIA's controller makes for a ComputeDomain; empty for all else."""
+    if not str(raw.get("apiVersion")).startswith("resource.nvidia.com/") or raw.get("kind") != "ComputeDomain":
+        return ""
+    name = _object(_object(_object(raw, "spec"), "channel"), "resourceClaimTemplate").get("name")
+    return name if isinstance(name, str) else ""
 
 
 def asks_unnamed(fields: _Fields) -> bool:

@@ -18,8 +18,10 @@ from scheduler.core_v1.workload import MAX_PODS, Workload, WorkloadConditionFiel
 BLUEPRINTS = frozenset({"ClusterTrainingRuntime", "CustomResourceDefinition", "TrainingRuntime"})
 """Kinds that hold templates of which others make pods; kinds whose name ends in `Template` do so, too."""
 
-_HISTORY = "apps", "ControllerRevision"
-"""Group and kind of what repeats what its owner says."""
+_WITHOUT_PODS = frozenset(
+    {("apps", "ControllerRevision"), ("scheduling.k8s.io", "PodGroup"), ("scheduling.k8s.io", "Workload")}
+)
+"""Group and kind of what repeats what its owner says, and of what pods that others make belong to."""
 
 _NUMBERS = ("replicas", "count", "instances", "numOfHosts")
 """ObjectFields that say how many there are of the templates beside and below them."""
@@ -70,7 +72,7 @@ class _TemplateSearch(NamedTuple):
 
 def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload], tuple[FieldError, ...]]:
     """A workload for each pod template of the object, none where it holds none; or the errors. Cost: O(size)."""
-    if _is_history(kind, raw) or kind in BLUEPRINTS or kind.endswith("Template"):
+    if _has_no_pods(kind, raw) or kind in BLUEPRINTS or kind.endswith("Template"):
         return [], ()
     spec, errors = raw.get("spec"), list[FieldError]()
     search = _TemplateSearch(raw.get("apiVersion"), kind, errors)
@@ -110,7 +112,7 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
 
 def asks_for_claims(kind: str, raw: Mapping[str, object], workloads: Iterable[Workload] = ()) -> bool:
     """Whether the object says somewhere that pods need claims, beside those of the pods that it stands for."""
-    if _is_history(kind, raw):
+    if _has_no_pods(kind, raw):
         return False
     placed = [entry for workload in workloads for entry in workload.template.claims]
     named = {name for entry in placed for name in (entry.claim_name, entry.template_name)}
@@ -126,8 +128,8 @@ def asks_for_claims(kind: str, raw: Mapping[str, object], workloads: Iterable[Wo
     return False
 
 
-def _is_history(kind: str, raw: Mapping[str, object]) -> bool:
-    return (str(raw.get("apiVersion")).rpartition("/")[0], kind) == _HISTORY
+def _has_no_pods(kind: str, raw: Mapping[str, object]) -> bool:
+    return (str(raw.get("apiVersion")).rpartition("/")[0], kind) in _WITHOUT_PODS
 
 
 def _names_other_claims(value: Mapping[str, object], known: Container[str]) -> bool:

@@ -8,7 +8,7 @@ import os
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
 
@@ -18,23 +18,43 @@ from scheduler.input import json_values, yaml_1_1
 STDIN = "-"
 SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_GZIP = b"\x1f\x8b"
+_PACKED = {
+    b"\x1f\x8b": "is compressed by gzip",
+    b"BZh91AY&SY": "is compressed by bzip2",
+    b"\xfd7zXZ": "is compressed by xz",
+    b"\x28\xb5\x2f\xfd": "is compressed by zstd",
+    b"PK\x03\x04": "is a zip archive",
+}
+"""How packed files begin."""
+
+_TAR, _TAR_AT = b"ustar", 257
+"""What a tar archive has, and where."""
+
+_MARK = "\ufeff"
 MAX_FINDINGS = 20
 """Entries of one document that are not objects and are listed one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an object stands: `document` counts from 1 in its file; `items` are positions in lists, from 0."""
+    """Where an object stands: `document` counts from 1 in its file; `items` are positions in lists, from 0.
+
+    line: the first one of the document, or the one that cannot be read; 0 where it is not known.
+    """
 
     file: str
     document: int = 0
     items: tuple[int, ...] = ()
+    line: int = field(default=0, compare=False)
 
     def __str__(self) -> str:
-        file = self.file if self.file and self.file.isprintable() else ascii(self.file)
         document = f", document {self.document}" if self.document else ""
-        return f"{file}{document}" + "".join(f", items[{item}]" for item in self.items)
+        return f"{self.file_text}{document}" + "".join(f", items[{item}]" for item in self.items)
+
+    @property
+    def file_text(self) -> str:
+        """The file as people read it: names of files may hold what is no text."""
+        return self.file if self.file and self.file.isprintable() else ascii(self.file)
 
 
 class FindingReason(Enum):
@@ -127,19 +147,23 @@ def _objects_of(file: str, *, is_named: bool) -> Iterator[RawObject | Finding]:
         yield Finding(Place(name), str(error))
         return
     try:
-        for number, document in enumerate(_documents(text), start=1):
+        for number, (line, document) in enumerate(_documents(text), start=1):
             if document is not None:
-                is_empty, place = False, Place(name, number)
+                is_empty, place = False, Place(name, number, line=line)
                 yield from _shortened(_flattened(place, document, is_named=is_named), place)
     except _UnreadableError as error:
-        yield Finding(Place(name, number + 1), str(error))
+        yield Finding(Place(name, number + 1, line=error.line), str(error))
         return
     if is_empty and is_named:
         yield Finding(Place(name), "contains no objects", is_warning=True, reason=FindingReason.UNUSED)
 
 
 class _UnreadableError(Exception):
-    """A file without text, or a document that is none."""
+    """A file without text, or a document that is none. line: 0 where it is not known."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        self.line = line
+        super().__init__(message)
 
 
 def _text(file: str) -> str:
@@ -157,11 +181,12 @@ def _text(file: str) -> str:
 
 def _decoded(content: bytes) -> str:
     """The text: UTF-8, or UTF-16 with its mark, as Windows PowerShell's `>` writes it and kubectl reads it."""
-    if content.startswith(_GZIP):
-        raise _UnreadableError("is compressed by gzip: unpack it first")
+    if packed := _packed(content):
+        raise _UnreadableError(f"{packed}: unpack it first")
     encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8-sig"
     try:
-        return content.decode(encoding)
+        # Files that were joined have a mark in the middle.
+        return content.decode(encoding).replace(f"\n{_MARK}", "\n")
     except UnicodeDecodeError as error:
         name = encoding.upper().removesuffix("-SIG")
         raise _UnreadableError(
@@ -169,8 +194,15 @@ def _decoded(content: bytes) -> str:
         ) from error
 
 
-def _documents(text: str) -> Iterator[object]:
-    """The documents of a text: JSON values while they last, YAML after that. The error says the line."""
+def _packed(content: bytes) -> str:
+    """What the file is instead of text; empty for all else."""
+    if content.startswith(_TAR, _TAR_AT):
+        return "is a tar archive"
+    return next((what for begin, what in _PACKED.items() if content.startswith(begin)), "")
+
+
+def _documents(text: str) -> Iterator[tuple[int, object]]:
+    """The documents of a text, each after its first line: JSON values while they last, YAML after that."""
     try:
         end = yield from json_values.leading(text)
     except json_values.InvalidJSON as error:
@@ -181,7 +213,7 @@ def _documents(text: str) -> Iterator[object]:
         # With line ends for what was read, so that lines are counted from the top of the file.
         yield from yaml_1_1.documents("\n" * text.count("\n", 0, end) + text[end:])
     except yaml_1_1.InvalidYAML as error:
-        raise _UnreadableError(f"is not valid YAML or JSON: {error}") from error
+        raise _UnreadableError(f"is not valid YAML or JSON: {error}", error.line) from error
 
 
 def _flattened(place: Place, document: object, *, is_named: bool) -> Iterator[RawObject | Finding]:
@@ -210,7 +242,7 @@ def _flattened(place: Place, document: object, *, is_named: bool) -> Iterator[Ra
 
 
 def _item(place: Place, number: int) -> Place:
-    return Place(place.file, place.document, (*place.items, number))
+    return Place(place.file, place.document, (*place.items, number), place.line)
 
 
 def _typed(item: object, list_kind: str, version: object) -> object:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
 from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
-from allocator.api.metadata import Metadata
+from allocator.api.metadata import Metadata, owner_errors
 from allocator.api.versions import GROUP, SERVED
 from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
@@ -24,6 +24,7 @@ from scheduler.core_v1.claim_fields import unknown_claim_fields
 from scheduler.core_v1.csi_driver import decode_csi_driver
 from scheduler.core_v1.csi_node import decode_csi_node
 from scheduler.core_v1.csi_storage_capacity import decode_csi_storage_capacity
+from scheduler.core_v1.custom_pods import made_template
 from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
 from scheduler.core_v1.namespace import Namespace, decode_namespace
 from scheduler.core_v1.node import decode_node
@@ -140,7 +141,8 @@ class Inventory:
     """What the input holds, as far as it can be used.
 
     holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
-    not used although it is there, by (kind, namespace, name). kinds: also of objects with errors. skipped: how many of
+    not used although it is there, by (kind, namespace, name). makers: the same of templates that an object of the input
+    has made in a cluster, by (namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
     known. nodes: those that slices name, if the input contains no Node. storage: claims, volumes, classes, all.
     places, versions: where each object stands and its apiVersion, by (kind, namespace, name). labels: of those that
@@ -153,6 +155,7 @@ class Inventory:
     holders: list[Claim] = field(default_factory=list)
     templates: dict[tuple[str, str], ClaimTemplate] = field(default_factory=dict)
     faults: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    makers: dict[tuple[str, str], str] = field(default_factory=dict)
     taint_rules: list[TaintRule] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
     namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -244,6 +247,8 @@ class _InventoryReader:
         raw = self._named(found.raw, kind)
         if raw is not found.raw:
             found = replace(found, raw=raw)
+        for error in owner_errors(_owners(raw)):
+            self._warn(found, kind, f"{error}; the API server refuses the object", FindingReason.REFUSED)
         group = version.rpartition("/")[0]
         if is_decoded(version, kind):
             self._device_object(found, kind)
@@ -278,6 +283,9 @@ class _InventoryReader:
         """An object of any kind: the pod templates in it count, and otherwise it is skipped."""
         workloads, errors = decode_embedded(kind, found.raw)
         subject = subject_of(kind, found.raw)
+        if template := made_template(found.raw):
+            key = _key(found.raw, kind)[1], template
+            self.inventory.makers[key] = f"is not in the input: the controller of {subject} makes it"
         for error in errors:
             self._error(found.place, subject, str(error))
         if workloads:
@@ -548,6 +556,13 @@ def _labels(raw: Mapping[str, object]) -> Mapping[str, str]:
     metadata = raw.get("metadata")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     return labels if isinstance(labels, dict) else {}
+
+
+def _owners(raw: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """The owners of the object, as far as they are objects."""
+    metadata = raw.get("metadata")
+    owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    return [owner for owner in owners if isinstance(owner, dict)] if isinstance(owners, list) else []
 
 
 def _metadata(raw: Mapping[str, object], field_name: str) -> str:

@@ -25,8 +25,10 @@ class InvalidJSON(ValueError):
     """JSON that cannot be taken: broken, nested too deeply, a key twice, a number or text that is none."""
 
 
-def leading(text: str) -> Generator[object, None, int]:
-    """The JSON values that the text begins with, `---` between them or not; returns where something else begins.
+def leading(text: str) -> Generator[tuple[int, object], None, int]:
+    """The JSON values that the text begins with, each after its first line, `---` between them or not.
+
+    Returns where something else begins.
 
     Raises InvalidJSON. Cost: O(size).
     """
@@ -36,7 +38,7 @@ def leading(text: str) -> Generator[object, None, int]:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
         return (yield from _several(text))
-    yield _checked(value, text)
+    yield _line(text, _after_blanks(text, 0)), _checked(value, text)
     return len(text)
 
 
@@ -47,22 +49,29 @@ def require_single_keys(value: object, text: str) -> None:
         json.loads(text, object_pairs_hook=_object)
 
 
-def _several(text: str) -> Generator[object, None, int]:
-    start, is_separated = 0, True
+def _several(text: str) -> Generator[tuple[int, object], None, int]:
+    start, is_separated, line, counted = 0, True, 1, 0
     while _begins(text, start):
+        begin = _after_blanks(text, start)
+        line, counted = line + text.count("\n", counted, begin), begin
         try:
-            value, end = _first(text, _after_blanks(text, start))
+            value, end = _first(text, begin)
         except json.JSONDecodeError as error:
             if is_separated:  # YAML in flow style, or broken: YAML reports it
                 return start
             raise InvalidJSON(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
-        yield value
+        yield line, value
         between = _BETWEEN.match(text, end)
         assert between is not None
         start, is_separated = between.end(), between[1] is not None
     if start < len(text) and not is_separated:
         raise InvalidJSON(f"{_position(text, start)}: expected a value or ---")
     return start
+
+
+def _line(text: str, end: int) -> int:
+    """The line of a position, from 1."""
+    return text.count("\n", 0, end) + 1
 
 
 def _begins(text: str, start: int) -> bool:

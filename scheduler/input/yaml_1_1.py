@@ -60,24 +60,30 @@ class InvalidYAML(ValueError):
 
     def __init__(self, problem: str, mark: Any) -> None:
         self.problem = problem
+        self.line = mark.line + 1 if mark else 0
         super().__init__(f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem)
 
 
-def documents(text: str) -> Iterator[object]:
-    """The documents of a text, one after the other. Raises InvalidYAML. Cost: O(size)."""
+def documents(text: str) -> Iterator[tuple[int, object]]:
+    """The documents of a text, one after the other, each after its first line. Raises InvalidYAML. Cost: O(size)."""
     try:
-        builder = _Builder()
+        builder, line = _Builder(), 0
         for event in yaml.parse(text, Loader=yaml.CLoader):
             handler = _HANDLERS.get(type(event))
             if handler is not None:
+                line = line or _line(event)
                 handler(builder, event)
             elif isinstance(event, DocumentEndEvent):
-                yield builder.finish(event.start_mark)
-                builder = _Builder()
+                yield line, builder.finish(event.start_mark)
+                builder, line = _Builder(), 0
     except yaml.MarkedYAMLError as error:
         raise InvalidYAML(error.problem or str(error.context), error.problem_mark or error.context_mark) from error
     except yaml.YAMLError as error:
         raise InvalidYAML(str(error).replace("\n", " "), None) from error
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
 
 
 class _Builder:

@@ -51,8 +51,6 @@ def _newest(slices: Sequence[Slice]) -> Iterator[Slice]:
     return (slice_ for slice_ in slices if slice_.generation == newest[slice_.pool_id])
 
 
-_POD_GROUPS = "scheduling.k8s.io", "podgroups"
-
 _User = tuple[str, str, str]
 """Namespace, name and uid of a pod."""
 
@@ -62,7 +60,7 @@ def _claims_by_user(claims: Iterable[InputClaim]) -> Mapping[_User, Sequence[Cla
     found: dict[_User, list[Claim]] = {}
     for one in claims:
         for user in one.reserved_for if one.claim.allocation else ():
-            if not user.api_group and user.resource == "pods":
+            if user.is_pod(user.name, user.uid):
                 for uid in {user.uid, ""}:
                     found.setdefault((one.claim.namespace, user.name, uid), []).append(one.claim)
     return found
@@ -73,7 +71,7 @@ def _claims_by_group(claims: Iterable[InputClaim]) -> Mapping[tuple[str, str], S
     found: dict[tuple[str, str], list[Claim]] = {}
     for one in claims:
         for user in one.reserved_for if one.claim.allocation else ():
-            if (user.api_group, user.resource) == _POD_GROUPS:
+            if user.is_pod_group(user.name):
                 found.setdefault((one.claim.namespace, user.name), []).append(one.claim)
     return found
 

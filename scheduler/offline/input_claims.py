@@ -36,6 +36,7 @@ class Claims:
         self._templates = inventory.templates
         self._of_template: dict[tuple[str, str], Claim | None] = {}
         self._faults = inventory.faults
+        self._makers = inventory.makers
         self._holders = inventory.holders
         self._has_claims = bool(inventory.claims)
         self._by_entry = {
@@ -158,7 +159,8 @@ class Claims:
     def _make(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
         template = self._templates.get((pod.namespace, entry.template_name))
         if template is None:
-            if fault := self._faults.get(("ResourceClaimTemplate", pod.namespace, entry.template_name)):
+            named = pod.namespace, entry.template_name
+            if fault := self._faults.get(("ResourceClaimTemplate", *named)) or self._makers.get(named):
                 return Waiting(f"claim template {pod.namespace}/{entry.template_name} {fault}")
             hint = _hint(pod.namespace, entry.template_name, self._templates)
             if not self._templates:

@@ -53,21 +53,17 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 def places_of(pods: Iterable[Pod], claims: Claims, results: Iterable[Result]) -> Places:
     """Where everything is: pods that have their node already, and results. claims: as they are afterwards."""
-    found = {f"pod {pod}": PlaceOfPod(pod.node_name, _devices_of_pod(pod, claims)) for pod in pods if _runs(pod)}
+    found = {f"pod {pod}": PlaceOfPod(pod.node_name, _devices_of_pod(pod, claims)) for pod in pods if not pod.is_over}
     for result in results:
         name = f"pod {result.pod}" if result.pod else f"claim {result.claims[0]}"
         found[name] = _place(result)
     return found
 
 
-def _runs(pod: Pod) -> bool:
-    return bool(pod.node_name) and not pod.is_over and bool(pod.claims)
-
-
 def _devices_of_pod(pod: Pod, claims: Claims) -> tuple[str, ...]:
-    found = claims.of(pod)
-    objects = [one for _, one in found] if isinstance(found, list) else []
-    return _devices(one.claim.allocation for one in objects)
+    extended = claims.of_extended_resources(pod)
+    own = [extended.claim] if extended else []
+    return _devices(claim.allocation for claim in (*claims.asked_by(pod), *own))
 
 
 def _place(result: Result) -> PlaceOfPod:

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from allocator.status.matching import Membership
 from allocator.status.pool_status import PoolStatus
-from scheduler.output.check_results import AnyCheck, AnyFinding, Places, first_line, place_of, whole
+from scheduler.output.check_results import AnyCheck, AnyFinding, InputPlaces, first_line, whole
 from scheduler.output.columns import ColumnTable
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, StateLook, data_page
 from scheduler.output.device_map import DEVICES, MAP
@@ -31,7 +31,7 @@ CLASS_MAP = replace(
 def check_page(
     found: Sequence[AnyFinding],
     rules: Sequence[AnyCheck],
-    places: Places,
+    places: InputPlaces,
     answer: Sequence[str],
     devices: tuple[MapColumns, PageTable],
 ) -> str:
@@ -42,15 +42,14 @@ def check_page(
     return data_page(DataPage(title, [f"{counted}."], tables, columns, _sections(found)))
 
 
-def _findings(found: Sequence[AnyFinding], places: Places) -> PageTable:
+def _findings(found: Sequence[AnyFinding], places: InputPlaces) -> PageTable:
     header = ["LEVEL", "OBJECT", "FINDING", "FIELD", "RULE", "FILE", "WHAT TO DO"]
     return PageTable("findings", "Findings", ColumnTable(header, [_finding(one, places) for one in found]))
 
 
-def _finding(one: AnyFinding, places: Places) -> list[str]:
+def _finding(one: AnyFinding, places: InputPlaces) -> list[str]:
     subject, rule = one.observation.subject, one.rule
-    place = place_of(subject, places)
-    file = f"{place.file}, document {place.document}" if place else "-"
+    file = str(places.of(one.observation) or "-")
     return [rule.level, str(subject), first_line(one), one.observation.field or "-", rule.name, file, rule.advice]
 
 

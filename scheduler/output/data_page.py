@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from allocator.status.pool_status import DeviceState
-from scheduler.input.printable import printable
 from scheduler.output.columns import ColumnTable
 from scheduler.output.markup import allowances, document, element, embedded, policy
 from scheduler.output.page_assets import SCRIPT, STYLE
+from scheduler.terminal_text import printable
 from scheduler.version import VERSION
 
 Json = dict[str, object]

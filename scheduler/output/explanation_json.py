@@ -23,11 +23,11 @@ from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.search.rules import Category
 from scheduler.decision.node_answers import Answer
-from scheduler.input.printable import json_of
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.explanation_text import other_answers, passed_over_text, reason_of
 from scheduler.output.node_groups import answer_text
 from scheduler.output.selection_report import operand_object
+from scheduler.terminal_text import json_of
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"
 KIND = "Explanation"

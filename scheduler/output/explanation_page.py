@@ -9,7 +9,6 @@ from allocator.model import DeviceID
 from allocator.outcome import Allocated
 from allocator.status.pool_status import PoolStatus
 from scheduler.decision.node_answers import Answer
-from scheduler.input.printable import printable
 from scheduler.offline.pod_explanation import Explanation
 from scheduler.output.columns import ColumnTable
 from scheduler.output.data_page import DataPage, PageTable, data_page, tree
@@ -19,6 +18,7 @@ from scheduler.output.markup import element
 from scheduler.output.node_groups import answer_text
 from scheduler.output.status_page import states_of, states_text
 from scheduler.status.claim_status import ClaimStatus
+from scheduler.terminal_text import printable
 
 _ASKED = "FOR THE REQUESTS"
 _ALL = "Pending pods and claims"

@@ -14,9 +14,9 @@ from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
 from scheduler.decision.node_answers import Answer, same_answers
 from scheduler.decision.plugin_remedies import PluginRefusal
-from scheduler.input.printable import printable
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.node_groups import answer_text, by_reason
+from scheduler.terminal_text import printable
 
 MOST_NAMED = 4
 """Devices or nodes that a line names; others are counted."""

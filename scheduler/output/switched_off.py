@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from allocator import gates
 from allocator.gates import RELEASES, Features
 from allocator.model import Device, Slice
+from scheduler.checks.lint.unknown_field import has_groups, has_list
 from scheduler.input.inventory import Inventory
 
 
@@ -53,7 +54,7 @@ def _why_off(gate: str, features: Features) -> str:
     gate = release.governing(gate)
     if gate in release.gates:
         return f"{gate} is off (--feature-gates {gate}=true turns it on)"
-    later = next((name for name, one in RELEASES.items() if name > release.name and gate in one.gates), "")
+    later = release.later_with(gate)
     return f"{gate} is not in Kubernetes {release.name}{f' (it is in that of --kubernetes {later})' if later else ''}"
 
 
@@ -63,14 +64,6 @@ def _devices(holds: Callable[[Device], object]) -> Callable[[Inventory], int]:
 
 def _slices(holds: Callable[[Slice], object]) -> Callable[[Inventory], int]:
     return lambda inventory: sum(bool(holds(slice_)) for slice_ in inventory.slices)
-
-
-def _has_groups(slice_: Slice) -> bool:
-    return any(consumed.compatibility_groups for device in slice_.devices for consumed in device.consumes_counters)
-
-
-def _has_list(device: Device) -> bool:
-    return any(isinstance(value, tuple) for _, value in device.attributes.values())
 
 
 _USES = (
@@ -100,7 +93,7 @@ _USES = (
         "slice",
         _slices(lambda one: one.skip_node_operations),
     ),
-    _Use(gates.COMPATIBILITY_GROUPS, "slices with compatibility groups are ignored", "slice", _slices(_has_groups)),
+    _Use(gates.COMPATIBILITY_GROUPS, "slices with compatibility groups are ignored", "slice", _slices(has_groups)),
     _Use(
         gates.CONSUMABLE_CAPACITY,
         "devices are not shared",
@@ -111,7 +104,7 @@ _USES = (
         gates.LIST_TYPE_ATTRIBUTES,
         "selectors and constraints cannot read lists in attributes",
         "device",
-        _devices(_has_list),
+        _devices(has_list),
     ),
     _Use(
         gates.NODE_ALLOCATABLE_RESOURCES,

@@ -7,11 +7,10 @@ import click
 
 from allocator.explain.text import summary
 from allocator.model import Claim, DeviceResult
-from scheduler.input.printable import printable
 from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
 from scheduler.output.node_groups import answer_text
+from scheduler.terminal_text import GAP, padded, printable, width_of
 
-_GAP = "   "
 _NARROWEST = 40
 """Columns that a reason has at least, however narrow the terminal is."""
 
@@ -23,7 +22,7 @@ def table(results: Sequence[Result], *, is_wide: bool, width: int | None = None)
     terminal, in columns, for reasons to be wrapped in; None for a line each.
     """
     header = ["POD", "CLAIM", "NODE", "REQUEST", "DEVICE", *(["CLASS", "CONFIG"] if is_wide else [])]
-    rows = [row for result in results for row in _rows(result, is_wide=is_wide)]
+    rows = [[printable(cell) for cell in row] for result in results for row in _rows(result, is_wide=is_wide)]
     widths = _widths(header, rows)
     return "\n".join(line for row in [header, *rows] for line in _lines(row, widths, width))
 
@@ -31,7 +30,7 @@ def table(results: Sequence[Result], *, is_wide: bool, width: int | None = None)
 def _widths(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """The widths of the columns; of a row with a reason only pod and claim count."""
     return [
-        max(len(row[column]) for row in [header, *rows] if column < 2 or len(row) == len(header))
+        max(width_of(row[column]) for row in [header, *rows] if column < 2 or len(row) == len(header))
         for column in range(len(header))
     ]
 
@@ -77,11 +76,11 @@ def _extra(claim: Claim, device: DeviceResult, is_wide: bool) -> list[str]:  # n
 
 def _lines(row: Sequence[str], widths: Sequence[int], width: int | None) -> Iterator[str]:
     if len(row) == len(widths):
-        yield _GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield GAP.join(map(padded, row, widths)).rstrip()
         return
     pod, claim, reason = row
-    before = _GAP.join([pod.ljust(widths[0]), claim.ljust(widths[1]), ""])
-    room = max(_NARROWEST, (width or 0) - len(before))
+    before = GAP.join([padded(pod, widths[0]), padded(claim, widths[1]), ""])
+    room = max(_NARROWEST, (width or 0) - width_of(before))
     lines = wrap(reason, room, break_long_words=False, break_on_hyphens=False) if width else [reason]
     for number, line in enumerate(lines or [""]):
-        yield (before if number == 0 else " " * len(before)) + click.style(line, fg="red")
+        yield (before if number == 0 else " " * width_of(before)) + click.style(line, fg="red")

@@ -15,11 +15,11 @@ from itertools import islice
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from scheduler.input.printable import json_of
 from scheduler.runtime.access import guarding, is_open, may_not
 from scheduler.runtime.listening import listening
 from scheduler.runtime.own_hosts import answering_own
 from scheduler.runtime.secure import Secure
+from scheduler.terminal_text import json_of
 
 _AT_ONCE = 100
 _OK = 200

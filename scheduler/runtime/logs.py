@@ -13,8 +13,8 @@ from typing import TextIO
 
 import orjson
 
-from scheduler.input.printable import json_of
 from scheduler.runtime.configuration import LogFormat, LogLevel
+from scheduler.terminal_text import json_of
 
 OURS = ("allocator", "cel", "scheduler")
 

@@ -62,6 +62,11 @@ class Start:
     trace: Trace | None = None
 
     @property
+    def has_events(self) -> bool:
+        """Whether anything happens."""
+        return bool(self.jobs or (self.trace and self.trace.events))
+
+    @property
     def jobs(self) -> list[Job]:
         """What arrives: pods that wait, at once if there is a trace beside them, else one after the other."""
         waiting = sorted((pod for pod in self.pods if not pod.node_name and not pod.is_over), key=order_of)
@@ -149,7 +154,7 @@ class _Prepared:
     def of(start: Start, profiles: Sequence[Profile], settings: Settings, clock: Callable[[], float]) -> "_Prepared":
         """The fleet with what is there at the start. clock: for one decision. Raises InvalidWorkload."""
         population = start.jobs
-        _require_usable(start, population, settings)
+        _require_known(settings.explained, start.pods, population)
         pods = [*start.pods, *_distinct(population)]
         placement = _placement(pods, with_templates(start.inventory, pods), profiles, settings, clock)
         demand, figures = _known_demand(placement, population), FleetFigures(placement.cluster.rooms)
@@ -171,12 +176,6 @@ class _Prepared:
         )
         arrivals = len(self.jobs)
         return _RunRecord(metrics, settings.explained, lambda done: progress(done, arrivals), arrivals)
-
-
-def _require_usable(start: Start, population: Sequence[Job], settings: Settings) -> None:
-    if not population and not (start.trace and start.trace.events):
-        raise InvalidWorkload(NOTHING)
-    _require_known(settings.explained, start.pods, population)
 
 
 def _known_demand(placement: Placement, population: Iterable[Job]) -> Demand:

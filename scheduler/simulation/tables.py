@@ -2,16 +2,17 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
 from scheduler.simulation.result import Scenario, SimulationResult, Summary, figures
+from scheduler.terminal_text import aligned, printable
 
 MOST_SHAPES = 20
 """Shapes that the table shows, those with most arrivals; others are counted."""
 
-_GAP = "   "
 _HOUR_S = 3600.0
 
 
@@ -53,8 +54,8 @@ def table(result: SimulationResult) -> str:
         ]
         for group in groups
     ]
-    text = [*_columns([header, *rows]), *_shapes(groups), *_alignments(groups), *_explained(result.scenarios)]
-    return "\n".join(text)
+    tables = (*_shapes(groups), *_alignments(groups), *_failures(groups))
+    return "\n".join([*aligned([header, *rows]), *tables, *_explained(result.scenarios)])
 
 
 def _groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:
@@ -90,7 +91,7 @@ def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
         return
     rows = [[name, str(arrivals[name]), *(_accepted(group, name) for group in groups)] for name in shown]
     yield ""
-    yield from _columns([["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], *rows])
+    yield from aligned([["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], *rows])
     if len(arrivals) > len(shown):
         yield f"and {len(arrivals) - len(shown)} more"
 
@@ -111,7 +112,7 @@ def _alignments(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
     if names:
         rows = [[name, *(_aligned(group, name) for group in groups)] for name in names]
         yield ""
-        yield from _columns([["CLAIMS WITH ALL DEVICES AT ONE PLACE, %", *_titles(groups)], *rows])
+        yield from aligned([["CLAIMS WITH ALL DEVICES AT ONE PLACE, %", *_titles(groups)], *rows])
 
 
 def _aligned(group: Sequence[Scenario], name: str) -> str:
@@ -120,17 +121,25 @@ def _aligned(group: Sequence[Scenario], name: str) -> str:
     return f"{100 * sum(one.aligned for one in found) / claims:.2f}" if claims else "-"
 
 
+def _failures(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
+    """Why attempts found no node, where pods were never decided: no policy could help these."""
+    if not any(one.summary.failed for group in groups for one in group):
+        return
+    numbers = [sum((Counter(one.summary.refusals) for one in group), Counter[str]()) for group in groups]
+    reasons = [reason for reason, _ in sum(numbers, Counter[str]()).most_common()]
+    rows = [[name, *(str(found[name]) for found in numbers)] for name in reasons[:MOST_SHAPES]]
+    yield ""
+    yield from aligned([["REFUSED ATTEMPTS, BY REASON", *_titles(groups)], *rows])
+    if len(reasons) > len(rows):
+        yield f"and {len(reasons) - len(rows)} more"
+
+
 def _explained(scenarios: Sequence[Scenario]) -> Iterator[str]:
     for scenario in scenarios:
         for one in scenario.explained:
             who = " ".join(filter(None, (scenario.policy, str(scenario.seed), parameters_text(scenario.parameters))))
             what = f"node {one.node}" if one.node else one.reason
-            yield f"\n{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {what}"
-
-
-def _columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return (_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows)
+            yield f"\n{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {printable(what)}"
 
 
 def csv_text(result: SimulationResult) -> str:

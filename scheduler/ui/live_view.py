@@ -18,7 +18,6 @@ from allocator.model import DeviceClass, PoolID
 from allocator.status.largest_claim import LargestClaims
 from allocator.status.matching import Membership
 from allocator.status.pool_status import DeviceState, PoolStatus, pool_status
-from scheduler.input.printable import printable
 from scheduler.output.columns import ColumnTable
 from scheduler.output.device_map import DEVICES
 from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
@@ -34,6 +33,7 @@ from scheduler.output.status_report import (
 from scheduler.state.claim_index import ClaimObject
 from scheduler.status.claim_status import claim_statuses
 from scheduler.status.tally import Tally, by_class, by_driver, tallies
+from scheduler.terminal_text import printable
 from scheduler.ui.live_tallies import LiveTallies
 from scheduler.ui.ui_source import UiSource
 

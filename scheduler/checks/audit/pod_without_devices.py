@@ -28,8 +28,8 @@ def _problem(state: ClusterState, pod: Pod, entry: PodClaim) -> str:
         return f"claim {name} does not exist"
     if found.claim.allocation is None:
         return f"claim {name} is not allocated"
-    if not any(one.uid == pod.uid if pod.uid else one.name == pod.name for one in found.reserved_for):
-        return f"claim {name} is not reserved for it"
+    if not any(one.is_pod(pod.name, pod.uid) or one.is_pod_group(pod.group) for one in found.reserved_for):
+        return f"claim {name} is not reserved for it{' or its PodGroup' if pod.group else ''}"
     return ""
 
 

@@ -74,7 +74,7 @@ class Manifests:
         """What was found for these reasons while the input was read."""
         for finding in (*self.inventory.errors, *self.inventory.warnings):
             if finding.reason in reasons:
-                yield Observation(_subject(finding), f"{finding.place}: {finding.message}")
+                yield Observation(_subject(finding), f"{finding.place}: {finding.message}", place=finding.place)
 
     def versions(self) -> Iterator[tuple[ObjectName, str]]:
         """The objects of resource.k8s.io without errors, each with its version, such as v1."""
@@ -213,7 +213,7 @@ def _subject(finding: Finding) -> ObjectName:
     kind, _, name = finding.subject.partition(" ")
     namespace, slash, rest = name.partition("/")
     if not kind:
-        return ObjectName("file", str(finding.place.file))
+        return ObjectName("file", finding.place.file_text)
     return ObjectName(kind, rest, namespace) if slash else ObjectName(kind, name)
 
 

@@ -33,6 +33,8 @@ def _named(pod: Pod) -> Iterator[tuple[str, _Key]]:
 
 def _is_missing(inventory: Inventory, key: _Key) -> bool:
     """False where the input has no object of the kind: what it does not contain may exist."""
+    if key[0] == "ResourceClaimTemplate" and key[1:] in inventory.makers:
+        return False
     return key[0] in inventory.kinds and key not in inventory.versions and key not in inventory.faults
 
 

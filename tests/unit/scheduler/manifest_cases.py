@@ -65,6 +65,8 @@ TRUE = {"cel": {"expression": "true"}}
 DEV = {"name": "dev", "resourceClaimName": "c"}
 USES_DEV = {"resources": {"claims": [{"name": "dev", "request": "gpu"}]}}
 
+OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": "owner-uid"}
+
 MANIFEST_CASES: Mapping[str, ManifestCase] = {
     "claim": ManifestCase(_selecting(TRUE), is_applied=True, is_stored=True),
     "claim of v1beta1": ManifestCase(
@@ -178,6 +180,21 @@ MANIFEST_CASES: Mapping[str, ManifestCase] = {
             (["bad fin"], False),
             (["orphan", "foregroundDeletion"], False),
             (["example.com/hold"], True),
+        )
+    },
+    **{
+        f"owners of a {raw['kind']}: {what}": ManifestCase(
+            _with_metadata(raw, ownerReferences=owners), is_applied=is_valid, is_stored=is_valid
+        )
+        for raw in (_selecting(TRUE), _pod(DEV, container=USES_DEV))
+        for what, owners, is_valid in (
+            ("complete", [OWNER], True),
+            *((f"without {field}", [{**OWNER, field: ""}], False) for field in OWNER),
+            ("of an unreadable version", [{**OWNER, "apiVersion": "a/b/c"}], False),
+            ("without a version", [{**OWNER, "apiVersion": "apps/"}], False),
+            ("an Event", [{**OWNER, "kind": "Event"}], False),
+            ("one controller of two", [{**OWNER, "controller": True}, {**OWNER, "uid": "other"}], True),
+            ("two controllers", [{**OWNER, "controller": True}, {**OWNER, "uid": "other", "controller": True}], False),
         )
     },
     "toleration of an unknown operator": ManifestCase(

@@ -114,7 +114,8 @@ def a_pod(
 
 def owned_by(kind: str, name: str, uid: str = "") -> Json:
     """metadata of an object that such an owner controls."""
-    return {"ownerReferences": [{"kind": kind, "name": name, "uid": uid, "controller": True}]}
+    owner = {"apiVersion": "v1" if kind in ("Pod", "Node") else "apps/v1", "kind": kind, "name": name, "uid": uid}
+    return {"ownerReferences": [{**owner, "controller": True}]}
 
 
 def a_pod_template(template: str = "one", **spec: Any) -> Json:

@@ -1,6 +1,10 @@
+import bz2
 import gzip
 import io
+import lzma
 import os
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -352,9 +356,33 @@ def test_another_encoding_is_an_error(tmp_path: Path) -> None:
     assert "is not UTF-8 text" in the_finding_in(written(tmp_path, "a.yaml", text_of(a_node("ä")).encode("latin-1")))
 
 
-def test_compressed_file_is_reported_as_such(tmp_path: Path) -> None:
-    path = written(tmp_path, "a.yaml.gz", gzip.compress(text_of(a_node()).encode()))
-    assert the_finding_in(path) == f"{path}: is compressed by gzip: unpack it first"
+def zipped(text: bytes) -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("a.yaml", text)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("pack", "what"),
+    [
+        (gzip.compress, "is compressed by gzip"),
+        (bz2.compress, "is compressed by bzip2"),
+        (lzma.compress, "is compressed by xz"),
+        (lambda text: b"\x28\xb5\x2f\xfd" + text, "is compressed by zstd"),
+        (zipped, "is a zip archive"),
+        (lambda text: b"a.yaml".ljust(257, b"\0") + b"ustar\x0000" + text, "is a tar archive"),
+    ],
+)
+def test_a_packed_file_is_named_as_what_it_is(tmp_path: Path, pack: Callable[[bytes], bytes], what: str) -> None:
+    path = written(tmp_path, "a.yaml.packed", pack(text_of(a_node()).encode()))
+    assert the_finding_in(path) == f"{path}: {what}: unpack it first"
+
+
+def test_files_that_were_joined_have_a_mark_in_the_middle(tmp_path: Path) -> None:
+    first, second = (f"\ufeff{text_of(a_node(name))}" for name in ("a", "b"))
+    path = written(tmp_path, "a.yaml", f"{first}{second}".encode())
+    assert names_in(path) == ["a", "b"]
 
 
 def test_truncated_yaml_is_an_error_with_its_line_and_what_was_before_is_read(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.input.printable import json_of, printable
+from scheduler.terminal_text import json_of, printable
 
 STEERING = "\x1b[31m\x07\x7f\x85\x9b31m\N{RIGHT-TO-LEFT OVERRIDE}\N{LINE SEPARATOR}\N{TAG LATIN SMALL LETTER A}"
 VALUES = st.recursive(

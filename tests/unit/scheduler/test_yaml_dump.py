@@ -9,7 +9,7 @@ from scheduler.output.yaml_dump import dump
 
 
 def read_back(value: Any) -> Any:
-    (back,) = documents(dump(value))
+    ((_, back),) = documents(dump(value))
     return back
 
 

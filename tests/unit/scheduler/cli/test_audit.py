@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import fromstring
 
@@ -6,7 +7,7 @@ import orjson
 import pytest
 
 from scheduler.checks.audit import RULES
-from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,
@@ -171,6 +172,18 @@ def test_a_bound_pod_without_a_uid_is_found_among_the_consumers_by_its_name() ->
     assert found([*a_cluster(), a_held_claim("a", "gpu-0"), pod]) == []
 
 
+@pytest.mark.parametrize(
+    ("reserved", "problem"), [("workers", ""), ("others", "claim a is not reserved for it or its")]
+)
+def test_a_claim_that_is_reserved_for_a_pod_group_is_there_for_its_pods(reserved: str, problem: str) -> None:
+    [*cluster, claim, pod] = healthy()
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": reserved, "uid": "uid-g"}
+    claim["status"]["reservedFor"] = [group]
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "workers"}
+    lost = [message for rule, _, message in found([*cluster, claim, pod]) if rule == "pod-without-devices"]
+    assert lost == ([f"is bound to node node-1, but {problem} PodGroup"] if problem else [])
+
+
 def test_a_held_device_that_is_not_published_is_a_warning() -> None:
     objects = [*a_cluster(), a_held_claim("a", "gone"), a_bound_pod("a", "a")]
     message = "is no longer published, but allocated to default/a"
@@ -211,8 +224,29 @@ def test_sarif_lists_every_rule_and_places_each_finding() -> None:
         ("claim-without-finalizer", "error"),
     ]
     [location] = log["results"][1]["locations"]
-    assert location["physicalLocation"] == {"artifactLocation": {"uri": "standard input"}}
+    expected = {"artifactLocation": {"uri": "standard%20input"}, "region": {"startLine": 10}}
+    assert location["physicalLocation"] == expected
     assert location["logicalLocations"][0]["fullyQualifiedName"] == "ResourceClaim default/a"
+
+
+def test_sarif_gives_each_result_what_code_scanning_requires(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = Path("a b#")
+    folder.mkdir()
+    twice = [*healthy(), a_held_claim("b", "gpu-0"), a_bound_pod("b", "b", "other")]
+    pool = a_slice(node="node-2")
+    pool["spec"]["pool"]["resourceSliceCount"] = 2
+    saved(folder, *twice, pool)
+    log = orjson.loads(dra("audit", folder, "-o", "sarif").out)
+    results = log["runs"][0]["results"]
+    subjects = {one["locations"][0]["logicalLocations"][0]["fullyQualifiedName"].split()[0] for one in results}
+    assert subjects >= {"device", "driver", "pool"}
+    for one in results:
+        place = one["locations"][0]["physicalLocation"]
+        assert place["artifactLocation"]["uri"] == "a%20b%23/input.yaml"
+        assert place["region"]["startLine"] >= 1
+        assert one["ruleId"]
+        assert one["message"]["text"]
 
 
 def test_junit_has_a_test_for_each_rule() -> None:

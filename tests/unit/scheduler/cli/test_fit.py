@@ -11,6 +11,7 @@ from tests.unit.scheduler.manifests import (
     a_claim,
     a_cluster,
     a_pod,
+    a_pod_template,
     a_request,
     a_template,
     a_workload,
@@ -52,6 +53,16 @@ def test_pods_that_are_pending_are_left_out() -> None:
 def test_copies_of_a_running_pod_get_claims_of_their_own() -> None:
     running = a_pod("p", template="one", nodeName="node-1", metadata={"uid": "uid-p"}, status={"phase": "Running"})
     assert fit("pod/default/p", [*cluster(), running]).out.startswith("6 more of ")
+
+
+def test_a_file_of_whose_claims_some_are_used_by_no_known_pod_is_no_success(tmp_path: Path) -> None:
+    body = {"replicas": 1, "template": a_pod_template("one", containers=[{"name": "main"}])}
+    known = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": body}
+    partly = {**known, "spec": {**body, "sidecar": {"resourceClaimTemplateName": "two"}}}
+    assert fit(str(saved(tmp_path, known)), cluster()).code == 0
+    run = fit(str(saved(tmp_path, partly)), cluster())
+    assert (run.code, run.out.splitlines()[0].split()[0]) == (1, "6")
+    assert "some of its pods cannot be determined" in run.err
 
 
 def test_copies_share_a_claim_that_the_pod_names() -> None:

@@ -1,4 +1,6 @@
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -6,7 +8,7 @@ import pytest
 
 import cel
 from scheduler.checks.lint import RULES
-from tests.unit.scheduler.cli.command import Run, dra
+from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifest_cases import MANIFEST_CASES, NAMESPACE
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -295,7 +297,7 @@ def test_a_template_of_another_namespace_is_not_that_of_the_pod() -> None:
 
 def test_a_workload_stands_for_its_pods() -> None:
     template = a_template("two", a_request())
-    pod = a_pod("work-1", template="one", metadata=owned_by("Job", "work"))
+    pod = a_pod("work-1", template="one", metadata=owned_by("Job", "work", "uid-work"))
     job = a_workload("Job")
     cron = a_workload("CronJob", "nightly")
     assert [one[:2] for one in missing(template, job, cron, pod)] == [
@@ -584,3 +586,84 @@ def test_without_any_class_in_the_input_none_is_missing() -> None:
     objects = [a_node(), a_slice(), a_claim("c", a_request(device_class="gpu"))]
     assert rules(*objects) == []
     assert rules(*objects, a_class("other", expressions=[f'device.driver == "{DRIVER}"'])) == ["missing-class"]
+
+
+# Where findings are
+
+
+def test_each_finding_about_a_file_names_the_file_and_the_line_that_it_is_in(tmp_path: Path) -> None:
+    wrong = {**a_class(), "spec": {"selector": []}}
+    first = saved(tmp_path, a_claim(), wrong, name="first.yaml")
+    second = saved(tmp_path, wrong, name="second.yaml")
+    second.write_text(second.read_text() + "---\n# a remark\n---\n\nkind: [\n")
+    named = orjson.loads(dra("lint", first, second, "-o", "json").out)["items"]
+    places = [(one["rule"], Path(one["file"]).name, one["document"], one["line"]) for one in named]
+    assert ("unknown-field", "first.yaml", 2, 4) in places
+    assert ("unknown-field", "second.yaml", 1, 2) in places
+    assert [one for one in places if one[0] == "unreadable-input"] == [("unreadable-input", "second.yaml", 3, 8)]
+    results = orjson.loads(dra("lint", first, second, "-o", "sarif").out)["runs"][0]["results"]
+    physical = [one["locations"][0]["physicalLocation"] for one in results]
+    assert all(one["artifactLocation"]["uri"].startswith("file:///") for one in physical)
+    assert {one["region"]["startLine"] for one in physical} >= {2, 4, 8}
+
+
+@pytest.mark.parametrize("output", ["table", "json", "sarif", "junit", "html"])
+def test_a_file_whose_name_is_no_text_is_reported_in_every_format(tmp_path: Path, output: str) -> None:
+    name = os.fsdecode(b"\xff.yaml")
+    saved(tmp_path, {**a_class(), "spec": {"selectors": 1}}, name=name)
+    run = dra("lint", tmp_path, "-o", output)
+    assert run.code == 1
+    run.out.encode()
+
+
+# Fields that came with a later release
+
+
+def a_newer_slice() -> Json:
+    """With fields that came with 1.36 and 1.37."""
+    lists = {"attributes": {"links": {"strings": ["a", "b"]}}}
+    return a_slice(devices=[{"name": "gpu-0", **lists}], skipNodeOperations=["*"])
+
+
+@pytest.mark.parametrize(
+    ("release", "fields"),
+    [
+        ("1.35", ["spec.devices[*].attributes[*] with bools, ints, strings or versions", "spec.skipNodeOperations"]),
+        ("1.36", ["spec.skipNodeOperations"]),
+        ("1.37", []),
+    ],
+)
+def test_a_field_that_came_with_a_later_release_is_unknown(release: str, fields: list[str]) -> None:
+    named = found([a_newer_slice()], "--kubernetes", release)
+    unknown = [(subject, field) for rule, subject, field, _ in named if rule == "unknown-field"]
+    assert unknown == [(f"ResourceSlice/{a_newer_slice()['metadata']['name']}", field) for field in fields]
+
+
+def test_derived_attributes_are_unknown_up_to_1_36() -> None:
+    derived = [{"name": "example.com/half", "expression": "1"}]
+    constraint = {"matchAttribute": "example.com/half"}
+    claim = a_claim("c", a_request(derivedAttributes=derived))
+    claim["spec"]["devices"]["constraints"] = [constraint]
+    unknown = [one[1:] for one in found([claim], "--kubernetes", "1.36") if one[0] == "unknown-field"]
+    at = "spec.devices.requests[0].exactly.derivedAttributes"
+    message = f"{at}: unknown field in Kubernetes 1.36: it came with DRADerivedAttributes in 1.37"
+    assert unknown == [("ResourceClaim/default/c", at, message)]
+    assert not [one for one in found([claim], "--kubernetes", "1.37") if one[0] == "unknown-field"]
+
+
+def a_compute_domain(**spec: Any) -> Json:
+    named = {"channel": {"resourceClaimTemplate": {"name": "imex"}}, **spec}
+    return {**an_object("resource.nvidia.com/v1beta1", "ComputeDomain", "domain", "default"), "spec": named}
+
+
+def test_a_template_that_a_controller_makes_is_not_missing() -> None:
+    pod = a_pod("p", template="imex")
+    assert "missing-claim" in {one[0] for one in found([*a_cluster(), pod])}
+    assert "missing-claim" not in {one[0] for one in found([*a_cluster(), pod, a_compute_domain()])}
+    assert "missing-claim" in {one[0] for one in found([*a_cluster(), pod, a_compute_domain(channel={})])}
+    assert lint([a_compute_domain()]).code == 2
+    placed = dra("allocate", "-", stdin=text_of(*a_cluster(), pod, a_compute_domain()))
+    assert placed.code == 1
+    assert (
+        "claim template default/imex is not in the input: the controller of ComputeDomain default/domain" in placed.out
+    )

@@ -15,7 +15,7 @@ def printed(*arguments: str | Path) -> Json:
     """What the scheduler would run with."""
     run = dra("scheduler", "run", *arguments, "--print-config")
     assert (run.code, run.err) == (0, "")
-    (document,) = documents(run.out)
+    ((_, document),) = documents(run.out)
     assert isinstance(document, dict)
     return document
 

@@ -270,6 +270,31 @@ def test_a_run_in_which_nothing_happens_is_an_error(tmp_path: Path) -> None:
     assert run.err == "dra: nothing happens: no pod of the input is pending, and no trace has an event\n"
 
 
+def test_a_what_if_that_evicts_pods_is_compared_with_a_fleet_on_which_nothing_happens(tmp_path: Path) -> None:
+    running = a_pod("p", claim="c", metadata={"uid": "uid-p"}, nodeName="n1", status={"phase": "Running"})
+    user = {"resource": "pods", "name": "p", "uid": "uid-p"}
+    held = an_allocated_claim("c", "gpu-0", node="n1", reserved_for=[user])
+    objects = [*a_cluster("n1", "n2", count=1), held, running]
+    assert simulate(tmp_path, objects, "--set", "cordon:n1").code == 2
+    found = result(simulate(tmp_path, objects, "--set", "drain:n1")).scenarios
+    assert [(one.parameters, one.summary.arrivals, one.summary.placed) for one in found] == [
+        ({}, 0, 0),
+        ({"set": "drain:n1"}, 1, 1),
+    ]
+
+
+def test_the_table_says_why_pods_are_never_decided(tmp_path: Path) -> None:
+    pods = [a_pod("p", template="nope"), a_pod("q", claim="gone"), a_pod("r", template="one")]
+    run = dra("simulate", saved(tmp_path, *a_cluster("n1"), *pods))
+    lines = run.out.splitlines()
+    failed = lines[lines.index(next(one for one in lines if one.startswith("REFUSED ATTEMPTS"))) + 1 :]
+    assert [one.split("   ")[0] for one in failed] == [
+        "claim default/gone does not exist (the input contains no ResourceClaim at all)",
+        "claim template default/nope does not exist",
+    ]
+    assert "REFUSED ATTEMPTS" not in dra("simulate", saved(tmp_path, *a_cluster("n1"), pods[2])).out
+
+
 def test_arrivals_follow_the_order_of_a_file_and_so_do_equal_nodes(tmp_path: Path) -> None:
     objects = [*a_cluster("n1", "n2", count=1), *(a_pod(name, template="one") for name in "abc")]
     order = a_trace(tmp_path, {"seed": 7, "pods": [2, 0, 2], "nodes": [1, 0]}, name="order.jsonl")

@@ -4,6 +4,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -14,6 +15,8 @@ from tests.unit.scheduler.manifests import (
     a_pod,
     a_template,
     an_allocated_claim,
+    an_object,
+    owned_by,
     text_of,
 )
 
@@ -115,6 +118,60 @@ def test_json_has_devices_and_reasons() -> None:
     assert item["before"] == {"node": "node-1", "devices": [f"{DRIVER}/node-1/gpu-0"], "reason": None}
     assert item["after"]["node"] is None
     assert item["after"]["reason"].startswith("0/2 nodes: ")
+
+
+def an_unknown_object(**spec: str) -> Json:
+    """An object whose pods are not known; a claim in its spec says that they need devices."""
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec}
+
+
+def test_pods_that_are_not_known_are_no_success() -> None:
+    unknown = an_unknown_object(resourceClaimTemplateName="one")
+    objects = [*two_nodes(), *a_running_pod()]
+    before = whatif([*objects, unknown], "--overlay", "cordon:node-2")
+    assert (before.code, before.out.splitlines()[-1]) == (1, "Nothing moves.")
+    assert "its pods cannot be determined and are not placed" in before.err
+    assert whatif([*objects, an_unknown_object()], "--overlay", "cordon:node-2").code == 0
+
+
+def test_pods_that_only_the_change_brings_and_are_not_known_are_no_success(tmp_path: Path) -> None:
+    added = saved(tmp_path, an_unknown_object(resourceClaimTemplateName="one"))
+    assert whatif([*two_nodes(), *a_running_pod()], "--overlay", added).code == 1
+
+
+def test_the_claims_of_a_pod_group_are_those_of_pods_that_name_it() -> None:
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    group = {**an_object("scheduling.k8s.io/v1alpha2", "PodGroup", "g", "default"), "spec": {"resourceClaims": claims}}
+    run = whatif([*two_nodes(), *a_running_pod(), group], "--overlay", "cordon:node-2")
+    assert (run.code, "cannot be determined" in run.err) == (0, False)
+
+
+def a_pod_with_an_extended_resource() -> list[Json]:
+    """A running pod, and the claim that kube-scheduler has made for its extended resource."""
+    claim, _ = a_running_pod()
+    claim["metadata"] |= {**owned_by("Pod", "p", "uid-p"), "annotations": {CLAIM_ANNOTATION: "true"}}
+    one = {"example.com/gpu": "1"}
+    container = {"name": "main", "resources": {"requests": one, "limits": one}}
+    return [claim, a_pod("p", metadata={"uid": "uid-p"}, nodeName="node-1", containers=[container])]
+
+
+@pytest.mark.parametrize(("nodes", "what"), [(["node-1"], "no longer fits"), (["node-1", "node-2"], "moves")])
+def test_a_running_pod_with_an_extended_resource_has_a_place_to_lose(nodes: list[str], what: str) -> None:
+    cluster = [one for one in a_cluster(*nodes, count=1) if one["kind"] != "DeviceClass"]
+    objects = [*cluster, a_class(extendedResourceName="example.com/gpu"), *a_pod_with_an_extended_resource()]
+    run = whatif(objects, "--overlay", "drain:node-1")
+    assert [row[:3] for row in rows(run)] == [["pod default/p", what, "node-1, 1 device"]]
+    assert run.code == int(what == "no longer fits")
+
+
+def test_a_release_ends_only_the_pods_of_the_claim_where_nobody_has_a_uid() -> None:
+    objects = [*two_nodes(count=2), *a_running_pod("p"), *a_running_pod("q", "gpu-1")]
+    for one in objects:
+        one["metadata"].pop("uid", "")
+        for user in one.get("status", {}).get("reservedFor", ()):
+            del user["uid"]
+    run = whatif(objects, "--release", "default/p-claim")
+    assert {row[0] for row in rows(run) if row[1] == "is gone"} == {"pod default/p"}
 
 
 def test_a_claim_like_the_one_that_is_not_there_is_suggested() -> None:
