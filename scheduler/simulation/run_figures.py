@@ -5,10 +5,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil
+from math import ceil, copysign
 
 from allocator.model import Claim
-from allocator.policies.whole_nodes import UNIT
 from scheduler.core_v1.pod import Pod
 from scheduler.simulation.alignment import Alignments
 from scheduler.simulation.demand import Demand
@@ -20,6 +19,7 @@ MOST_POINTS = 400
 """Points of a series by time; with more, every second one is left out."""
 
 _DIGITS = 2
+_LAST_DIGIT = 0.01
 _TIME_DIGITS = 6
 
 
@@ -69,7 +69,7 @@ class RunFigures(Follower):
         self._states: Counter[PodState] = Counter()
         self._shapes: dict[str, _OfShape] = {}
         self._refusals: Counter[str] = Counter()
-        self._arrived = 0.0
+        self._arrived = 0
         self._decisions = 0
         self._evictions = 0
         self._now = 0.0
@@ -250,7 +250,7 @@ class RunFigures(Follower):
         return (
             time_s,
             float(sum(self._states.values())),
-            _share(self._arrived * UNIT, figures.capacity),
+            _share(self._arrived, figures.capacity),
             self._allocated(),
             _share(figures.left, figures.capacity),
             self._fragmentation(),
@@ -267,7 +267,7 @@ class RunFigures(Follower):
         point = self._point(self._now)
         number = round(point[_ARRIVED])
         if number not in self._by_arrivals:
-            self._by_arrivals[number] = _Column(dict(self._causes()))
+            self._by_arrivals[number] = _Column(number, dict(self._causes()))
         self._by_arrivals[number].add(point)
 
 
@@ -294,20 +294,28 @@ _ARRIVED = _COLUMNS.index("arrived_percent")
 
 @dataclass(slots=True)
 class _Column:
-    """The arrivals that round to one percent. causes: at the first of them."""
+    """The arrivals that round to one percent (half to even): a refused pod has arrived. causes: at the first of them.
 
+    Source: the analysis of "Beware of Fragmentation" (USENIX ATC 2023), which recorded curves come from.
+    """
+
+    number: int
     causes: Mapping[str, float]
     sums: list[float] = field(default_factory=lambda: [0.0] * len(_COLUMNS))
     count: int = 0
 
     def add(self, point: _Point) -> None:
-        """One more; each value is rounded before the mean is taken, as the record has it (see `curves`)."""
+        """One more; each value is rounded before the mean is taken, as in the analysis."""
         self.count += 1
         for place, value in enumerate(point):
             self.sums[place] += round(value, _DIGITS)
 
     def mean(self) -> _Point:
-        return tuple(total / self.count for total in self.sums)
+        found = [total / self.count for total in self.sums]
+        arrived = round(found[_ARRIVED], _DIGITS)
+        if round(arrived) != self.number:  # half way between two, as 0.504 is when it has been rounded to 0.50
+            found[_ARRIVED] = arrived + copysign(_LAST_DIGIT, self.number - arrived)
+        return tuple(found)
 
 
 class _ByTime:
