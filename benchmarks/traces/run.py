@@ -32,9 +32,9 @@ from scheduler.simulation.compare import (
     read_record,
 )
 from scheduler.simulation.compare import compare as compare_curves
-from scheduler.simulation.json_lines import InvalidLine, json_lines
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import Start
+from scheduler.simulation.trace import InvalidLine, json_lines
 from scheduler.worker_pool import worker_pool
 
 RECORDED = ("best-fit", "dot-product", "gpu-packing", "gpu-clustering", "fgd")

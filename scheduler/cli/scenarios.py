@@ -25,13 +25,11 @@ from scheduler.offline.priorities import Priorities
 from scheduler.output.input_report import MAX_REPORTED
 from scheduler.plugins.profile import ONLY_FILTERS, Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
-from scheduler.simulation.dump import trace_of_dump
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
 from scheduler.simulation.openb import GATES, Openb
-from scheduler.simulation.orders import order_of
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import Clocks, Settings, Start, run
-from scheduler.simulation.trace import Trace, read_trace
+from scheduler.simulation.trace import Trace, order_of, read_trace, trace_of_dump
 
 TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
 """What `--arrivals` may be."""

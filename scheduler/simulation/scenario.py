@@ -20,11 +20,10 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Look, Placement, order_of
 from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.alignment import Alignments
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes
-from scheduler.simulation.fleet_figures import FleetFigures
+from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures, distribution
 from scheduler.simulation.jobs import (
     LATEST_S,
     Amount,
@@ -40,7 +39,6 @@ from scheduler.simulation.jobs import (
     with_durations,
 )
 from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario
-from scheduler.simulation.run_figures import RunFigures, distribution
 from scheduler.simulation.trace import Trace
 
 _STEPS = 200

@@ -6,9 +6,7 @@ import pytest
 
 from allocator.gates import DEFAULT_RELEASE, Features
 from scheduler.simulation.jobs import Job
-from scheduler.simulation.json_lines import InvalidLine
 from scheduler.simulation.openb import GATES, InvalidTrace, Openb
-from scheduler.simulation.orders import DrawnOrder, orders
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nnode-0,8000,1024,2,V100M16\nnode-1,8000,1024,0,\n"
 PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec\na,1000,10,1,460,V100M16|V100M32\nb,500,5,0,0,\n"
@@ -17,20 +15,12 @@ a,1,1,0,0,10,20,50
 b,1,1,0,0,11,,50.0
 c,1,1,0,0,12,13,
 """
-ORDER = '{"workload": "w", "seed": 7, "pods": [1, 0, 0], "nodes": [1, 0]}\n'
 
 
 def a_trace(folder: Path, nodes: str = NODES, pods: str = PODS) -> Openb:
     (folder / "nodes.csv").write_text(nodes)
     (folder / "w.csv").write_text(pods)
     return Openb(folder, "w")
-
-
-def the_orders(folder: Path, order: str = ORDER) -> dict[int, DrawnOrder]:
-    """Of two pods and two nodes."""
-    file = folder / "w.jsonl"
-    file.write_text(order)
-    return orders(file, 2, 2)
 
 
 def test_nodes_and_gpus_become_objects(tmp_path: Path) -> None:
@@ -61,10 +51,6 @@ def times(job: Job) -> tuple[float, float | None]:
     return job.time_s, job.duration_s
 
 
-def test_an_order_has_pods_and_nodes_of_each_seed(tmp_path: Path) -> None:
-    assert the_orders(tmp_path) == {7: DrawnOrder(7, (1, 0, 0), (1, 0))}
-
-
 @pytest.mark.parametrize(
     ("files", "problem"),
     [
@@ -83,22 +69,6 @@ def test_what_cannot_be_used_is_told_with_file_line_and_value(
 ) -> None:
     with pytest.raises(InvalidTrace) as told:
         a_trace(tmp_path, **files).jobs()
-    assert problem in str(told.value)
-
-
-@pytest.mark.parametrize(
-    ("order", "problem"),
-    [
-        (ORDER.replace("[1, 0, 0]", "[1, 2]"), "w.jsonl, line 1: pods[1]: 2 is not a row, of 2 from 0"),
-        (ORDER.replace("[1, 0]}", '["x"]}'), 'w.jsonl, line 1: nodes[0]: "x" is not a row, of 2'),
-        ("{", "w.jsonl, line 1: is not JSON: "),
-    ],
-)
-def test_an_order_that_cannot_be_used_is_told_with_file_line_and_value(
-    tmp_path: Path, order: str, problem: str
-) -> None:
-    with pytest.raises(InvalidLine) as told:
-        the_orders(tmp_path, order)
     assert problem in str(told.value)
 
 
