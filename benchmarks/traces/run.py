@@ -1,4 +1,4 @@
-"""`make bench-traces TRACES=FOLDER`: the openb workloads of a folder, replayed, beside the recorded curves.
+"""`make bench-traces TRACES=FOLDER`: the openb workloads of a folder, simulated, beside the recorded curves.
 
 FOLDER/openb has nodes.csv, a CSV and an order of arrivals for each workload, and recorded curves (recorded-*.csv); the
 trace is cluster-trace-gpu-v2023 of github.com/alibaba/clusterdata, the record that of the simulator of "Beware of
@@ -11,26 +11,37 @@ import argparse
 import json
 import os
 import sys
-import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
-from allocator.policies import policy_of
-from benchmarks.traces import record
-from benchmarks.traces.record import Curve, InvalidRecord, Key
-from scheduler import garbage
+from allocator.gates import DEFAULT_RELEASE
+from scheduler.cli.scenarios import ENDLESS, ORDER, Case, Plan, ScenarioFailed, Variant, planned, run_case, start_of
 from scheduler.input.inventory import Inventory
 from scheduler.installation import description
-from scheduler.simulation.curves import ALLOCATION, KINDS, differing
-from scheduler.simulation.openb import InvalidTrace, Openb
-from scheduler.simulation.replay import FEATURES, replay
+from scheduler.simulation.compare import (
+    ALLOCATION,
+    FRAGMENTATION,
+    FRAGMENTATION_RATIO,
+    Curve,
+    InvalidRecord,
+    Record,
+    curve_of,
+    read_record,
+)
+from scheduler.simulation.compare import compare as compare_curves
+from scheduler.simulation.result import Scenario
+from scheduler.simulation.scenario import Start
+from scheduler.simulation.trace import InvalidLine, json_lines
 from scheduler.worker_pool import worker_pool
 
+RECORDED = ("best-fit", "dot-product", "gpu-packing", "gpu-clustering", "fgd")
+"""Our policies that the record has; its Random depends on the order of threads."""
+
 OURS = ("first-fit", "fill-value")
-"""Policies that are replayed beside those of the record."""
+"""Policies that are simulated beside those of the record."""
 
 LEARNING = ("fgd", "fill-value")
 """Policies to which the workload's shapes matter."""
@@ -41,14 +52,23 @@ KNOWN, NOTHING = "", "nothing"
 tell = partial(print, file=sys.stderr, flush=True)
 
 
+class NothingToReplay(ValueError):
+    """The folder has no order of arrivals."""
+
+
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class Replay:
     """One run. start_shapes: what the policy knows at first, and goes on learning from; KNOWN: the workload."""
 
     workload: str
     policy: str
     seed: int
     start_shapes: str = KNOWN
+
+    @property
+    def is_recorded(self) -> bool:
+        """Whether the record has its curves."""
+        return self.policy in RECORDED and self.start_shapes == KNOWN
 
     def __str__(self) -> str:
         start = f" started with {self.start_shapes}" if self.start_shapes else ""
@@ -57,7 +77,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run as results.json has it. start_shapes: see `Scenario`. columns: of the record, compared over all its curves.
+    """A run as results.json has it. start_shapes: see `Replay`. columns: of the record, compared over all its curves.
 
     at_100, at_130: allocated percent when that much has arrived, None if it did not. differing: of the columns.
     """
@@ -71,16 +91,6 @@ class Result:
     differing: int
     seconds: float
     start_shapes: str
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A run: its curves by kind, and how long it took. arrivals: that were decided."""
-
-    scenario: Scenario
-    curves: Mapping[str, Curve]
-    seconds: float
-    arrivals: int
 
 
 def main() -> None:
@@ -103,19 +113,19 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = arguments.traces / "openb"
     try:
-        recorded = record.read(folder)
-        scenarios = [
+        record = read(folder)
+        replays = [
             one
-            for one in scenarios_of(folder, arguments.start_shapes)
+            for one in replays_of(folder, arguments.start_shapes)
             if one.workload in (arguments.workload or [one.workload])
             and one.policy in (arguments.policy or [one.policy])
             and one.seed in (arguments.seed or [one.seed])
         ]
-        if not scenarios:
+        if not replays:
             sys.exit(f"bench-traces: {folder}: nothing to replay")
-        tell(f"{len(scenarios)} runs; {description()}")
-        results, equal, differ = compare(measured(folder, scenarios, arguments.jobs), recorded)
-    except (InvalidTrace, InvalidRecord) as error:
+        tell(f"{len(replays)} runs; {description()}")
+        results, equal, differ = compare(measured(folder, replays, arguments.jobs), record)
+    except (NothingToReplay, InvalidLine, InvalidRecord, ScenarioFailed) as error:
         sys.exit(f"bench-traces: {error}")
     arguments.output.mkdir(parents=True, exist_ok=True)
     (arguments.output / "results.json").write_text(json.dumps([asdict(one) for one in results], indent=1) + "\n")
@@ -123,95 +133,88 @@ def main() -> None:
     sys.exit(int(differ > 0))
 
 
-def scenarios_of(folder: Path, starts: Sequence[str] = ()) -> Iterator[Scenario]:
-    """All workloads that have an order, with all their seeds, by all policies. Raises InvalidTrace.
+def read(folder: Path) -> Sequence[Record]:
+    """The recorded curves. Raises InvalidRecord."""
+    return [read_record(folder / f"recorded-{one}.csv") for one in (ALLOCATION, FRAGMENTATION, FRAGMENTATION_RATIO)]
+
+
+def replays_of(folder: Path, starts: Sequence[str] = ()) -> Iterator[Replay]:
+    """All workloads that have an order, with all their seeds, by all policies. Raises NothingToReplay, InvalidLine.
 
     starts: with each of these starts, by the policies to which it matters.
     """
-    policies = LEARNING if starts else (*record.POLICIES, *OURS)
+    policies = LEARNING if starts else (*RECORDED, *OURS)
     orders = sorted((folder / "orders").glob("*.jsonl"))
     if not orders:
-        raise InvalidTrace(f"{folder / 'orders'}: no order of arrivals")
+        raise NothingToReplay(f"{folder / 'orders'}: no order of arrivals")
     for file in orders:
-        for order in _trace(folder, file.stem)[0].orders().values():
+        for line in json_lines(file):
             for policy, start in product(policies, starts or (KNOWN,)):
-                yield Scenario(file.stem, policy, order.seed, start)
+                yield Replay(file.stem, policy, line.whole_number("seed"), start)
 
 
-def measured(folder: Path, scenarios: Sequence[Scenario], jobs: int) -> Iterator[Run]:
+def measured(folder: Path, replays: Sequence[Replay], jobs: int) -> Iterator[tuple[Replay, Scenario]]:
     """The runs in their order."""
     if jobs == 1:
-        yield from (_run_alone(folder, one) for one in scenarios)
+        yield from zip(replays, map(partial(run, folder), replays), strict=True)
         return
     with worker_pool(jobs) as pool:
-        yield from pool.map(partial(_run_alone, folder), scenarios)
+        yield from zip(replays, pool.map(partial(run, folder), replays), strict=True)
 
 
-def _run_alone(folder: Path, scenario: Scenario) -> Run:
-    """One replay in a process of ours, where the collector works as in `dra simulate`."""
-    _trace(folder, scenario.workload)
-    with garbage.making_none():
-        return run(folder, scenario)
+def run(folder: Path, replay: Replay) -> Scenario:
+    """One run, as `dra simulate` runs it. Raises ScenarioFailed."""
+    plan = _plan(folder, replay.workload)
+    expected = None if replay.start_shapes == KNOWN else _start(folder, replay.start_shapes)
+    return run_case(plan, Case(_variant(folder, replay.workload), replay.policy, replay.seed), expected=expected)
 
 
-def run(folder: Path, scenario: Scenario) -> Run:
-    """One replay. seconds: of this process, without reading the input."""
-    trace, inventory = _trace(folder, scenario.workload)
-    order = trace.orders()[scenario.seed]
-    policy = policy_of(scenario.policy)
-    start = time.process_time()
-    found = replay(trace, inventory, order, policy, start=_start(folder, scenario.start_shapes))
-    seconds = time.process_time() - start
-    curves = {kind: dict(found.curves.columns(kind)) for kind in KINDS}
-    return Run(scenario, curves, round(seconds, 3), len(order.pods))
-
-
-def _start(folder: Path, shapes: str) -> Sequence[Openb] | None:
-    if shapes == KNOWN:
-        return None
-    return [] if shapes == NOTHING else [_trace(folder, shapes)[0]]
+def _start(folder: Path, shapes: str) -> Start:
+    return Start(Inventory(), ()) if shapes == NOTHING else start_of(_plan(folder, shapes), "", 1.0)
 
 
 @cache
-def _trace(folder: Path, workload: str) -> tuple[Openb, Inventory]:
-    trace = Openb(folder, workload)
-    return trace, trace.inventory(FEATURES)
+def _plan(folder: Path, workload: str) -> Plan:
+    """Pods arrive in the order, none ends, none is tried again, and of nodes that are equal the first is taken."""
+    plan = Plan(
+        (str(folder / "nodes.csv"),),
+        trace=str(folder / f"{workload}.csv"),
+        release=DEFAULT_RELEASE,
+        durations=ENDLESS,
+        retries=False,
+        scores=False,
+    )
+    return planned(plan, [Case(_variant(folder, workload), policy, 0) for policy in (*RECORDED, *OURS)])
 
 
-def compare(runs: Iterable[Run], recorded: Mapping[Key, Curve]) -> tuple[list[Result], int, int]:
-    """The results, and how many curves are equal and differ, each of which is told."""
+def _variant(folder: Path, workload: str) -> Variant:
+    return Variant(arrivals=f"{ORDER}{folder / 'orders' / workload}.jsonl")
+
+
+def compare(runs: Iterable[tuple[Replay, Scenario]], record: Sequence[Record]) -> tuple[list[Result], int, int]:
+    """The results, and how many curves are equal and differ, each of which is told. Raises InvalidRecord."""
     results: list[Result] = []
     equal = differ = 0
-    for one in runs:
-        scenario, columns, wrong = one.scenario, 0, 0
-        for kind in KINDS:
-            curve = recorded.get((kind, scenario.workload, scenario.policy, scenario.seed))
-            if curve is None or scenario.start_shapes != KNOWN:
-                continue
-            found = differing(one.curves[kind], curve)
-            columns, wrong = columns + len(curve), wrong + len(found)
-            equal, differ = equal + (not found), differ + bool(found)
-            if found:
-                print(_difference(kind, one, curve, found), flush=True)
-        results.append(_result(one, columns, wrong))
-        pace = f"{1000 * one.seconds / one.arrivals:.2f} ms an arrival"
-        tell(f"{scenario}: {results[-1].at_100} {results[-1].at_130}, {pace}")
+    for replay, scenario in runs:
+        compared = record if replay.is_recorded else ()
+        found = [compare_curves(one, [scenario], replay.workload) for one in compared]
+        equal += sum(one.equal for one in found)
+        differ += sum(len(one.differences) for one in found)
+        for difference in (line for one in found for line in one.differences):
+            print(replay.workload, difference, flush=True)
+        allocation = curve_of(scenario, ALLOCATION)
+        columns, differing = sum(one.columns for one in found), sum(one.differing for one in found)
+        results.append(_result(replay, allocation, columns, differing, scenario.measured.seconds))
+        pace = f"{1000 * scenario.measured.seconds / scenario.summary.arrivals:.2f} ms an arrival"
+        tell(f"{replay}: {results[-1].at_100} {results[-1].at_130}, {pace}")
     return results, equal, differ
 
 
-def _result(one: Run, columns: int, differing: int) -> Result:
-    at, run_of = one.curves[ALLOCATION].get, one.scenario
-    reached = at(100), at(130)
+def _result(replay: Replay, allocation: Curve, columns: int, differing: int, seconds: float) -> Result:
+    reached = allocation.get(100), allocation.get(130)
     return Result(
-        run_of.workload, run_of.policy, run_of.seed, *reached, columns, differing, one.seconds, run_of.start_shapes
+        replay.workload, replay.policy, replay.seed, *reached, columns, differing, seconds, replay.start_shapes
     )
-
-
-def _difference(kind: str, one: Run, recorded: Curve, columns: Sequence[int]) -> str:
-    first = columns[0]
-    who = f"{one.scenario.workload} {one.scenario.policy} {one.scenario.seed} {kind}"
-    ours = one.curves[kind].get(first, "nothing")
-    return f"{who}: {len(columns)} of {len(recorded)} columns differ, first {first}: {ours}, recorded {recorded[first]}"
 
 
 if __name__ == "__main__":

@@ -16,12 +16,9 @@ from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN
 from scheduler.output.yaml_dump import dump
-from scheduler.synthetic.arrivals import InvalidLoad
-from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
-from scheduler.synthetic.catalogue import shapes
+from scheduler.synthetic.blueprint import Blueprint, InvalidLoad, InvalidMix, machines_of, shapes_of
+from scheduler.synthetic.catalogue import MACHINES, PRESETS, Weights, shapes
 from scheduler.synthetic.devices import Json
-from scheduler.synthetic.machines import MACHINES
-from scheduler.synthetic.presets import PRESETS, Weights
 
 MOST_NODES = 1_000_000
 MOST_PODS = 10_000_000

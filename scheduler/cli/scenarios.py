@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
-from allocator.gates import CONSUMABLE_CAPACITY, RELEASES, Features
+from allocator.gates import RELEASES, Features
 from allocator.outcome import PolicyFailed
 from allocator.policies import NAMES
 from scheduler import garbage
@@ -23,17 +23,13 @@ from scheduler.input.documents import STDIN, Finding, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.priorities import Priorities
 from scheduler.output.input_report import MAX_REPORTED
-from scheduler.plugins.profile import Profile
+from scheduler.plugins.profile import ONLY_FILTERS, Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
-from scheduler.simulation.dump import trace_of_dump
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
-from scheduler.simulation.openb import Openb
-from scheduler.simulation.openb_times import openb_jobs
-from scheduler.simulation.orders import order_of
-from scheduler.simulation.replay import ONLY_FILTERS
+from scheduler.simulation.openb import GATES, Openb
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import NOTHING, Clocks, Settings, Start, run
-from scheduler.simulation.trace import Trace, read_trace
+from scheduler.simulation.trace import Trace, order_of, read_trace, trace_of_dump
 
 TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
 """What `--arrivals` may be."""
@@ -156,7 +152,7 @@ class Plan:
     @property
     def features(self) -> Features:
         """The features in force; the openb trace shares its GPUs."""
-        gates = {**dict(self.gates), **({CONSUMABLE_CAPACITY: True} if self.is_openb else {})}
+        gates = {**dict(self.gates), **(GATES if self.is_openb else {})}
         return Features.of(self.release, gates, is_strict=self.is_strict)
 
     @property
@@ -190,11 +186,16 @@ def require_unchanged(plan: Plan, case: Case) -> None:
 # -- one scenario
 
 
-def run_case(plan: Plan, case: Case, progress: Callable[[int, int], None] = lambda _done, _all: None) -> Scenario:
-    """Run a scenario. progress: of its arrivals. Raises ScenarioFailed, BrokenPolicy."""
+def run_case(
+    plan: Plan,
+    case: Case,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
+    expected: Start | None = None,
+) -> Scenario:
+    """Run a scenario. progress: of its arrivals. expected: as of `Start`. Raises ScenarioFailed, BrokenPolicy."""
     with _failing():
         with _silenced():
-            start = start_of(plan, case.variant.what_if, case.variant.nodes_scale)
+            start = replace(start_of(plan, case.variant.what_if, case.variant.nodes_scale), expected=expected)
             profiles, settings = _profiles(plan, case.policy), _settings(plan, case, start)
         require_unchanged(plan, case)
         try:
@@ -378,7 +379,7 @@ def _dump_start(inventory: Inventory, given: Input) -> Start:
 def _openb_start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
     """The fleet of nodes.csv, empty, and a workload beside it."""
     inventory = _inventory(plan, what_if, nodes_scale)
-    return Start(inventory, (), Trace(tuple(openb_jobs(_openb(plan), Path(plan.trace)))))
+    return Start(inventory, (), Trace(tuple(_openb(plan).jobs())))
 
 
 def _openb_inventory(plan: Plan, files: Sequence[str]) -> Inventory:

@@ -40,10 +40,10 @@ from scheduler.cli.scenarios import (
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
 from scheduler.output.simulation_page import simulation_page
+from scheduler.output.simulation_text import csv_text, table
 from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.result import Scenario, SimulationResult, result_json
-from scheduler.simulation.tables import csv_text, table
 
 FORMATS = ("table", "json", "csv", "html")
 

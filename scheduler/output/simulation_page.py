@@ -3,7 +3,6 @@
 It loads nothing and runs no script. Scenarios that differ only in their seeds are one line, with the range over seeds.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
@@ -12,6 +11,7 @@ from scheduler.output.line_chart import NARROW, WIDE, Chart, line_chart, number
 from scheduler.output.markup import Child, document, element, table
 from scheduler.output.page_assets import STYLE
 from scheduler.output.seed_bands import Band, Curve, band, detail
+from scheduler.output.simulation_text import acceptance, alignment
 from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
 
 Column = Callable[[Series], Sequence[float]]
@@ -270,8 +270,8 @@ def _values(chart: Chart) -> Element:
 
 
 def _tables(policies: Policies) -> Iterator[Element]:
-    yield from _table("Placed, %, by what pods request", "Requested devices", policies, _acceptance)
-    yield from _table("Claims with all devices at one place, %", "Topology attribute", policies, _alignment)
+    yield from _table("Placed, %, by what pods request", "Requested devices", policies, acceptance)
+    yield from _table("Claims with all devices at one place, %", "Topology attribute", policies, alignment)
     yield from _table(
         "Fragmentation at the end by cause, % of the capacity", "Cause", policies, _share_of(lambda s: s.causes)
     )
@@ -280,26 +280,6 @@ def _tables(policies: Policies) -> Iterator[Element]:
 
 Rows = Mapping[str, float]
 """A value for each row of a table, by the row's name."""
-
-
-def _acceptance(found: Sequence[Scenario]) -> Rows:
-    """Of all seeds together."""
-    arrived: Counter[str] = Counter()
-    placed: Counter[str] = Counter()
-    for shape in (shape for one in found for shape in one.summary.shapes):
-        arrived[shape.shape] += shape.arrivals
-        placed[shape.shape] += shape.placed
-    return {shape: 100 * placed[shape] / total for shape, total in arrived.items() if total}
-
-
-def _alignment(found: Sequence[Scenario]) -> Rows:
-    """Of all seeds together."""
-    claims: Counter[str] = Counter()
-    aligned: Counter[str] = Counter()
-    for name, one in (item for scenario in found for item in scenario.summary.alignment.items()):
-        claims[name] += one.claims
-        aligned[name] += one.aligned
-    return {name: 100 * aligned[name] / total for name, total in claims.items()}
 
 
 def _share_of(values_of: Callable[[Summary], Mapping[str, float]]) -> Callable[[Sequence[Scenario]], Rows]:

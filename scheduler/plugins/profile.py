@@ -111,3 +111,7 @@ def _as_switched(plugin: Plugin, *, is_on: bool, weight: int | None) -> Plugin:
     if is_on:
         return plugin if score == plugin.score else replace(plugin, score=score)
     return replace(plugin, pre_filter=None, static=None, dynamic=None, score=score)
+
+
+ONLY_FILTERS = plugins_of(PluginSets(score=PluginSet(disabled=frozenset({ALL}))), {})
+"""The default filters without any score: of nodes that the policy finds equal the first is taken."""

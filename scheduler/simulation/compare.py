@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from pathlib import Path
 
-from scheduler.simulation.curves import ALLOCATION, FRAGMENTATION, FRAGMENTATION_RATIO, differing
 from scheduler.simulation.result import Scenario
 
 Curve = Mapping[int, float]
+"""Values in percent, or counts, by arrived percent."""
+
+ALLOCATION = "allocation"
+FRAGMENTATION = "fragmentation"
+FRAGMENTATION_RATIO = "fragmentation-ratio"
 
 METRICS: Mapping[str, str] = {
     FRAGMENTATION_RATIO: "fragmentation_ratio",
@@ -47,11 +51,16 @@ class InvalidRecord(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The number of equal curves, and a line for each that differs. unrecorded: for each scenario without a curve."""
+    """The number of equal curves, and a line for each that differs. unrecorded: for each scenario without a curve.
+
+    columns: of all recorded curves that were compared. differing: how many of these columns differ.
+    """
 
     equal: int
     differences: Sequence[str]
-    unrecorded: Sequence[str] = ()
+    unrecorded: Sequence[str]
+    columns: int
+    differing: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +117,8 @@ def read_record(file: Path) -> Record:
 
 def compare(record: Record, scenarios: Sequence[Scenario], workload: str) -> Comparison:
     """Compare each recorded curve of the scenarios. Raises InvalidRecord if there is no such curve."""
-    equal, differences = 0, []
-    compared = set[int]()
+    equal = compared_columns = differing_columns = 0
+    differences, compared = [], set[int]()
     for recorded in record.curves:
         for number, scenario in enumerate(scenarios):
             if not recorded.is_of(scenario, workload):
@@ -118,12 +127,21 @@ def compare(record: Record, scenarios: Sequence[Scenario], workload: str) -> Com
             found = curve_of(scenario, recorded.metric)
             columns = differing(found, recorded.curve)
             equal += not columns
+            compared_columns += len(recorded.curve)
+            differing_columns += len(columns)
             if columns:
                 differences.append(_difference(scenario, recorded, found, columns))
     if not equal and not differences:
         raise InvalidRecord(f"{record.file}: holds no row of these policies, seeds and parameters")
     left = [one for number, one in enumerate(scenarios) if number not in compared]
-    return Comparison(equal, differences, [f"{_name(one)}: {record.file} has no curve of it" for one in left])
+    unrecorded = [f"{_name(one)}: {record.file} has no curve of it" for one in left]
+    return Comparison(equal, differences, unrecorded, compared_columns, differing_columns)
+
+
+def differing(found: Curve, recorded: Curve, tolerance: float = 0.01) -> list[int]:
+    """The columns in which a curve differs from the record by more than the tolerance."""
+    slack = tolerance + 1e-9
+    return [c for c, value in recorded.items() if c not in found or abs(found[c] - value) > slack]
 
 
 def _name(scenario: Scenario) -> str:

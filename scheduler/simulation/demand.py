@@ -1,4 +1,4 @@
-"""What pods request of the fleet: their claims, the amount in units, and a description.
+"""What pods request of the fleet: their claims, the amount, and a description.
 
 The amount is the least that a kind of node takes for it, of those whose hardware can hold all of it, whatever is in
 use; what no node can hold counts as nothing, and so do devices that every node reaches.
@@ -11,7 +11,7 @@ from fractions import Fraction
 from allocator.fleet.questions import fingerprint_of
 from allocator.model import Claim
 from allocator.outcome import AllocationError
-from allocator.policies.whole_nodes import UNIT, UnitRequest
+from allocator.policies.whole_nodes import UnitRequest
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -24,13 +24,13 @@ NO_DEVICES = "no devices"
 
 @dataclass(slots=True, eq=False)
 class _Demanded:
-    """What pods of one spec request. pod: one of them. shape: in words. amount: in units, None until it is needed."""
+    """What pods of one spec request. pod: one of them. shape: in words. amount: None until it is needed."""
 
     pod: Pod
     requests: PodRequests
     claims: tuple[Claim, ...]
     shape: str
-    amount: float | None = None
+    amount: int | None = None
 
 
 MOST_SPECS = 1 << 14
@@ -43,7 +43,7 @@ class Demand:
     def __init__(self, cluster: Cluster, claims: Claims) -> None:
         self._cluster = cluster
         self._claims = claims
-        self._amounts: dict[Hashable, float] = {}
+        self._amounts: dict[Hashable, int] = {}
         self._of_spec: dict[Hashable, _Demanded] = {}
 
     def hardware_changed(self) -> None:
@@ -78,19 +78,19 @@ class Demand:
         chosen = next((one for one in found if one.extended), None)
         return (chosen.requests, chosen.pending) if chosen else (requests, claims)
 
-    def amount(self, pod: Pod) -> float:
-        """What the pod's claims request, in units."""
+    def amount(self, pod: Pod) -> int:
+        """What the pod's claims request, in thousandths of a unit."""
         demanded = self._demanded(pod)
         if demanded.amount is None:
             demanded.amount = self._amount(demanded.claims)
         return demanded.amount
 
-    def _amount(self, claims: Sequence[Claim]) -> float:
+    def _amount(self, claims: Sequence[Claim]) -> int:
         if not claims:
-            return 0.0
+            return 0
         key = fingerprint_of(claims)
         if key not in self._amounts:
-            self._amounts[key] = min(self._on_each_kind(claims), default=0) / UNIT
+            self._amounts[key] = min(self._on_each_kind(claims), default=0)
         return self._amounts[key]
 
     def _on_each_kind(self, claims: Sequence[Claim]) -> Iterator[int]:

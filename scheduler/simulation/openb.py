@@ -3,25 +3,22 @@
 A GPU is a device that allows multiple allocations, with a capacity `milli` of 1,000 and an attribute `model`; a pod has
 a claim from a template with `count` devices of so many `milli` each, and the models as a selector. cpu and memory are
 the pod's own requests. Files: nodes.csv (sn, cpu_milli, memory_mib, gpu, model), a CSV for each workload (name,
-cpu_milli, memory_mib, num_gpu, gpu_milli and, where it matters, gpu_spec with the permitted models, `A|B`), and the
-order of arrivals and of equal nodes for each seed in orders/WORKLOAD.jsonl.
+cpu_milli, memory_mib, num_gpu, gpu_milli and, where it matters, gpu_spec with the permitted models, `A|B`). Only some
+workloads have times, in seconds: creation_time, scheduled_time and deletion_time.
 Source: github.com/alibaba/clusterdata, cluster-trace-gpu-v2023.
 """
 
 import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 
-from allocator.api import decode
-from allocator.gates import Features
-from allocator.model import Claim
+from allocator.gates import CONSUMABLE_CAPACITY, Features
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.simulation.orders import DrawnOrder, orders
+from scheduler.simulation.jobs import Job
 
 DRIVER = "gpu.openb.example"
 CLASS = "gpu"
@@ -32,6 +29,10 @@ WHOLE = 1000
 MOST_PODS = "10000"
 """What the trace does not limit."""
 
+GATES = {CONSUMABLE_CAPACITY: True}
+"""What GPUs in parts need."""
+
+_CREATED, _SCHEDULED, _DELETED = "creation_time", "scheduled_time", "deletion_time"
 _API = "resource.k8s.io/v1"
 
 
@@ -61,33 +62,18 @@ class OpenbShape:
     models: tuple[str, ...] = ()
 
     @property
-    def amount(self) -> int:
-        """Of all its GPUs, in thousandths of one."""
-        return self.gpus * self.milli
-
-    @property
     def template(self) -> str:
         """The name of its claim template."""
         return "-".join(["gpu", str(self.gpus), str(self.milli), *self.models]).lower()
 
 
 class Openb:
-    """One workload of the trace. folder: with nodes.csv, the workload's CSV and orders/."""
+    """One workload of the trace. folder: with nodes.csv and the workload's CSV. Raises InvalidTrace."""
 
     def __init__(self, folder: Path, workload: str) -> None:
-        self.workload = workload
         self.nodes = [_node(row) for row in _some_rows(folder / "nodes.csv")]
-        self.shapes = [_shape(row) for row in _some_rows(folder / f"{workload}.csv")]
-        self._orders = folder / "orders" / f"{workload}.jsonl"
-
-    @property
-    def capacity(self) -> int:
-        """Of all GPUs, in thousandths."""
-        return WHOLE * sum(node.gpus for node in self.nodes)
-
-    def orders(self) -> Mapping[int, DrawnOrder]:
-        """The draws by seed. Raises InvalidLine."""
-        return orders(self._orders, len(self.shapes), len(self.nodes))
+        self._rows = _some_rows(folder / f"{workload}.csv")
+        self._shapes = [_shape(row) for row in self._rows]
 
     def inventory(self, features: Features) -> Inventory:
         """The cluster: nodes, slices, the class, and the templates of all shapes. Raises InvalidTrace."""
@@ -96,25 +82,17 @@ class Openb:
             raise InvalidTrace(f"{found.errors[0]}")
         return found
 
-    def arrivals(self, order: DrawnOrder) -> Iterator[tuple[Pod, OpenbShape]]:
-        """The pods in the order of their arrival, each with a name of its own: a row may arrive more than once."""
-        for number, row in enumerate(order.pods):
-            shape = self.shapes[row]
-            name = f"openb-{number:05}"
-            yield replace(self._pods[shape], name=name, uid=f"uid-{name}"), shape
+    def jobs(self) -> list[Job]:
+        """The pods at their times; of a workload without times, one after the other. Raises InvalidTrace.
 
-    def population(self) -> Iterator[tuple[Pod, tuple[Claim, ...]]]:
-        """All pods of the workload with their claims, to describe the workload; nothing allocates these claims."""
-        for shape in self.shapes:
-            yield self._pods[shape], self._claims[shape]
-
-    @cached_property
-    def _pods(self) -> Mapping[OpenbShape, Pod]:
-        return {shape: _pod(shape) for shape in dict.fromkeys(self.shapes)}
-
-    @cached_property
-    def _claims(self) -> Mapping[OpenbShape, tuple[Claim, ...]]:
-        return {shape: (_claim(shape),) if shape.gpus else () for shape in dict.fromkeys(self.shapes)}
+        A pod runs from the moment it was scheduled, or else created, to its deletion; without that it stays.
+        """
+        specs = {shape: _pod(shape) for shape in dict.fromkeys(self._shapes)}
+        is_timed = _CREATED in self._rows[0].cells
+        return [
+            Job(specs[shape], *(_time_and_duration(row) if is_timed else (float(number), None)), f"openb-{number:05}")
+            for number, (shape, row) in enumerate(zip(self._shapes, self._rows, strict=True))
+        ]
 
     def _objects(self) -> Iterator[Mapping[str, object]]:
         yield {"apiVersion": _API, "kind": "DeviceClass", "metadata": {"name": CLASS}, "spec": {}}
@@ -122,7 +100,7 @@ class Openb:
             yield _node_object(node)
             if node.gpus:
                 yield _slice_object(node)
-        for shape in {shape.template: shape for shape in self.shapes if shape.gpus}.values():
+        for shape in {shape.template: shape for shape in self._shapes if shape.gpus}.values():
             metadata = {"name": shape.template, "namespace": NAMESPACE}
             spec = {"spec": _claim_spec(shape)}
             yield {"apiVersion": _API, "kind": "ResourceClaimTemplate", "metadata": metadata, "spec": spec}
@@ -138,13 +116,6 @@ def _pod(shape: OpenbShape) -> Pod:
     pod, errors = decode_pod({"metadata": metadata, "spec": {"containers": [container], "resourceClaims": claims}})
     assert pod is not None, errors
     return pod
-
-
-def _claim(shape: OpenbShape) -> Claim:
-    metadata = {"name": "openb", "namespace": NAMESPACE}
-    decoded = decode({"apiVersion": _API, "kind": "ResourceClaim", "metadata": metadata, "spec": _claim_spec(shape)})
-    assert isinstance(decoded.object, Claim), decoded.errors
-    return decoded.object
 
 
 def _claim_spec(shape: OpenbShape) -> Mapping[str, object]:
@@ -200,8 +171,17 @@ class _Row:
     def number(self, column: str) -> int:
         text = self.text(column)
         if not text.isascii() or not text.isdigit():
-            raise InvalidTrace(f"{self.file}, line {self.line}: {column}: {text!r} is not a whole number")
+            raise self.not_whole(column, text)
         return int(text)
+
+    def time_s(self, column: str) -> float | None:
+        text = self.cells.get(column) or ""
+        if text and not (text.isascii() and text.removesuffix(".0").isdigit()):
+            raise self.not_whole(column, text)
+        return float(text) if text else None
+
+    def not_whole(self, column: str, text: str) -> InvalidTrace:
+        return InvalidTrace(f"{self.file}, line {self.line}: {column}: {text!r} is not a whole number")
 
 
 def _some_rows(file: Path) -> Sequence[_Row]:
@@ -234,3 +214,11 @@ def _shape(row: _Row) -> OpenbShape:
         raise InvalidTrace(f"{row.file}, line {row.line}: gpu_milli: {milli} is not between 1 and {WHOLE}")
     models = tuple(filter(None, (row.cells.get("gpu_spec") or "").split("|"))) if gpus else ()
     return OpenbShape(row.number("cpu_milli"), row.number("memory_mib"), gpus, milli, models)
+
+
+def _time_and_duration(row: _Row) -> tuple[float, float | None]:
+    created = row.time_s(_CREATED)
+    if created is None:
+        raise row.not_whole(_CREATED, "")
+    start, end = row.time_s(_SCHEDULED), row.time_s(_DELETED)
+    return created, None if end is None else max(0.0, end - (created if start is None else start))

@@ -20,11 +20,10 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Look, Placement, order_of
 from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.alignment import Alignments
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes
-from scheduler.simulation.fleet_figures import FleetFigures
+from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures, distribution
 from scheduler.simulation.jobs import (
     LATEST_S,
     Amount,
@@ -40,7 +39,6 @@ from scheduler.simulation.jobs import (
     with_durations,
 )
 from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario
-from scheduler.simulation.run_figures import RunFigures, distribution
 from scheduler.simulation.trace import Trace
 
 _STEPS = 200
@@ -55,11 +53,15 @@ _MILLI_DIGITS = 3
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a run starts from. pods: of the inventory, each with uid and priority. trace: None for what waits alone."""
+    """What a run starts from. pods: of the inventory, each with uid and priority. trace: None for what waits alone.
+
+    expected: what policies expect to arrive at first, until they have learned from what does; None: they know that.
+    """
 
     inventory: Inventory
     pods: Sequence[Pod]
     trace: Trace | None = None
+    expected: "Start | None" = None
 
     @property
     def has_events(self) -> bool:
@@ -157,7 +159,8 @@ class _Prepared:
         _require_known(settings.explained, start.pods, population)
         pods = [*start.pods, *_distinct(population)]
         placement = _placement(pods, with_templates(start.inventory, pods), profiles, settings, clock)
-        demand, figures = _known_demand(placement, population), FleetFigures(placement.cluster.rooms)
+        demand, figures = Demand(placement.cluster, placement.claims), FleetFigures(placement.cluster.rooms)
+        _set_workload(placement.cluster, demand, population, start.expected)
         figures.catch_up()
         jobs = _jobs(population, demand, figures, settings)
         others = _other_events(start.trace, room_for(pods, placement.cluster.extended_resources), settings)
@@ -178,17 +181,20 @@ class _Prepared:
         return _RunRecord(metrics, settings.explained, lambda done: progress(done, arrivals), arrivals)
 
 
-def _known_demand(placement: Placement, population: Iterable[Job]) -> Demand:
-    """What pods request; policies know the shapes of all of them."""
-    demand = Demand(placement.cluster, placement.claims)
-    placement.cluster.rooms.workload.set(demand.of(job.spec) for job in population)
-    return demand
+def _set_workload(cluster: Cluster, demand: Demand, population: Iterable[Job], expected: Start | None) -> None:
+    """Policies know what all pods request, or expect at first what others do."""
+    workload = cluster.rooms.workload
+    if expected is None:
+        workload.set(demand.of(job.spec) for job in population)
+    else:
+        demand = Demand(cluster, Claims(expected.inventory, keeps_raw=False))
+        workload.start_with(demand.of(job.spec) for job in expected.jobs)
 
 
 def _jobs(population: Sequence[Job], demand: Demand, figures: FleetFigures, settings: Settings) -> list[Job]:
     """What arrives, with its times."""
     originals = {job.pod.uid for job in population if _names_claims(job)}
-    timed = _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.spec))
+    timed = _timed(population, settings, figures.capacity / UNIT, lambda job: demand.amount(job.spec) / UNIT)
     return [_with_own_claims(job, originals) for job in timed]
 
 

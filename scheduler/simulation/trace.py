@@ -1,21 +1,136 @@
-"""A trace in JSON lines: one event a line, in any order of time; docs/simulate.md describes it."""
+"""What arrives and happens: traces and orders of arrivals, files with one JSON object a line, and the pods of a dump.
 
+docs/simulate.md describes both kinds of file. A trace has one event a line, in any order of time.
+"""
+
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from math import nan
 from pathlib import Path
+from typing import Any
+
+import orjson
 
 from allocator.api.findings import shown
 from allocator.api.names import long_name
 from allocator.did_you_mean import did_you_mean
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
+from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.input.documents import Finding, Place, RawObject
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.simulation.changes import ChangingFleet, InvalidChange
+from scheduler.input.json_values import InvalidJSON, require_single_keys
+from scheduler.simulation.changes import ChangingFleet, InvalidChange, belongs_to_node, claims_without
 from scheduler.simulation.events import ClassAppears, Event, NodeAppears, PodGoes, RuleAppears, SliceAppears
-from scheduler.simulation.jobs import LATEST_S, Job
-from scheduler.simulation.json_lines import InvalidLine, ObjectLine, json_lines, written
+from scheduler.simulation.jobs import LATEST_S, InvalidWorkload, Job, unscheduled
+
+_GZIP = b"\x1f\x8b"
+
+
+class InvalidLine(ValueError):
+    """A file or a line that cannot be used. The message names file, line, field and value."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectLine:
+    """A line. place: its file and number, from 1."""
+
+    place: str
+    fields: Mapping[str, object]
+
+    def error(self, field: str, problem: str) -> InvalidLine:
+        """The field cannot be used."""
+        return InvalidLine(f"{self.place}: {field}: {problem}")
+
+    def require_known(self, fields: Iterable[str], what: str) -> None:
+        """Raises InvalidLine for a field that is none of these. what: what the fields are of."""
+        for field in self.fields:
+            if field not in fields:
+                raise self.error(field, f"is no field of {what}{did_you_mean(field, fields)}")
+
+    def number(self, field: str, most: float) -> float:
+        """A number from 0 to `most`, in seconds. Raises InvalidLine."""
+        value = self._required(field)
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else nan
+        if not 0 <= number <= most:
+            raise self.error(field, f"{written(value)} is not a number of seconds, from 0 to {most:g}")
+        return number
+
+    def text(self, field: str) -> str:
+        """Text that is not empty. Raises InvalidLine."""
+        value = self._required(field)
+        if not isinstance(value, str) or not value:
+            raise self.error(field, f"{written(value)} is not text")
+        return value
+
+    def whole_number(self, field: str) -> int:
+        """Raises InvalidLine."""
+        value = self._required(field)
+        if type(value) is not int:
+            raise self.error(field, f"{written(value)} is not a whole number")
+        return value
+
+    def rows(self, field: str, number: int) -> tuple[int, ...]:
+        """Numbers of rows, of which there are so many, from 0. Raises InvalidLine."""
+        rows = self._required(field)
+        if not isinstance(rows, list):
+            raise self.error(field, f"{written(rows)} is not a list")
+        for position, row in enumerate(rows):
+            if type(row) is not int or not 0 <= row < number:
+                raise self.error(f"{field}[{position}]", f"{written(row)} is not a row, of {number} from 0")
+        return tuple(rows)
+
+    def _required(self, field: str) -> object:
+        if field not in self.fields:
+            raise self.error(field, "is required")
+        return self.fields[field]
+
+
+def written(value: object) -> str:
+    """The value as JSON has it, in short."""
+    return "null" if value is None else shown(value)
+
+
+def json_lines(file: Path) -> Iterator[ObjectLine]:
+    """The lines of the file that have anything. Raises InvalidLine."""
+    for number, line in enumerate(_bytes_of(file).splitlines(), 1):
+        if line.strip():
+            yield _parsed(f"{file}, line {number}", line)
+
+
+def _bytes_of(file: Path) -> bytes:
+    try:
+        found = file.read_bytes()
+    except OSError as error:
+        raise InvalidLine(f"{file}: cannot be read: {error.strerror}") from error
+    if found.startswith(_GZIP):
+        raise InvalidLine(f"{file}: is compressed: decompress it with gunzip")
+    return found.removeprefix(BOM_UTF8)
+
+
+def _parsed(place: str, line: bytes) -> ObjectLine:
+    try:
+        fields = orjson.loads(line)
+        require_single_keys(fields, line.decode())
+    except orjson.JSONDecodeError as error:
+        raise InvalidLine(f"{place}: {_why_not_json(line, error)}") from error
+    except InvalidJSON as error:
+        raise InvalidLine(f"{place}: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidLine(f"{place}: {written(fields)} is not an object")
+    return ObjectLine(place, fields)
+
+
+def _why_not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        line.decode()
+    except UnicodeDecodeError as wrong:
+        return f"is not UTF-8: byte {wrong.start + 1} is 0x{line[wrong.start]:02x}"
+    return f"is not JSON: {error}"
+
 
 Key = tuple[str, str]
 """Namespace and name of a pod."""
@@ -219,3 +334,137 @@ def read_trace(
     if not found.jobs and not found.events:
         raise InvalidLine(f"{file}: holds no event")
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class DumpTrace:
+    """inventory: the cluster before any of the jobs. stays: its pods then. undated: pods without a known time."""
+
+    inventory: Inventory
+    stays: Sequence[Pod]
+    jobs: Sequence[Job]
+    undated: int
+
+
+def trace_of_dump(inventory: Inventory, pods: Sequence[Pod]) -> DumpTrace:
+    """The trace that a dump holds. pods: of the inventory, each with its uid. Raises InvalidWorkload.
+
+    Each pod arrives when it was created, and runs for as long as it did; time counts from the first creation. A pod
+    that has finished ran from the moment it had its node until its last container ended; all others stay. Pods that
+    belong to their node, such as those of a DaemonSet, are there from the start.
+    """
+    own = [pod for pod in pods if not belongs_to_node(pod)]
+    dated = [(time_s, pod) for pod in own if (time_s := _seconds(pod.created)) is not None]
+    if not dated:
+        raise InvalidWorkload("no pod of the input has a metadata.creationTimestamp: it holds no trace")
+    first = min(time_s for time_s, _ in dated)
+    dated.sort(key=lambda one: (one[0], one[1].namespace, one[1].name))
+    jobs = [Job(unscheduled(pod), time_s - first, _ran_for_s(pod)) for time_s, pod in dated]
+    stays = [pod for pod in pods if belongs_to_node(pod)]
+    return DumpTrace(
+        replace(inventory, pods=stays, claims=claims_without(inventory, own)),
+        stays,
+        jobs,
+        len(own) - len(dated),
+    )
+
+
+def _ran_for_s(pod: Pod) -> float | None:
+    """From the binding to the end of the last container, or to the last change of a condition; None while it runs."""
+    if not pod.is_finished:
+        return None
+    status = pod.raw.get("status")
+    if not isinstance(status, Mapping):
+        return None
+    ended = max(_moments(_container_ends(status)), default=None) or max(_moments(_transitions(status)), default=None)
+    started = next(_moments((*_transitions(status, POD_SCHEDULED), status.get("startTime"), pod.created)))
+    return None if ended is None else max(0.0, ended - started)
+
+
+def _transitions(status: Mapping[str, Any], kind: str = "") -> Iterator[object]:  # Any: a status as it came
+    """When its conditions, or those of a kind, became what they are."""
+    for one in _mappings_in(status.get("conditions")):
+        if kind in ("", one.get("type")):
+            yield one.get("lastTransitionTime")
+
+
+def _container_ends(status: Mapping[str, Any]) -> Iterator[object]:
+    for one in _mappings_in(status.get("containerStatuses")):
+        state = one.get("state")
+        terminated = state.get("terminated") if isinstance(state, Mapping) else None
+        yield terminated.get("finishedAt") if isinstance(terminated, Mapping) else None
+
+
+def _moments(texts: Iterable[object]) -> Iterator[float]:
+    return (moment for text in texts if (moment := _seconds(text)) is not None)
+
+
+def _mappings_in(value: object) -> Iterable[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else ()
+
+
+def _seconds(text: object) -> float | None:
+    """The moment of RFC 3339, in seconds; None for what is none."""
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return moment.timestamp() if moment and moment.tzinfo else None
+
+
+_ORDER_FIELDS = ("seed", "pods", "nodes", "workload")
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnOrder:
+    """The order in which pods arrive and in which equal nodes are taken, for one seed: a line of a file of JSON lines.
+
+    The line has `seed`, `pods` (numbers of pods from 0, in the order of their arrival; a pod may come again) and, if
+    the order of equal nodes matters, `nodes` (numbers of nodes, each once; others come behind, by name).
+    """
+
+    seed: int
+    pods: tuple[int, ...]
+    nodes: tuple[int, ...] = ()
+
+
+def orders(file: Path, pods: int, nodes: int) -> dict[int, DrawnOrder]:
+    """The draws of the file by seed. pods, nodes: how many rows there are. Raises InvalidLine. Cost: O(size)."""
+    found: dict[int, DrawnOrder] = {}
+    for line in json_lines(file):
+        order = _order(line, pods, nodes)
+        if order.seed in found:
+            raise line.error("seed", f"{order.seed} is the seed of another line, too")
+        found[order.seed] = order
+    if not found:
+        raise InvalidLine(f"{file}: holds no order")
+    return found
+
+
+def order_of(file: Path, seed: int, pods: int, nodes: int) -> DrawnOrder:
+    """The draws of a seed; otherwise as `orders`."""
+    found = orders(file, pods, nodes)
+    if seed not in found:
+        raise InvalidLine(f"{file}: has no line with seed {seed}, only {', '.join(map(str, found))}")
+    return found[seed]
+
+
+def _order(line: ObjectLine, pods: int, nodes: int) -> DrawnOrder:
+    line.require_known(_ORDER_FIELDS, "an order")
+    order = DrawnOrder(
+        line.whole_number("seed"),
+        line.rows("pods", pods),
+        line.rows("nodes", nodes) if "nodes" in line.fields else (),
+    )
+    if not order.pods:
+        raise line.error("pods", "is empty")
+    _require_once(line, order.nodes)
+    return order
+
+
+def _require_once(line: ObjectLine, nodes: tuple[int, ...]) -> None:
+    seen = set[int]()
+    for position, row in enumerate(nodes):
+        if row in seen:
+            raise line.error(f"nodes[{position}]", f"{row} is there twice")
+        seen.add(row)

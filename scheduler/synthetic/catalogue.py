@@ -1,19 +1,94 @@
-"""The known shapes of pods: with counts, selectors, constraints, alternatives, partitions, and amounts of capacity."""
+"""The known kinds of pods and of nodes, and mixes of both, to be drawn from.
+
+A shape of a pod says what it requests: counts, selectors, constraints, alternatives, partitions, amounts of capacity.
+"""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
+from random import Random
+from typing import Generic, TypeVar
 
 from scheduler.synthetic.devices import (
     A100,
     GPU_DRIVER,
     H100,
     MODELS,
+    NIC_DRIVER,
     NUMA_NODE,
     PCIE_ROOT,
     GpuModel,
+    Host,
     Json,
+    PublishedDevices,
+    partitioned_gpus,
+    shared_gpus,
+    shared_nics,
+    whole_gpus,
+    whole_nics,
 )
-from scheduler.synthetic.shapes import GPU, GPU_ATTRIBUTES, MIG, NIC, RDMA, SHARED_GPU, SHARED_NIC, WHOLE, PodShape
+
+GPU = "gpu.example.com"
+MIG = "mig.example.com"
+SHARED_GPU = "shared-gpu.example.com"
+NIC = "nic.example.com"
+RDMA = "rdma.example.com"
+SHARED_NIC = "shared-nic.example.com"
+
+WHOLE = 1000
+"""A GPU, in thousandths."""
+
+GPU_ATTRIBUTES = f'device.attributes["{GPU_DRIVER}"]'
+NIC_ATTRIBUTES = f'device.attributes["{NIC_DRIVER}"]'
+
+
+def _of_type(driver: str, type_: str) -> str:
+    return f'device.driver == "{driver}" && device.attributes["{driver}"].type == "{type_}"'
+
+
+CLASSES: Mapping[str, str] = {
+    GPU: _of_type(GPU_DRIVER, "gpu"),
+    MIG: _of_type(GPU_DRIVER, "mig"),
+    SHARED_GPU: _of_type(GPU_DRIVER, "shared-gpu"),
+    NIC: _of_type(NIC_DRIVER, "nic"),
+    RDMA: f"{_of_type(NIC_DRIVER, 'nic')} && {NIC_ATTRIBUTES}.rdma",
+    SHARED_NIC: _of_type(NIC_DRIVER, "shared-nic"),
+}
+"""The expression of each class by its name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PodShape:
+    """A kind of pod. cpu, memory_gi: its own requests. milli_gpus: what it takes of GPUs, in thousandths of one.
+
+    requests, constraints: of its claim; without requests it has none. least_devices: that a node has to have for it.
+    """
+
+    name: str
+    summary: str
+    cpu: int
+    memory_gi: int
+    milli_gpus: int = 0
+    requests: Sequence[Json] = ()
+    constraints: Sequence[Json] = ()
+    least_devices: int = 1
+
+    @property
+    def devices(self) -> Json:
+        """`spec.devices` of its claim."""
+        constraints = {"constraints": self.constraints} if self.constraints else {}
+        return {"requests": self.requests, **constraints}
+
+    @property
+    def classes(self) -> Iterator[str]:
+        """The names of the classes that it asks for."""
+        for request in self.requests:
+            for alternative in request.get("firstAvailable") or (request["exactly"],):
+                yield alternative["deviceClassName"]
+
 
 _ON_NUMA = [{"matchAttribute": NUMA_NODE}]
 _ON_ROOT = [{"matchAttribute": PCIE_ROOT}]
@@ -138,3 +213,118 @@ def _amounts(name: str, class_: str, **amounts: str) -> Json:
 def _request_fields(class_: str, expression: str, count: int) -> Json:
     selectors = {"selectors": [{"cel": {"expression": expression}}]} if expression else {}
     return {"deviceClassName": class_, **selectors, "count": count}
+
+
+Weights = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """Weights by name, of machines and of shapes."""
+
+    summary: str
+    machines: Weights
+    shapes: Weights
+
+
+_GPU_SHAPES = {"gpu-1": 40, "gpu-2": 15, "gpu-2-apart": 5, "gpu-half": 10, "gpu-all": 5, "gpu-a100": 5, "gpu-h100": 5}
+_GPU_SHAPES |= {"gpu-80gi": 5, "gpu-first": 10}
+_MIG_SHAPES = {"mig-1g": 45, "mig-2g": 20, "mig-3g": 15, "mig-7g": 4, "mig-2x1g": 4, "mig-first": 8, "gpu-1": 4}
+_NIC_SHAPES = {"gpu-rdma": 50, "gpu-1": 15, "gpu-half-nic": 15, "gpu-all-nic": 10, "nic-1": 10}
+_SHARED_SHAPES = {"share-8gi": 45, "share-20gi": 25, "share-40gi": 15, "share-2-apart": 5, "share-nic": 10}
+
+PRESETS: Mapping[str, Preset] = {
+    "gpu": Preset("whole GPUs of two models", {"gpu-h100": 2, "gpu-a100": 1}, _GPU_SHAPES),
+    "mig": Preset("GPUs that MIG partitions", {"mig-h100": 1}, _MIG_SHAPES),
+    "nic": Preset("GPUs with NICs, aligned by PCIe root and NUMA node", {"nic-h100": 1}, _NIC_SHAPES),
+    "shared": Preset("GPUs and NICs that are shared by capacity", {"shared-h100": 1}, _SHARED_SHAPES),
+    "mixed": Preset(
+        "all of these, and nodes without devices",
+        {"gpu-h100": 3, "gpu-a100": 2, "mig-h100": 2, "nic-h100": 2, "shared-h100": 2, "cpu": 1},
+        {**_SHARED_SHAPES, **_MIG_SHAPES, **_NIC_SHAPES, **_GPU_SHAPES, "cpu-4": 30, "cpu-32": 5},
+    ),
+}
+"""By name."""
+
+
+T = TypeVar("T")
+
+
+class Draw:
+    """One stream of random values: the same on every machine and with every version of Python.
+
+    Streams of other names are independent of it: more pods do not change the fleet. Of Python's generator only
+    `random()` is used, which alone promises that, and no logarithm, whose last bit depends on the machine's library.
+    """
+
+    def __init__(self, seed: int, stream: str) -> None:
+        self._next = Random(f"{seed}/{stream}").random  # noqa: S311 - no secret is drawn
+
+    def exponential(self) -> float:
+        """A number of exponential distribution with the mean 1.
+
+        Source: J. von Neumann, "Various techniques used in connection with random digits" (1951): additions and
+        comparisons alone.
+        """
+        whole = 0
+        while True:
+            first = last = self._next()
+            falls = 0
+            while (following := self._next()) < last:
+                last = following
+                falls += 1
+            if falls % 2 == 0:
+                return whole + first
+            whole += 1
+
+    def below(self, number: int) -> int:
+        """A whole number from 0 to number - 1."""
+        return int(self._next() * number)
+
+
+class Mix(Generic[T]):
+    """Things to draw from by weight. weights: whole numbers, at least one above 0."""
+
+    def __init__(self, weights: Mapping[T, int]) -> None:
+        self.weights = weights
+        self._things: Sequence[T] = tuple(weights)
+        self._sums = tuple(accumulate(weights.values()))
+        self.total = self._sums[-1]
+
+    def draw(self, draw: Draw) -> T:
+        """One of them."""
+        return self._things[bisect_right(self._sums, draw.below(self.total))]
+
+
+Driver = Callable[[Host], PublishedDevices]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Machine:
+    """A kind of node. drivers: publish its devices, if it has any. classes: of these devices."""
+
+    name: str
+    summary: str
+    drivers: Sequence[Driver] = ()
+    classes: Sequence[str] = ()
+
+
+_ALL_MACHINES = (
+    Machine("cpu", "no devices"),
+    Machine("gpu-a100", "A100 GPUs of 40 GB", (partial(whole_gpus, model=A100),), (GPU,)),
+    Machine("gpu-h100", "H100 GPUs of 80 GB", (partial(whole_gpus, model=H100),), (GPU,)),
+    Machine("mig-a100", "A100 GPUs that MIG partitions", (partial(partitioned_gpus, model=A100),), (GPU, MIG)),
+    Machine("mig-h100", "H100 GPUs that MIG partitions", (partial(partitioned_gpus, model=H100),), (GPU, MIG)),
+    Machine(
+        "nic-h100", "H100 GPUs, and a NIC beside each", (partial(whole_gpus, model=H100), whole_nics), (GPU, NIC, RDMA)
+    ),
+    Machine(
+        "shared-h100",
+        "H100 GPUs and NICs that are shared by capacity",
+        (partial(shared_gpus, model=H100), shared_nics),
+        (SHARED_GPU, SHARED_NIC),
+    ),
+)
+
+MACHINES: Mapping[str, Machine] = {machine.name: machine for machine in _ALL_MACHINES}
+"""By name."""

@@ -19,14 +19,12 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.alignment import Alignments
 from scheduler.simulation.changes import ChangingFleet
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, PodArrives, PodGoes
-from scheduler.simulation.fleet_figures import FleetFigures
+from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures
 from scheduler.simulation.result import Summary
-from scheduler.simulation.run_figures import RunFigures
 
 DRIVER = "gpu.example.com"
 NUMA = "resource.kubernetes.io/numaNode"

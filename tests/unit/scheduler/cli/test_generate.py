@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from scheduler.input.documents import Finding, read
-from scheduler.synthetic.presets import PRESETS
+from scheduler.synthetic.catalogue import PRESETS
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.cli.test_simulation_pages import blocks
 

@@ -17,8 +17,8 @@ from scheduler.cli.progress import Progress
 from scheduler.cli.run_folder import opened
 from scheduler.cli.scenarios import Case, Plan
 from scheduler.cli.worker_processes import MOST_RUNS
+from scheduler.simulation.figures import RunFigures
 from scheduler.simulation.result import Scenario, Summary
-from scheduler.simulation.run_figures import RunFigures
 from tests.extent import PRODUCT
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.cli.test_simulate import a_trace, an_arrival, measured_apart, only, result, simulate

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Node, Taint, Toleration
 from allocator.policies import policy_of
 from scheduler.core_v1.pod import Owner, Pod
@@ -23,10 +24,10 @@ from scheduler.simulation.events import (
     SliceAppears,
     SliceGoes,
 )
-from scheduler.simulation.openb import Openb
-from scheduler.simulation.orders import DrawnOrder
-from scheduler.simulation.replay import FEATURES
+from scheduler.simulation.jobs import copy_of
+from scheduler.simulation.openb import GATES, Openb
 
+FEATURES = Features.of(DEFAULT_RELEASE, GATES)
 NODES = "sn,cpu_milli,memory_mib,gpu,model\nnode-0,8000,1024,1,A\nnode-1,8000,1024,2,B\n"
 PODS = """name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec
 whole-a,1000,10,1,1000,A
@@ -53,7 +54,8 @@ def placement(trace: Openb) -> Placement:
 
 
 def pods(trace: Openb, *rows: int) -> list[Pod]:
-    return [pod for pod, _ in trace.arrivals(DrawnOrder(0, rows, ()))]
+    jobs = trace.jobs()
+    return [copy_of(jobs[row].spec, f"openb-{number:05}") for number, row in enumerate(rows)]
 
 
 def run(placement: Placement, *events: tuple[float, Event], retries: bool = True) -> tuple[list[str], Simulation]:

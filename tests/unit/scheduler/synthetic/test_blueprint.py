@@ -16,10 +16,8 @@ from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
-from scheduler.synthetic.catalogue import shapes
+from scheduler.synthetic.catalogue import MACHINES, PRESETS, shapes
 from scheduler.synthetic.devices import Json
-from scheduler.synthetic.machines import MACHINES
-from scheduler.synthetic.presets import PRESETS
 
 MACHINE_OF = {"cpu": "cpu", "gpu": "gpu-h100", "mig": "mig-h100", "nic": "nic-h100", "share": "shared-h100"}
 """Where pods go, by the beginning of the names of their shapes."""

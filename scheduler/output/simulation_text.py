@@ -3,12 +3,13 @@
 import csv
 import io
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from scheduler.output.columns import aligned
 from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
 from scheduler.simulation.result import Scenario, SimulationResult, Summary, figures
-from scheduler.terminal_text import aligned, printable
+from scheduler.terminal_text import printable
 
 MOST_SHAPES = 20
 """Shapes that the table shows, those with most arrivals; others are counted."""
@@ -55,7 +56,7 @@ def table(result: SimulationResult) -> str:
         for group in groups
     ]
     tables = (*_shapes(groups), *_alignments(groups), *_failures(groups))
-    return "\n".join([*aligned([header, *rows]), *tables, *_explained(result.scenarios)])
+    return "\n".join([aligned(header, rows), *tables, *_explained(result.scenarios)])
 
 
 def _groups(scenarios: Sequence[Scenario]) -> list[list[Scenario]]:
@@ -89,17 +90,12 @@ def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
     shown = sorted(arrivals, key=lambda name: (-arrivals[name], name))[:MOST_SHAPES]
     if not shown:
         return
-    rows = [[name, str(arrivals[name]), *(_accepted(group, name) for group in groups)] for name in shown]
+    placed = [acceptance(group) for group in groups]
+    rows = [[name, str(arrivals[name]), *(_cell_of(name, of) for of in placed)] for name in shown]
     yield ""
-    yield from aligned([["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], *rows])
+    yield aligned(["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], rows)
     if len(arrivals) > len(shown):
         yield f"and {len(arrivals) - len(shown)} more"
-
-
-def _accepted(group: Sequence[Scenario], name: str) -> str:
-    found = [shape for one in group for shape in one.summary.shapes if shape.shape == name]
-    arrived = sum(shape.arrivals for shape in found)
-    return f"{100 * sum(shape.placed for shape in found) / arrived:.2f}" if arrived else "-"
 
 
 def _titles(groups: Sequence[Sequence[Scenario]]) -> list[str]:
@@ -110,15 +106,14 @@ def _alignments(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
     """For each topology attribute, the share of claims with several devices that have them at one place."""
     names = sorted({name for group in groups for one in group for name in one.summary.alignment})
     if names:
-        rows = [[name, *(_aligned(group, name) for group in groups)] for name in names]
+        claims = [alignment(group) for group in groups]
+        rows = [[name, *(_cell_of(name, of) for of in claims)] for name in names]
         yield ""
-        yield from aligned([["CLAIMS WITH ALL DEVICES AT ONE PLACE, %", *_titles(groups)], *rows])
+        yield aligned(["CLAIMS WITH ALL DEVICES AT ONE PLACE, %", *_titles(groups)], rows)
 
 
-def _aligned(group: Sequence[Scenario], name: str) -> str:
-    found = [one.summary.alignment[name] for one in group if name in one.summary.alignment]
-    claims = sum(one.claims for one in found)
-    return f"{100 * sum(one.aligned for one in found) / claims:.2f}" if claims else "-"
+def _cell_of(name: str, percentages: Mapping[str, float]) -> str:
+    return f"{percentages[name]:.2f}" if name in percentages else "-"
 
 
 def _failures(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
@@ -129,7 +124,7 @@ def _failures(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
     reasons = [reason for reason, _ in sum(numbers, Counter[str]()).most_common()]
     rows = [[name, *(str(found[name]) for found in numbers)] for name in reasons[:MOST_SHAPES]]
     yield ""
-    yield from aligned([["REFUSED ATTEMPTS, BY REASON", *_titles(groups)], *rows])
+    yield aligned(["REFUSED ATTEMPTS, BY REASON", *_titles(groups)], rows)
     if len(reasons) > len(rows):
         yield f"and {len(reasons) - len(rows)} more"
 
@@ -140,6 +135,27 @@ def _explained(scenarios: Sequence[Scenario]) -> Iterator[str]:
             who = " ".join(filter(None, (scenario.policy, str(scenario.seed), parameters_text(scenario.parameters))))
             what = f"node {one.node}" if one.node else one.reason
             yield f"\n{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {printable(what)}"
+
+
+def acceptance(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
+    """By shape, the percentage of its pods that got a node, in all scenarios together."""
+    shapes = [(one.shape, one.placed, one.arrivals) for scenario in scenarios for one in scenario.summary.shapes]
+    return _percentages(shapes)
+
+
+def alignment(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
+    """By topology attribute, the percentage of aligned claims, in all scenarios together."""
+    found = [(name, one.aligned, one.claims) for of in scenarios for name, one in of.summary.alignment.items()]
+    return _percentages(found)
+
+
+def _percentages(found: Iterable[tuple[str, int, int]]) -> Mapping[str, float]:
+    """By name, of (name, part, whole)."""
+    parts, wholes = Counter[str](), Counter[str]()
+    for name, some, all_ in found:
+        parts[name] += some
+        wholes[name] += all_
+    return {name: 100 * parts[name] / whole for name, whole in wholes.items() if whole}
 
 
 def csv_text(result: SimulationResult) -> str:

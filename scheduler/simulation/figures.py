@@ -1,25 +1,197 @@
-"""The figures of a run: series over arrivals and over time, and a summary."""
+"""The figures of a run: series over arrivals and over time, and a summary.
+
+`FleetFigures` sums up what is free, node by node as nodes change; `Alignments` counts how the devices of claims are to
+each other; `RunFigures` follows a run with both.
+"""
 
 from array import array
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil
+from functools import lru_cache
+from math import ceil, copysign
+from typing import NamedTuple
 
-from allocator.model import Claim
-from allocator.policies.whole_nodes import UNIT
+from allocator.exact import exact
+from allocator.model import Claim, Device, DeviceID, PoolID, Slice
+from allocator.policies.fgd import fragment, fragment_by_cause
+from allocator.policies.whole_nodes import UNIT, NodeRoom
 from scheduler.core_v1.pod import Pod
-from scheduler.simulation.alignment import Alignments
+from scheduler.decision.rooms import Rooms
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Follower
-from scheduler.simulation.fleet_figures import FleetFigures
-from scheduler.simulation.result import Distribution, Series, ShapeSummary, Summary
+from scheduler.simulation.result import AlignmentSummary, Distribution, Series, ShapeSummary, Summary
+
+PLACES = frozenset({"numanode", "numa", "pcieroot", "pcie", "parent", "parentuuid"})
+"""Attributes that are a place of the topology: their names without domain, in small letters."""
+
+
+class Alignments:
+    """Counts how many claims with several devices have them at one place: a NUMA node, a PCIe root, a parent.
+
+    A claim counts for an attribute among `PLACES` if all of its devices have it, and is aligned if all have the same
+    value. Admin access takes no device, and does not count. slices: by name, as they are at any time.
+    """
+
+    def __init__(self, slices: Mapping[str, Slice]) -> None:
+        self._slices = slices
+        self._of_pool: dict[PoolID, list[Slice]] | None = None
+        self._claims: Counter[str] = Counter()
+        self._aligned: Counter[str] = Counter()
+
+    def hardware_changed(self) -> None:
+        """Slices were added, removed or changed."""
+        self._of_pool = None
+
+    def count(self, claims: Iterable[Claim]) -> None:
+        """The claims have got their devices. Cost: O(devices of their pools)."""
+        for claim in claims:
+            results = claim.allocation.results if claim.allocation else ()
+            devices = [one.id for one in results if not one.admin_access] if len(results) > 1 else []
+            if len(devices) > 1:
+                self._count([self._device(one) for one in devices])
+
+    def _count(self, devices: Sequence[Device | None]) -> None:
+        places = [_places(one) if one else {} for one in devices]
+        for name in places[0].keys() & set[str].intersection(*(set(one) for one in places)):
+            self._claims[name] += 1
+            self._aligned[name] += len({one[name] for one in places}) == 1
+
+    def _device(self, wanted: DeviceID) -> Device | None:
+        """As its newest slice has it; None where none does."""
+        found = [
+            (slice_.generation, device)
+            for slice_ in self._pools().get(PoolID(wanted.driver, wanted.pool), ())
+            for device in slice_.devices
+            if device.name == wanted.device
+        ]
+        return max(found, key=lambda one: one[0])[1] if found else None
+
+    def _pools(self) -> Mapping[PoolID, Sequence[Slice]]:
+        if self._of_pool is None:
+            self._of_pool = {}
+            for one in self._slices.values():
+                self._of_pool.setdefault(PoolID(one.driver, one.pool), []).append(one)
+        return self._of_pool
+
+    def summary(self) -> Mapping[str, AlignmentSummary]:
+        """The counts by attribute."""
+        return {
+            name: AlignmentSummary(claims, self._aligned[name], round(100 * self._aligned[name] / claims, 2))
+            for name, claims in sorted(self._claims.items())
+        }
+
+
+def _places(device: Device) -> dict[str, object]:
+    """The values of the attributes by qualified name."""
+    return {
+        name if "/" in name else f"{device.driver}/{name}": exact(value)
+        for name, value in device.attributes.items()
+        if _is_place(name)
+    }
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_place(name: str) -> bool:
+    return name.rpartition("/")[2].casefold() in PLACES
+
+
+class _OfNode(NamedTuple):
+    """size: its units. left, fragment: in thousandths of a unit. whole: units of which nothing is in use."""
+
+    size: int = 0
+    left: int = 0
+    whole: int = 0
+    fragment: float = 0.0
+
+
+_NOTHING = _OfNode()
+
+
+class FleetFigures:
+    """What is free of a fleet: sums over all nodes.
+
+    capacity, left: in thousandths of a unit; total: of the fragments, in the same.
+    """
+
+    def __init__(self, rooms: Rooms) -> None:
+        self.capacity = 0
+        self.left = 0
+        self.total = 0.0
+        self.whole_units = 0
+        self.whole_nodes = 0
+        self._rooms = rooms
+        self._seen = -1
+        self._of_node: dict[int, _OfNode] = {}
+        self._blocks: Counter[int] = Counter()
+        self._causes: dict[str, float] = {}
+        self._causes_of: dict[int, Mapping[str, float]] = {}
+        self._stale: set[int] = set()
+
+    def catch_up(self) -> None:
+        """Evaluate the nodes that have changed. Cost: a fragment for each of those."""
+        self._rooms.catch_up()
+        changes = self._rooms.changes
+        if self._seen == changes.now:
+            return
+        changed = changes.since(self._seen)
+        numbers = sorted({*self._of_node, *self._rooms.numbers}) if changed is None else changed
+        for number in numbers:
+            self._replace(number, self._rooms.get(number))
+        self._stale.update(numbers)
+        self._seen = changes.now
+
+    def _replace(self, number: int, room: NodeRoom | None) -> None:
+        before = self._of_node.pop(number, _NOTHING)
+        after = _figures(room) if room else _NOTHING
+        if room:
+            self._of_node[number] = after
+        self.capacity += (after.size - before.size) * UNIT
+        self.left += after.left - before.left
+        self.total += after.fragment - before.fragment
+        self.whole_units += after.whole - before.whole
+        self.whole_nodes += _is_whole(after) - _is_whole(before)
+        self._blocks[before.whole] -= 1
+        self._blocks[after.whole] += 1
+
+    @property
+    def allocated(self) -> int:
+        """What is in use, in thousandths of a unit."""
+        return self.capacity - self.left
+
+    @property
+    def largest_block(self) -> int:
+        """The largest number of idle units on one node. Cost: O(units of a node)."""
+        return max((whole for whole, nodes in self._blocks.items() if nodes > 0), default=0)
+
+    def causes(self) -> Mapping[str, float]:
+        """The fragments by cause, in thousandths of a unit. Cost: a fragment for each node that has changed since."""
+        for number in sorted(self._stale):
+            room = self._rooms.get(number)
+            before = self._causes_of.pop(number, {})
+            after = fragment_by_cause(room) if room else {}
+            self._causes_of[number] = after
+            for cause in {**before, **after}:
+                grown = after.get(cause, 0.0) - before.get(cause, 0.0)
+                self._causes[cause] = self._causes.get(cause, 0.0) + grown
+        self._stale.clear()
+        return self._causes
+
+
+def _figures(room: NodeRoom) -> _OfNode:
+    return _OfNode(len(room.units), sum(room.units), room.units.count(UNIT), fragment(room))
+
+
+def _is_whole(node: _OfNode) -> bool:
+    return 0 < node.size == node.whole
+
 
 MOST_POINTS = 400
 """Points of a series by time; with more, every second one is left out."""
 
 _DIGITS = 2
+_LAST_DIGIT = 0.01
 _TIME_DIGITS = 6
 
 
@@ -69,7 +241,7 @@ class RunFigures(Follower):
         self._states: Counter[PodState] = Counter()
         self._shapes: dict[str, _OfShape] = {}
         self._refusals: Counter[str] = Counter()
-        self._arrived = 0.0
+        self._arrived = 0
         self._decisions = 0
         self._evictions = 0
         self._now = 0.0
@@ -250,7 +422,7 @@ class RunFigures(Follower):
         return (
             time_s,
             float(sum(self._states.values())),
-            _share(self._arrived * UNIT, figures.capacity),
+            _share(self._arrived, figures.capacity),
             self._allocated(),
             _share(figures.left, figures.capacity),
             self._fragmentation(),
@@ -267,7 +439,7 @@ class RunFigures(Follower):
         point = self._point(self._now)
         number = round(point[_ARRIVED])
         if number not in self._by_arrivals:
-            self._by_arrivals[number] = _Column(dict(self._causes()))
+            self._by_arrivals[number] = _Column(number, dict(self._causes()))
         self._by_arrivals[number].add(point)
 
 
@@ -294,20 +466,28 @@ _ARRIVED = _COLUMNS.index("arrived_percent")
 
 @dataclass(slots=True)
 class _Column:
-    """The arrivals that round to one percent. causes: at the first of them."""
+    """The arrivals that round to one percent (half to even): a refused pod has arrived. causes: at the first of them.
 
+    Source: the analysis of "Beware of Fragmentation" (USENIX ATC 2023), which recorded curves come from.
+    """
+
+    number: int
     causes: Mapping[str, float]
     sums: list[float] = field(default_factory=lambda: [0.0] * len(_COLUMNS))
     count: int = 0
 
     def add(self, point: _Point) -> None:
-        """One more; each value is rounded before the mean is taken, as the record has it (see `curves`)."""
+        """One more; each value is rounded before the mean is taken, as in the analysis."""
         self.count += 1
         for place, value in enumerate(point):
             self.sums[place] += round(value, _DIGITS)
 
     def mean(self) -> _Point:
-        return tuple(total / self.count for total in self.sums)
+        found = [total / self.count for total in self.sums]
+        arrived = round(found[_ARRIVED], _DIGITS)
+        if round(arrived) != self.number:  # half way between two, as 0.504 is when it has been rounded to 0.50
+            found[_ARRIVED] = arrived + copysign(_LAST_DIGIT, self.number - arrived)
+        return tuple(found)
 
 
 class _ByTime:

@@ -5,8 +5,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from scheduler.synthetic.devices import MODELS, GpuModel
-from scheduler.synthetic.mig import A100_40GB, MigProfile, Partitioning
+from scheduler.synthetic.devices import A100_40GB, MODELS, GpuModel, MigProfile, Partitioning
 
 
 def taken(partitioning: Partitioning, *placed: tuple[MigProfile, int]) -> Counter[str]:
