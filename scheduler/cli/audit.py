@@ -7,8 +7,7 @@ import click
 
 from allocator.gates import Features
 from allocator.status.pool_status import pool_statuses
-from scheduler.checks.audit import RULES
-from scheduler.checks.audit.cluster_state import ClusterState
+from scheduler.checks.audit import RULES, ClusterState
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options

@@ -8,7 +8,7 @@ import click
 from allocator.gates import Features
 from allocator.status.pool_status import pool_statuses
 from scheduler.checks.lint import RULES
-from scheduler.checks.lint.manifests import Manifests
+from scheduler.checks.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import print_to_stderr, stop

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from allocator import gates
 from allocator.gates import RELEASES, Features
 from allocator.model import Device, Slice
-from scheduler.checks.lint.unknown_field import has_groups, has_list
+from scheduler.checks.lint import has_groups, has_list
 from scheduler.input.inventory import Inventory
 
 

@@ -16,7 +16,7 @@ SOURCES = {
 SAME_ROLE = {
     *("program", "configuration", "metrics"),  # of each program for a cluster
     *("contract", "errors"),  # of each room
-    *("allocate",),  # the function, and the subcommand that calls it
+    *("allocate", "audit", "lint"),  # the function or the rules, and the subcommand that calls them
     *("device", "quantity", "semver"),  # the value, and how the API or CEL spells it
     *("admin_access", "extended_resources", "node_affinity", "node_allocatable_resources"),  # the same in Kubernetes
     *("volume_binding",),  # the plugin's filter, and its step of an attempt

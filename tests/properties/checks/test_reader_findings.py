@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from allocator.gates import Features
 from scheduler.checks.contract import CheckFinding, FindingLevel, run
 from scheduler.checks.lint import RULES
-from scheduler.checks.lint.manifests import Manifests
+from scheduler.checks.manifests import Manifests
 from scheduler.cli.lint import manifests_of
 from scheduler.input.documents import FindingReason
 from tests.odd_objects import KINDS, VALUES, fields, replaced

@@ -1,0 +1,272 @@
+"""The rules of `dra lint`: what is wrong with manifests before anybody runs a pod. Here those about any object."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from allocator import gates
+from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.api.driver_config import SELECTORS_MAX
+from allocator.api.requests import ALTERNATIVES_MAX, REQUESTS_MAX
+from allocator.api.resource_claim import CONSTRAINTS_MAX
+from allocator.api.versions import GROUP, versions_of
+from allocator.model import Device, Slice
+from allocator.requests.candidates import MAX_RESULTS
+from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
+from scheduler.checks.lint_claims import (
+    ADMIN_ACCESS_WITHOUT_LABEL,
+    MISSING_CLAIM,
+    MISSING_CLASS,
+    UNKNOWN_ATTRIBUTE,
+    UNKNOWN_REQUEST,
+    UNSATISFIABLE_REQUEST,
+    UNSHAREABLE_CLAIM,
+    UNUSED_CLAIM,
+)
+from scheduler.checks.lint_devices import (
+    CAPACITY_WITHOUT_POLICY,
+    CLASS_WITHOUT_SELECTORS,
+    SELECTOR_COST,
+    SELECTOR_FAILS,
+    SELECTOR_MATCHES_ALL,
+    SELECTOR_MATCHES_NONE,
+    SELECTOR_TOO_EXPENSIVE,
+    TAINTS_EVERYTHING,
+    TAINTS_NOTHING,
+    UNUSABLE_POOL,
+)
+from scheduler.checks.manifests import Manifests, alternatives_of
+from scheduler.input.documents import FindingReason
+
+
+def _duplicate_object(manifests: Manifests) -> Iterator[Observation]:
+    return manifests.reported(FindingReason.DUPLICATE)
+
+
+DUPLICATE_OBJECT = Check(
+    "duplicate-object",
+    FindingLevel.ERROR,
+    "An object is there twice, and the copies differ: `kubectl apply` keeps the one that it comes to last.",
+    "Remove one of the copies, or check them one at a time.",
+    _duplicate_object,
+)
+
+
+def _gate_off(manifests: Manifests) -> Iterator[Observation]:
+    for line in manifests.switched_off:
+        yield Observation(ObjectName("feature gate", line.partition(" ")[0]), line)
+
+
+GATE_OFF = Check(
+    "gate-off",
+    FindingLevel.WARNING,
+    "The input uses a feature whose gate is off: the API server drops its fields, or kube-scheduler ignores them.",
+    "Turn the gate on in the cluster, or say here that it is on: --feature-gates, --kubernetes.",
+    _gate_off,
+)
+
+
+def _invalid_object(manifests: Manifests) -> Iterator[Observation]:
+    yield from manifests.reported(FindingReason.REFUSED)
+    release = manifests.features.release.name
+    for subject, version in manifests.versions():
+        served = versions_of(subject.kind, release)
+        if version not in served:
+            of_kind = f"it serves {', '.join(served)}" if served else "it serves no version of the kind"
+            message = f"Kubernetes {release} does not serve {subject.kind} in {GROUP}/{version}: {of_kind}"
+            yield Observation(subject, message, "apiVersion")
+
+
+INVALID_OBJECT = Check(
+    "invalid-object",
+    FindingLevel.ERROR,
+    "The API server would refuse an object.",
+    "Correct the field that the message names.",
+    _invalid_object,
+)
+
+
+NEAR = 0.9
+"""Share of a limit from which on it is reported."""
+
+LimitUse = tuple[ObjectName, str, str, int, int]
+"""Object, field, what it has, how many there are, and at most."""
+
+
+def _near_limit(manifests: Manifests) -> Iterator[Observation]:
+    for subject, field, what, number, limit in (*_entries_of_requests(manifests), *_consumers_of_claims(manifests)):
+        if number >= NEAR * limit:
+            yield Observation(subject, f"has {number} of at most {limit} {what}", field)
+
+
+def _entries_of_requests(manifests: Manifests) -> Iterator[LimitUse]:
+    for asked in manifests.asked:
+        requests = asked.claim.requests
+        at = f"{asked.path}.devices"
+        yield asked.subject, f"{at}.requests", "requests", len(requests), REQUESTS_MAX
+        yield asked.subject, f"{at}.constraints", "constraints", len(asked.claim.constraints), CONSTRAINTS_MAX
+        for number, request in enumerate(requests):
+            one = f"{at}.requests[{number}]"
+            if request.is_first_available:
+                found = len(request.alternatives)
+                yield asked.subject, f"{one}.firstAvailable", f"subrequests of {request.name}", found, ALTERNATIVES_MAX
+            found = max((len(way.selectors) for way in request.alternatives), default=0)
+            yield asked.subject, f"{one}.selectors", f"selectors of {request.name}", found, SELECTORS_MAX
+        counts = [max((one.count for one in request.alternatives), default=0) for request in requests]
+        yield asked.subject, f"{at}.requests[*].count", "devices", sum(counts), MAX_RESULTS
+
+
+def _consumers_of_claims(manifests: Manifests) -> Iterator[LimitUse]:
+    for (namespace, name), found in sorted(manifests.inventory.claims.items()):
+        subject = ObjectName("ResourceClaim", name, namespace)
+        yield subject, "status.reservedFor", "consumers", len(found.reserved_for), RESERVED_FOR_MAX
+
+
+NEAR_LIMIT = Check(
+    "near-limit",
+    FindingLevel.WARNING,
+    "An object is close to a limit of the API.",
+    "Split it: several claims for a pod, or several claims for many pods.",
+    _near_limit,
+)
+
+
+def _old_version(manifests: Manifests) -> Iterator[Observation]:
+    for subject, version in manifests.versions():
+        served = versions_of(subject.kind, manifests.features.release.name)
+        if version != "v1" and {"v1", version} <= set(served):
+            yield Observation(subject, f"is of version {GROUP}/{version}", "apiVersion")
+
+
+OLD_VERSION = Check(
+    "old-version",
+    FindingLevel.WARNING,
+    "An object is of a version that the API server will stop serving.",
+    f"Use {GROUP}/v1: `kubectl get -o yaml` of a cluster that serves it prints it.",
+    _old_version,
+)
+
+
+class _FieldOfGate(NamedTuple):
+    """A field of slices that came with a gate: a release without the gate does not have the field."""
+
+    gate: str
+    field: str
+    is_in: Callable[[Slice], object]
+
+
+def has_list(device: Device) -> bool:
+    """Whether an attribute of the device is a list."""
+    return any(isinstance(value, tuple) for _, value in device.attributes.values())
+
+
+def has_groups(slice_: Slice) -> bool:
+    """Whether a device of the slice names compatibility groups."""
+    return any(consumed.compatibility_groups for device in slice_.devices for consumed in device.consumes_counters)
+
+
+_OF_SLICES = (
+    _FieldOfGate(
+        gates.LIST_TYPE_ATTRIBUTES,
+        "spec.devices[*].attributes[*] with bools, ints, strings or versions",
+        lambda one: any(map(has_list, one.devices)),
+    ),
+    _FieldOfGate(
+        gates.NODE_ALLOCATABLE_RESOURCES,
+        "spec.devices[*].nodeAllocatableResources",
+        lambda one: any(device.node_allocatable for device in one.devices),
+    ),
+    _FieldOfGate(gates.COMPATIBILITY_GROUPS, "spec.devices[*].consumesCounters[*].compatibilityGroups", has_groups),
+    _FieldOfGate(gates.OPTIONAL_NODE_OPERATIONS, "spec.skipNodeOperations", lambda one: one.skip_node_operations),
+)
+
+
+def _unknown_field(manifests: Manifests) -> Iterator[Observation]:
+    yield from manifests.reported(FindingReason.UNKNOWN_FIELD)
+    release = manifests.features.release
+    for subject, field, gate in (*_of_slices(manifests), *_of_requests(manifests)):
+        message = f"unknown field in Kubernetes {release.name}: it came with {gate} in {release.later_with(gate)}"
+        yield Observation(subject, f"{field}: {message}", field)
+
+
+def _of_slices(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
+    """Slices with fields that the release does not have, the field, and its gate."""
+    newer = [one for one in _OF_SLICES if one.gate not in manifests.features.release.gates]
+    for slice_ in manifests.inventory.slices if newer else ():
+        yield from (
+            (ObjectName("ResourceSlice", slice_.name), one.field, one.gate) for one in newer if one.is_in(slice_)
+        )
+
+
+def _of_requests(manifests: Manifests) -> Iterator[tuple[ObjectName, str, str]]:
+    """The same of what claims and templates ask for."""
+    if gates.DERIVED_ATTRIBUTES in manifests.features.release.gates:
+        return
+    for asked in manifests.asked:
+        for at, alternative in alternatives_of(asked):
+            if alternative.derived_attributes:
+                yield asked.subject, f"{at}.derivedAttributes", gates.DERIVED_ATTRIBUTES
+
+
+UNKNOWN_FIELD = Check(
+    "unknown-field",
+    FindingLevel.ERROR,
+    "An object has an unknown field: `kubectl apply` refuses it; without validation, the API server drops the field.",
+    "Correct the field that the message names, or move it to where it belongs.",
+    _unknown_field,
+)
+
+
+def _unreadable_input(manifests: Manifests) -> Iterator[Observation]:
+    return manifests.reported(FindingReason.UNREADABLE)
+
+
+UNREADABLE_INPUT = Check(
+    "unreadable-input",
+    FindingLevel.ERROR,
+    "A file or a document cannot be read, and nothing in it is checked.",
+    "Correct it, or leave it out.",
+    _unreadable_input,
+)
+
+
+def _unused_input(manifests: Manifests) -> Iterator[Observation]:
+    return manifests.reported(FindingReason.UNUSED)
+
+
+UNUSED_INPUT = Check(
+    "unused-input",
+    FindingLevel.WARNING,
+    "A part of the input has no effect, or cannot be checked.",
+    "Check that nothing depends on it.",
+    _unused_input,
+)
+
+
+RULES: Sequence[Check[Manifests]] = (
+    UNREADABLE_INPUT,
+    INVALID_OBJECT,
+    UNKNOWN_FIELD,
+    DUPLICATE_OBJECT,
+    SELECTOR_TOO_EXPENSIVE,
+    ADMIN_ACCESS_WITHOUT_LABEL,
+    SELECTOR_FAILS,
+    UNKNOWN_ATTRIBUTE,
+    MISSING_CLASS,
+    MISSING_CLAIM,
+    UNKNOWN_REQUEST,
+    UNSATISFIABLE_REQUEST,
+    SELECTOR_MATCHES_NONE,
+    SELECTOR_COST,
+    CLASS_WITHOUT_SELECTORS,
+    TAINTS_EVERYTHING,
+    TAINTS_NOTHING,
+    CAPACITY_WITHOUT_POLICY,
+    UNUSED_CLAIM,
+    UNSHAREABLE_CLAIM,
+    UNUSABLE_POOL,
+    NEAR_LIMIT,
+    OLD_VERSION,
+    GATE_OFF,
+    UNUSED_INPUT,
+    SELECTOR_MATCHES_ALL,
+)
