@@ -22,12 +22,12 @@ from allocator.policies import policy_of
 from benchmarks.traces import record
 from benchmarks.traces.record import Curve, InvalidRecord, Key
 from scheduler import garbage
+from scheduler.cli.run_scenarios import worker_pool
 from scheduler.input.inventory import Inventory
 from scheduler.installation import description
 from scheduler.simulation.curves import ALLOCATION, KINDS, differing
 from scheduler.simulation.openb import InvalidTrace, Openb
 from scheduler.simulation.replay import FEATURES, replay
-from scheduler.worker_pool import worker_pool
 
 OURS = ("first-fit", "fill-value")
 """Policies that are replayed beside those of the record."""

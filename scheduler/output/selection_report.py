@@ -5,10 +5,10 @@ from collections import Counter
 import cel
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
-from scheduler.output.columns import aligned
+from scheduler.output.data_page import aligned
 from scheduler.output.status_report import API_VERSION
 from scheduler.output.table import printable
-from scheduler.status.selection import ExpressionSelection
+from scheduler.status import ExpressionSelection
 
 KIND = "Selection"
 MOST_LISTED = 10

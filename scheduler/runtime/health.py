@@ -15,10 +15,9 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from scheduler.runtime.access import guarding
+from scheduler.runtime.access import Secure, guarding
+from scheduler.runtime.http_head import answering_own
 from scheduler.runtime.listening import listening
-from scheduler.runtime.own_hosts import answering_own
-from scheduler.runtime.secure import Secure
 
 _AT_ONCE = 100
 _OK = 200

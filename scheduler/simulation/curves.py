@@ -9,7 +9,7 @@ Source: the analysis of "Beware of Fragmentation" (USENIX ATC 2023), which the r
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from allocator.policies.fgd import fragment
+from allocator.policies.published import fragment
 from scheduler.decision.rooms import Rooms
 
 ALLOCATION = "allocation"

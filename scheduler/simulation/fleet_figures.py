@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from allocator.policies.fgd import fragment, fragment_by_cause
+from allocator.policies.published import fragment, fragment_by_cause
 from allocator.policies.whole_nodes import UNIT, NodeRoom
 from scheduler.decision.rooms import Rooms
 

@@ -10,7 +10,7 @@ import orjson
 
 from allocator.api.findings import shown
 from allocator.did_you_mean import did_you_mean
-from scheduler.input.json_values import InvalidJSON, require_single_keys
+from scheduler.input.documents import InvalidJSON, require_single_keys
 
 _GZIP = b"\x1f\x8b"
 

@@ -16,7 +16,7 @@ from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Event, PodArrives
 from scheduler.simulation.openb import Openb, OpenbShape
 from scheduler.simulation.orders import DrawnOrder
-from scheduler.state.pod_requests import PodRequests, pod_requests
+from scheduler.state.pods import PodRequests, pod_requests
 
 FEATURES = Features.of(DEFAULT_RELEASE, {CONSUMABLE_CAPACITY: True})
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scheduler.checks.audit.cluster_state import ClusterState, claim_subject
 from scheduler.checks.contract import Check, FindingLevel, Observation
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 
 
 def _check(state: ClusterState) -> Iterator[Observation]:

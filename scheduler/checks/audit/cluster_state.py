@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from allocator.status.pool_status import PoolStatus
+from allocator.status import PoolStatus
 from scheduler.checks.contract import ObjectName
 from scheduler.core_v1.pod import Pod
-from scheduler.state.claim_index import ClaimObject
+from scheduler.state.claims import ClaimObject
 from scheduler.state.evicting_taints import Eviction
 
 ClaimKey = tuple[str, str]

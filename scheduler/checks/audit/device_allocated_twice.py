@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from allocator.status.pool_status import DeviceState
+from allocator.status import DeviceState
 from scheduler.checks.audit.cluster_state import ClusterState
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests, alternatives_of
-from scheduler.decision.admin_access import LABEL
+from scheduler.decision.filters import LABEL
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from allocator.api.device_taint_rule import DeviceTaintSelector
+from allocator.api.device_class import DeviceTaintSelector
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint.manifests import Manifests
 

@@ -6,8 +6,8 @@ from typing import Any
 from allocator.did_you_mean import did_you_mean
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.lint.manifests import Manifests
-from scheduler.core_v1.host_ports import objects
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.resources import objects
 
 
 def _check(manifests: Manifests) -> Iterator[Observation]:

@@ -9,11 +9,10 @@ import pytest
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import AttemptOutcome, Retry, Unschedulable
 from scheduler.attempt.pod_fate import fence
-from scheduler.attempt.slots import Slots
+from scheduler.attempt.slots import CallLimit, Slots
 from scheduler.plugins.dynamic_resources import CLAIMS
 
 GIVEN_UP = "the attempt for node node-0 was given up at version 7"
