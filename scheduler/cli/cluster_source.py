@@ -13,8 +13,8 @@ from allocator.model import Requirement
 from allocator.policies import NAMES
 from scheduler.cli.ending import print_to_stderr
 from scheduler.client.api_resources import NAMESPACES, PODS, Resource
+from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
-from scheduler.core_v1.selectors import InvalidLabelQuery, requirements, selects
 from scheduler.input.documents import STDIN, Finding, RawObject, read
 from scheduler.output.table import printable
 

@@ -21,7 +21,7 @@ from scheduler.cli.inputs import (
     profile_options,
 )
 from scheduler.cli.progress import Progress
-from scheduler.core_v1.selectors import selects
+from scheduler.core_v1.label_selectors import selects
 from scheduler.decision import filters
 from scheduler.input.documents import read
 from scheduler.input.identity import claim_of_template

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from allocator.api.findings import FieldError
 from cel.values.quantity import Quantity
+from scheduler.core_v1.label_selectors import LabelSelector, LabelSelectorFields, label_selector
 from scheduler.core_v1.object_fields import (
     AnnotatedFields,
     Int32,
@@ -14,7 +15,6 @@ from scheduler.core_v1.object_fields import (
     typed,
 )
 from scheduler.core_v1.resources import Amount
-from scheduler.core_v1.selectors import LabelSelector, LabelSelectorFields, label_selector
 
 # CSIDrivers: whether a driver publishes how much it can provision where.
 #

@@ -8,6 +8,7 @@ from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.label_selectors import Labels, LabelSelector, LabelSelectorFields, label_selector
 from scheduler.core_v1.object_fields import (
     AnnotatedFields,
     ObjectFields,
@@ -30,7 +31,6 @@ from scheduler.core_v1.pod_volumes import (
     migration_of,
 )
 from scheduler.core_v1.resources import Amount, amount_errors
-from scheduler.core_v1.selectors import Labels, LabelSelector, LabelSelectorFields, label_selector
 
 # StorageClasses: who provisions volumes of a class, when, and on which nodes.
 #

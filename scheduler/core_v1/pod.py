@@ -14,6 +14,19 @@ from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
+from scheduler.core_v1.label_selectors import (
+    NO_POD_AFFINITY,
+    PodAffinity,
+    PodAffinityFields,
+    SpreadConstraint,
+    SpreadConstraintFields,
+    constraint_errors,
+    pod_affinity_errors,
+    pod_affinity_of,
+    spread_constraints,
+    weight_errors,
+    with_labels,
+)
 from scheduler.core_v1.node import images_of_pod, required_features_of
 from scheduler.core_v1.object_fields import (
     Int32,
@@ -48,19 +61,6 @@ from scheduler.core_v1.resources import (
     entry_errors,
     host_ports_of,
     resource_errors,
-)
-from scheduler.core_v1.selectors import (
-    NO_POD_AFFINITY,
-    PodAffinity,
-    PodAffinityFields,
-    SpreadConstraint,
-    SpreadConstraintFields,
-    constraint_errors,
-    pod_affinity_errors,
-    pod_affinity_of,
-    spread_constraints,
-    weight_errors,
-    with_labels,
 )
 
 # The part of a pod's spec that decisions read: equal for all pods that a controller creates from one template.

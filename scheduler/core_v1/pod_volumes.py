@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from scheduler.core_v1.label_selectors import Labels
 from scheduler.core_v1.resources import objects
-from scheduler.core_v1.selectors import Labels
 
 # Where the data of a volume is: a CSI volume, or a volume of a former in-tree plugin.
 #

@@ -28,6 +28,7 @@ from scheduler.core_v1.csi import (
     decode_csi_storage_capacity,
     decode_volume_attachment,
 )
+from scheduler.core_v1.label_selectors import unknown_words
 from scheduler.core_v1.node import Namespace, PriorityClass, decode_namespace, decode_node, decode_priority_class
 from scheduler.core_v1.persistent_volume import (
     StorageObject,
@@ -38,7 +39,6 @@ from scheduler.core_v1.persistent_volume import (
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
-from scheduler.core_v1.selectors import unknown_words
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, asks_for_claims, decode_embedded, decode_workload, ephemeral_claims
 from scheduler.input.documents import Finding, FindingReason, Place, RawObject

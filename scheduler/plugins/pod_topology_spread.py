@@ -12,8 +12,8 @@ from math import log
 import numpy as np
 
 from allocator.search.rules import Mask
+from scheduler.core_v1.label_selectors import SpreadConstraint, selects
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.selectors import SpreadConstraint, selects
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE

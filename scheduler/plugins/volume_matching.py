@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from allocator.search.rules import Mask
+from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
-from scheduler.core_v1.selectors import selects
 from scheduler.state.masks import union
 from scheduler.state.storage import AlikeVolumes, Likeness
 from scheduler.state.volumes import Volumes

@@ -17,8 +17,8 @@ import numpy as np
 
 from allocator.search.rules import Mask
 from cel.lru import LruCache
+from scheduler.core_v1.label_selectors import NO_POD_AFFINITY, AffinityTerm, Labels, PodAffinity, WeightedTerm
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.selectors import NO_POD_AFFINITY, AffinityTerm, Labels, PodAffinity, WeightedTerm
 from scheduler.state.labels import Domains, DomainSums, Topology
 from scheduler.state.masks import Numbers, mask_of
 

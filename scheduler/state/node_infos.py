@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from allocator.model import Image, Node
 from allocator.search.rules import Mask
 from cel.lru import LruCache
+from scheduler.core_v1.label_selectors import Labels, PodAffinity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import ANY_ADDRESS, HostPort
-from scheduler.core_v1.selectors import Labels, PodAffinity
 from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.labels import Topology
 from scheduler.state.masks import Numbers, mask_of, mask_of_numbers, union

@@ -6,9 +6,9 @@ from fractions import Fraction
 from math import ceil, log
 
 from allocator.model import Node, Requirement, Taint, Term, Toleration
+from scheduler.core_v1.label_selectors import AffinityTerm, LabelSelector, SpreadConstraint
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import ANY_ADDRESS
-from scheduler.core_v1.selectors import AffinityTerm, LabelSelector, SpreadConstraint
 
 MI = 2**20
 NAMESPACES = {"default": {"zone": "a"}}

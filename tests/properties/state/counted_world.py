@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, WeightedTerm, equal_labels
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.selectors import AffinityTerm, PodAffinity, WeightedTerm, equal_labels
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from tests.builders import a_node, a_pod, kubernetes

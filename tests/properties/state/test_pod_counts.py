@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.core_v1.label_selectors import equal_labels
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.selectors import equal_labels
 from scheduler.decision.filters import cycle_of
 from scheduler.state.labels import Domains
 from scheduler.state.masks import Numbers, numbers_of

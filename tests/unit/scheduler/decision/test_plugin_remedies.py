@@ -3,9 +3,9 @@ from collections.abc import Sequence
 import pytest
 
 from allocator.model import Node, Taint
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, equal_labels
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
-from scheduler.core_v1.selectors import AffinityTerm, PodAffinity, SpreadConstraint, equal_labels
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import PluginRefusal, plugin_refusal, refusing_plugins
 from tests.builders import a_container, a_node, a_pod, a_term, amounts, kubernetes, requires

@@ -3,9 +3,9 @@
 from typing import Any
 
 from allocator.search.rules import bits
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, WeightedTerm
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.core_v1.pod_selector import PodSelector
-from scheduler.core_v1.selectors import AffinityTerm, PodAffinity, SpreadConstraint, WeightedTerm
 from scheduler.decision.filters import feasible, rejections
 from scheduler.decision.templates import Templates
 from scheduler.plugins.inter_pod_affinity import inter_pod_affinity

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from allocator.model import Allocation, Node, Taint, Toleration
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.resources import HostPort
-from scheduler.core_v1.selectors import AffinityTerm, PodAffinity
 from scheduler.plugins.default import REASONS
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY

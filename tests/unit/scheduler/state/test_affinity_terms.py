@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
+from scheduler.core_v1.label_selectors import PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.object_fields import typed
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.selectors import PodAffinityFields, pod_affinity_of
 from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.labels import Topology
 from tests.builders import a_node, a_pod
