@@ -18,8 +18,7 @@ SAME_ROLE = {
     *("contract", "errors"),  # of each room
     *("allocate",),  # the function, and the subcommand that calls it
     *("device", "quantity", "semver"),  # the value, and how the API or CEL spells it
-    *("admin_access", "extended_resources", "node_affinity", "node_allocatable_resources"),  # the same in Kubernetes
-    *("volume_binding",),  # the plugin's filter, and its step of an attempt
+    *("extended_resources", "node_affinity", "node_allocatable_resources"),  # the same in Kubernetes
     *("claims", "pod", "status", "volumes"),  # each room's side of the same objects
 }
 """Names that several rooms share because they mean the same there (docs/architecture.md)."""
