@@ -26,8 +26,7 @@ from allocator.outcome import (
     Refused,
 )
 from allocator.policies.contract import FIRST_FIT, Policy, score_of, search_by
-from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_at, problem_of
-from allocator.requests.failures import failure
+from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_at, failure, problem_of
 from allocator.results import allocation_of
 from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
 from allocator.search.budget import Budget, OutOfSteps

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Final, NamedTuple
 
 from cel.device.device import BoundDevice, DeviceLike, bind_device
-from cel.device.reads import Reads
+from cel.device.device_paths import Reads
 from cel.environment import Environment
 from cel.errors import EvalError
 from cel.run.frame import COST_LIMIT, Frame, Planned

@@ -11,6 +11,7 @@ from typing import Any
 from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata, OwnerReference
 from allocator.cluster.snapshot import Snapshot
+from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.gates import Features
 from allocator.model import (
     Allocation,
@@ -31,15 +32,14 @@ from allocator.model import (
     Slice,
     Term,
 )
-from allocator.pods.extended_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
+from scheduler.state.labels import PodSelectors
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import pod_requests
-from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.pods import pod_requests
 from scheduler.state.volumes import Volumes
 
 DRIVER = "gpu.example"

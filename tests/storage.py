@@ -7,13 +7,16 @@ from typing import Any
 
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
-from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.csi import CSIStorageCapacity
+from scheduler.core_v1.persistent_volume import (
+    WAIT_FOR_FIRST_CONSUMER,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_volumes import ClaimVolume, PodVolumes
-from scheduler.core_v1.storage_class import WAIT_FOR_FIRST_CONSUMER, StorageClass
-from scheduler.core_v1.volume_sources import Handle
+from scheduler.core_v1.pod_volumes import ClaimVolume, Handle, PodVolumes
 from tests.builders import a_pod
 
 WAITING = "w"

@@ -1,28 +1,181 @@
-"""The status of a claim: the allocated devices, their configuration, and for whom the claim is reserved.
+"""What status.allocation and status.devices say."""
 
-Source: k8s.io/api resource/v1 ResourceClaimStatus, AllocationResult and their validation.
-"""
-
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
+from ipaddress import IPv6Interface, ip_interface
 from typing import NamedTuple
 
 from typing_extensions import TypedDict
 
-from allocator.api.device import check_conditions
-from allocator.api.device_status import DeviceStatusFields, SharedDevice, check_device_statuses, check_shared_device
+from allocator.api import names
+from allocator.api.device import TolerationFields, build_toleration, check_conditions
 from allocator.api.driver_config import (
     CONFIG_MAX,
     ResultConfigFields,
     build_opaque,
     check_count,
+    check_json_object,
     check_opaque,
 )
-from allocator.api.field_types import QuantityField, Timestamp
+from allocator.api.field_types import Int64, QuantityField, Timestamp
 from allocator.api.findings import Findings, duplicates
 from allocator.api.node_selector import NodeSelectorFields, build_node_selector, check_node_selector
 from allocator.api.requests import check_reference, check_references
-from allocator.api.taints import TolerationFields, build_toleration
 from allocator.model import Allocation, DeviceResult, ResultConfig
+
+# What drivers report about allocated devices: `status.devices` of a claim.
+#
+# No allocation depends on it; it is held to its rules because a result is written beside it. Source: KEP-4817;
+# k8s.io/api resource/v1 AllocatedDeviceStatus and its validation.
+
+
+CONDITIONS_MAX = 8
+ADDRESSES_MAX = 16
+INTERFACE_NAME_MAX = 256
+HARDWARE_ADDRESS_MAX = 128
+REASON_MAX = 1024
+MESSAGE_MAX = 32 * 1024
+
+_REASON = re.compile(r"[A-Za-z](?:[A-Za-z0-9_,:]*+(?<![,:]))?")
+
+
+class ConditionFields(TypedDict, total=False):
+    """A condition of a device's status."""
+
+    type: str | None
+    status: str | None
+    observedGeneration: Int64 | None
+    lastTransitionTime: Timestamp | None
+    reason: str | None
+    message: str | None
+
+
+class NetworkFields(TypedDict, total=False):
+    """The networkData of a device's status."""
+
+    interfaceName: str | None
+    ips: list[str] | None
+    hardwareAddress: str | None
+
+
+class DeviceStatusFields(TypedDict, total=False):
+    """An entry of status.devices."""
+
+    driver: str | None
+    pool: str | None
+    device: str | None
+    shareID: str | None
+    conditions: list[ConditionFields] | None
+    data: object
+    networkData: NetworkFields | None
+
+
+class SharedDevice(NamedTuple):
+    """A device's identity and, where the claim has a share of it only, the share's."""
+
+    driver: str
+    pool: str
+    device: str
+    share_id: str | None
+
+
+def check_shared_device(device: SharedDevice, path: str, findings: Findings) -> None:
+    """The rules of the names that a result or a status gives. path: of the object whose fields they are."""
+    for field, value, problem in (
+        ("driver", device.driver, names.driver_name(device.driver)),
+        ("pool", device.pool, names.pool_name(device.pool)),
+        ("device", device.device, names.short_name(device.device)),
+    ):
+        if problem:
+            findings.error(f"{path}.{field}", value, problem)
+    if device.share_id is not None and (problem := names.uuid(device.share_id)):
+        findings.error(f"{path}.shareID", device.share_id, problem)
+
+
+def check_device_statuses(
+    entries: Sequence[DeviceStatusFields], allocated: Collection[SharedDevice], findings: Findings
+) -> None:
+    """The rules of status.devices. allocated: the devices of the claim's results."""
+    devices = [_of_status(fields) for fields in entries]
+    for index, (fields, device) in enumerate(zip(entries, devices, strict=True)):
+        path = f"status.devices[{index}]"
+        check_shared_device(device, path, findings)
+        if device not in allocated:
+            findings.error(path, "/".join(device[:3]), "must be a device of status.allocation")
+        _check_conditions(fields.get("conditions") or (), f"{path}.conditions", findings)
+        if fields.get("data") is not None:
+            check_json_object(fields.get("data"), f"{path}.data", findings)
+        _check_network(fields.get("networkData") or {}, f"{path}.networkData", findings)
+    for index, _ in duplicates(devices):
+        findings.error(f"status.devices[{index}]", None, "must be unique by driver, pool, device and shareID")
+
+
+def _of_status(fields: DeviceStatusFields) -> SharedDevice:
+    driver, pool, device = fields.get("driver") or "", fields.get("pool") or "", fields.get("device") or ""
+    return SharedDevice(driver, pool, device, fields.get("shareID"))
+
+
+def _check_conditions(entries: Sequence[ConditionFields], path: str, findings: Findings) -> None:
+    check_count(len(entries), CONDITIONS_MAX, path, findings)
+    for index, fields in enumerate(entries):
+        _check_condition(fields, f"{path}[{index}]", findings)
+    for index, name in duplicates(fields.get("type") or index for index, fields in enumerate(entries)):
+        findings.error(f"{path}[{index}].type", name, "must be unique")
+
+
+def _check_condition(fields: ConditionFields, path: str, findings: Findings) -> None:
+    if problem := names.label_key(fields.get("type") or ""):
+        findings.error(f"{path}.type", fields.get("type"), problem)
+    if fields.get("status") not in {"True", "False", "Unknown"}:
+        findings.error(f"{path}.status", fields.get("status"), "must be True, False or Unknown")
+    if (fields.get("observedGeneration") or 0) < 0:
+        findings.error(f"{path}.observedGeneration", fields.get("observedGeneration"), "must be at least 0")
+    if fields.get("lastTransitionTime") is None:
+        findings.required(f"{path}.lastTransitionTime")
+    if problem := _reason_problem(fields.get("reason") or ""):
+        findings.error(f"{path}.reason", fields.get("reason"), problem)
+    if problem := names.too_long(fields.get("message") or "", MESSAGE_MAX):
+        findings.error(f"{path}.message", fields.get("message"), problem)
+
+
+def _reason_problem(reason: str) -> str:
+    if not reason:
+        return "is required"
+    rule = (
+        "must start with a letter, go on with letters, digits, '_', ',' and ':', and end with neither of the last two"
+    )
+    return names.too_long(reason, REASON_MAX) or ("" if _REASON.fullmatch(reason) else rule)
+
+
+def _check_network(fields: NetworkFields, path: str, findings: Findings) -> None:
+    for field, value, limit in (
+        ("interfaceName", fields.get("interfaceName"), INTERFACE_NAME_MAX),
+        ("hardwareAddress", fields.get("hardwareAddress"), HARDWARE_ADDRESS_MAX),
+    ):
+        if problem := names.too_long(value or "", limit):
+            findings.error(f"{path}.{field}", value, problem)
+    addresses = fields.get("ips") or ()
+    check_count(len(addresses), ADDRESSES_MAX, f"{path}.ips", findings)
+    for index, address in enumerate(addresses):
+        if not _is_canonical(address):
+            findings.error(f"{path}.ips[{index}]", address, "must be an address in canonical form such as 10.9.8.7/24")
+    for index, duplicate in duplicates(addresses):
+        findings.error(f"{path}.ips[{index}]", duplicate, "must be unique")
+
+
+def _is_canonical(address: str) -> bool:
+    try:
+        parsed = ip_interface(address)
+    except ValueError:
+        return False
+    is_mapped = isinstance(parsed, IPv6Interface) and parsed.ip.ipv4_mapped is not None
+    return str(parsed) == address and not is_mapped and "%" not in address
+
+
+# The status of a claim: the allocated devices, their configuration, and for whom the claim is reserved.
+#
+# Source: k8s.io/api resource/v1 ResourceClaimStatus, AllocationResult and their validation.
+
 
 RESULTS_MAX = 32
 RESULT_CONFIG_MAX = 2 * CONFIG_MAX

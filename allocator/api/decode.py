@@ -11,12 +11,18 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from allocator.api import older_versions, versions
+from allocator.api import versions
 from allocator.api.allocation import Consumer, build_consumers
 from allocator.api.by_text import ByText
-from allocator.api.device_class import ClassFields, build_class, check_class
-from allocator.api.device_taint_rule import RuleFields, TaintRule, build_rule, check_rule
-from allocator.api.field_places import advice_on_place
+from allocator.api.device_class import (
+    ClassFields,
+    RuleFields,
+    TaintRule,
+    build_class,
+    build_rule,
+    check_class,
+    check_rule,
+)
 from allocator.api.field_types import MOST_ERRORS, typed
 from allocator.api.findings import FieldError, Findings, UnknownField
 from allocator.api.metadata import Metadata, MetadataFields, build_metadata, check_metadata
@@ -30,7 +36,7 @@ from allocator.api.resource_claim import (
     check_template,
 )
 from allocator.api.resource_slice import SliceFields, build_slice, check_slice
-from allocator.api.schema import Reader
+from allocator.api.schema import Reader, advice_on_place
 from allocator.model import Claim, DeviceClass, Slice
 
 Object = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
@@ -112,9 +118,9 @@ def _decoded(
     """The object of a served version and kind."""
     findings = Findings(allows_combined=allows_combined)
     kind = _DECODERS[raw["kind"]]
-    converted = older_versions.to_v1(raw, findings)
+    converted = versions.to_v1(raw, findings)
     if apply_defaults:
-        converted = older_versions.with_defaults(converted)
+        converted = versions.with_defaults(converted)
     fields = typed(kind.reader, converted, findings, most_errors)
     if fields is None:
         return Decoded(None, tuple(findings.errors), _advised(findings, raw), tuple(findings.notes), converted)
@@ -136,7 +142,7 @@ def _advised(findings: Findings, raw: Mapping[str, object]) -> tuple[UnknownFiel
     version, type_ = str(raw["apiVersion"]), _DECODERS[raw["kind"]].reader.type
     paths = [one.path for one in findings.unknown]
     return tuple(
-        UnknownField(path, older_versions.advice_on(path, version) or advice_on_place(path, type_)) for path in paths
+        UnknownField(path, versions.advice_on(path, version) or advice_on_place(path, type_)) for path in paths
     )
 
 

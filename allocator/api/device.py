@@ -1,27 +1,342 @@
-"""Devices of a slice: attributes, capacity, what they consume, where they can be reached.
+"""A device as the API spells it: attributes, taints, nodes that reach it, and what it takes of a node."""
 
-Source: k8s.io/api resource/v1 Device and its validation; KEP-4815, KEP-5055, KEP-5075, KEP-5007.
-"""
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
 from sys import intern
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
+from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.attributes import VALUES_MAX, Attributes, AttributesField, check_attributes
 from allocator.api.capacity import ZERO, Capacities, CapacitiesField, build_policies, check_capacities
 from allocator.api.driver_config import check_count
-from allocator.api.field_types import QuantityField
-from allocator.api.findings import Findings, duplicates
-from allocator.api.node_allocatable import NodeAllocatableFields, check_node_allocatable
-from allocator.api.node_selector import NodeSelectorFields
-from allocator.api.reach import build_reach, check_reach
-from allocator.api.taints import TaintFields, build_taint, check_taint
-from allocator.model import CounterConsumption, Device
+from allocator.api.field_types import INT64_MAX, INT64_MIN, Int64, QuantityField, Timestamp
+from allocator.api.findings import Findings, duplicates, step_text
+from allocator.api.node_selector import NodeSelectorFields, build_node_selector, check_node_selector
+from allocator.api.schema import CheckedBy, schema_of
+from allocator.model import Attribute, CounterConsumption, Device, Reach, Taint, Toleration
 from cel.values.quantity import Quantity
+
+# What a device takes of a node's ordinary resources: a mapping of the device itself, or overhead.
+#
+# Source: KEP-5517; k8s.io/api resource/v1 NodeAllocatableResource.
+
+
+class MappingFields(TypedDict, total=False):
+    """The mapping of a device that models a node's resource."""
+
+    capacityKey: str | None
+    capacityMultiplier: QuantityField | None
+    deviceMultiplier: QuantityField | None
+
+
+class OverheadFields(TypedDict, total=False):
+    """What a device needs beside itself."""
+
+    perPod: QuantityField | None
+    perContainer: QuantityField | None
+
+
+class NodeAllocatableFields(TypedDict, total=False):
+    """An entry of nodeAllocatableResources."""
+
+    mapping: MappingFields | None
+    overhead: OverheadFields | None
+
+
+def check_node_allocatable(
+    entries: Mapping[str, NodeAllocatableFields], capacities: Container[str], path: str, findings: Findings
+) -> None:
+    """The rules of nodeAllocatableResources. capacities: the names of the device's own."""
+    for name, fields in entries.items():
+        at = f"{path}[{step_text(name)}]"
+        if "/" in name and "kubernetes.io/" not in name:
+            findings.error(path, name, "must be a node's own resource such as cpu or memory, not an extended one")
+        mapping = fields.get("mapping")
+        if mapping is not None:
+            _check_mapping(mapping, capacities, f"{at}.mapping", findings)
+        elif fields.get("overhead") is None and not findings.is_uncertain(at):
+            findings.required(at, "must have a mapping or an overhead")
+
+
+def _check_mapping(fields: MappingFields, capacities: Container[str], path: str, findings: Findings) -> None:
+    key, multiplier = fields.get("capacityKey"), fields.get("capacityMultiplier")
+    if (key is None) == (fields.get("deviceMultiplier") is None) and not findings.is_uncertain(path):
+        findings.error(path, None, "must set exactly one of capacityKey and deviceMultiplier")
+    if (key is None) != (multiplier is None):
+        findings.error(path, None, "must set capacityKey and capacityMultiplier together")
+    if key is not None and key not in capacities:
+        findings.error(f"{path}.capacityKey", key, "must be the name of a capacity of the device")
+
+
+# Taints of devices, and the tolerations of requests and results.
+#
+# Source: KEP-5055; k8s.io/api resource/v1 DeviceTaint, DeviceToleration.
+
+
+EFFECTS = ("None", "NoSchedule", "NoExecute")
+
+
+class TaintFields(TypedDict, total=False):
+    """A taint of a device or of a rule."""
+
+    key: str | None
+    value: str | None
+    effect: str | None
+    timeAdded: Timestamp | None
+
+
+class TolerationFields(TypedDict, total=False):
+    """A toleration of a request, as a result repeats it."""
+
+    key: str | None
+    operator: str | None
+    value: str | None
+    effect: str | None
+    tolerationSeconds: Int64 | None
+
+
+def check_taint(fields: TaintFields, path: str, findings: Findings) -> None:
+    """The rules of a taint: a label's key and value, and one of three effects."""
+    if problem := names.label_key(fields.get("key") or ""):
+        findings.error(f"{path}.key", fields.get("key"), problem)
+    if problem := names.label_value(fields.get("value") or ""):
+        findings.error(f"{path}.value", fields.get("value"), problem)
+    if fields.get("effect") not in EFFECTS:
+        findings.error(f"{path}.effect", fields.get("effect"), f"must be one of {', '.join(EFFECTS)}")
+
+
+def check_toleration(fields: TolerationFields, path: str, findings: Findings) -> None:
+    """The rules of a toleration; an empty key or effect stands for all of them."""
+    key, effect = fields.get("key") or "", fields.get("effect") or ""
+    if key and (problem := names.label_key(key)):
+        findings.error(f"{path}.key", key, problem)
+    if effect and effect not in EFFECTS:
+        findings.error(f"{path}.effect", effect, f"must be absent or one of {', '.join(EFFECTS)}")
+    operator, value = fields.get("operator") or "", fields.get("value") or ""
+    if operator not in {"Exists", "Equal"}:
+        findings.error(f"{path}.operator", fields.get("operator"), "must be Exists or Equal")
+    elif operator == "Exists" and value:
+        findings.error(f"{path}.value", value, "must be empty for the operator Exists")
+    elif problem := names.label_value(value):
+        findings.error(f"{path}.value", value, problem)
+
+
+def build_taint(fields: TaintFields) -> Taint:
+    """The taint without the time at which it was added: no decision depends on that."""
+    return Taint(fields.get("key") or "", fields.get("value") or "", fields.get("effect") or "")
+
+
+def build_toleration(fields: TolerationFields) -> Toleration:
+    """The toleration, together with the object that a result repeats."""
+    raw: Mapping[str, object] = {name: value for name, value in fields.items() if value is not None}
+    key, operator = fields.get("key") or "", fields.get("operator") or ""
+    return Toleration(key, operator, fields.get("value") or "", fields.get("effect") or "", raw)
+
+
+# Attributes of a device, in one step where nothing about them is unusual.
+#
+# A fleet has ten million of them. So the usual ones, one value of a plain type under a valid name, are recognised,
+# checked and shared by one look into a cache; as soon as one of a device's attributes is not of that kind, all of them
+# are typed and later checked like everything else, which finds the words for what is wrong. Source: k8s.io/api
+# resource/v1 DeviceAttribute and its validation.
+
+
+VALUES_MAX = 48
+
+# In a class, the fields `int` and `bool` would hide the types.
+AttributeFields = TypedDict(  # noqa: UP013
+    "AttributeFields",
+    {
+        "int": Int64 | None,
+        "bool": bool | None,
+        "string": str | None,
+        "version": str | None,
+        "ints": list[Int64] | None,
+        "bools": list[bool] | None,
+        "strings": list[str] | None,
+        "versions": list[str] | None,
+    },
+    total=False,
+)
+
+_Kind = Literal["ints", "bools", "strings", "versions", "int", "bool", "string", "version"]
+_PRECEDENCE: tuple[_Kind, ...] = ("ints", "bools", "strings", "versions", "int", "bool", "string", "version")
+_LISTS = frozenset(_PRECEDENCE[:4])
+_CLASSES: Mapping[object, type] = {"int": int, "bool": bool, "string": str, "version": str}
+
+
+class Attributes(NamedTuple):
+    """Attributes of a device in the allocator's form; `unchecked` holds their fields, and nothing if all are usual."""
+
+    values: dict[str, Attribute]
+    unchecked: Mapping[str, AttributeFields]
+
+    @property
+    def has_lists(self) -> bool:
+        """Whether one of them is a list."""
+        return any(not _LISTS.isdisjoint(fields) for fields in self.unchecked.values())
+
+    @property
+    def value_count(self) -> int:
+        """The number of values, each entry of a list counted."""
+        return len(self.values) + sum(_further_values(fields) for fields in self.unchecked.values())
+
+
+def _further_values(fields: AttributeFields) -> int:
+    lists = (value for kind, value in fields.items() if kind in _LISTS and isinstance(value, list))
+    return max(sum(map(len, lists)) - 1, 0)
+
+
+def _read(raw: object, typed: Callable[[object], dict[str, AttributeFields]]) -> Attributes:
+    if isinstance(raw, dict):
+        with suppress(AttributeError, TypeError, ValueError):  # of attributes that are not usual
+            return Attributes(_usual(raw), {})
+    entries = typed(raw)
+    return Attributes({name: _attribute(fields) for name, fields in entries.items()}, entries)
+
+
+AttributesField = Annotated[
+    Attributes, CheckedBy(core_schema.no_info_wrap_validator_function(_read, schema_of(dict[str, AttributeFields])))
+]
+"""A map of attributes in JSON, read as `Attributes`."""
+
+
+def _usual(raw: Mapping[object, Any]) -> dict[str, Attribute]:
+    """The attributes if all are usual: unpacking and looking up raise for everything else."""
+    values = {}
+    for name, fields in raw.items():
+        ((kind, value),) = fields.items()
+        shared_name, attribute = _usual_attribute(name, kind, value.__class__, value)
+        values[shared_name] = attribute
+    return values
+
+
+@lru_cache(maxsize=1 << 15)
+def _usual_attribute(name: object, kind: object, class_: type, value: object) -> tuple[str, Attribute]:
+    """The name and the attribute, the same objects for each device that has them; ValueError if they are not usual.
+
+    class_: of the value, without which the cache would take True for 1.
+    """
+    if not isinstance(name, str) or len(name) > names.USUAL_MAX:
+        raise ValueError(name)
+    if class_ is _CLASSES.get(kind) and not names.qualified_name(name):
+        if kind == "string":
+            is_usual = isinstance(value, str) and value.isascii() and len(value) <= names.VALUE_MAX
+        elif kind == "version":
+            is_usual = isinstance(value, str) and not names.version(value)
+        else:
+            is_usual = isinstance(value, int) and INT64_MIN <= value <= INT64_MAX
+        if is_usual:
+            return name, (str(kind), value)
+    raise ValueError(name)
+
+
+def _attribute(fields: AttributeFields) -> Attribute:
+    """The value; of several, which only unchecked objects have, the one that the reference looks at first."""
+    for kind in _PRECEDENCE:
+        value = fields.get(kind)
+        if value is not None:
+            return kind, tuple(value) if isinstance(value, list) else value
+    return "", None
+
+
+def check_attributes(attributes: Attributes, path: str, findings: Findings) -> None:
+    """The rules of attributes: names, exactly one value each, lengths. path: of the map."""
+    for name, fields in attributes.unchecked.items():
+        if problem := names.qualified_name(name):
+            findings.error(path, name, problem)
+        at = f"{path}[{step_text(name)}]"
+        kinds = [kind for kind in _PRECEDENCE if fields.get(kind) is not None]
+        if len(kinds) > 1:
+            findings.error(at, None, f"must have exactly one value, has {', '.join(kinds)}")
+        elif not kinds and not findings.is_uncertain(at):
+            findings.required(at, "must have exactly one value")
+        for kind in kinds:
+            for where, value, problem in _value_problems(kind, fields[kind]):
+                findings.error(f"{at}.{kind}{where}", value, problem)
+
+
+def _value_problems(kind: str, value: Any) -> Iterator[tuple[str, object, str]]:
+    """(place below the value, value, problem). value: of the type that the kind says, as its type has been checked."""
+    if kind in _LISTS and not value:
+        yield "", value, "must not be empty"
+    elif kind in {"string", "version"}:
+        if problem := _text_problem(kind, value):
+            yield "", value, problem
+    elif kind in {"strings", "versions"}:
+        yield from _item_problems(kind.removesuffix("s"), value)
+
+
+def _item_problems(kind: str, items: Sequence[str]) -> Iterator[tuple[str, object, str]]:
+    for index, item in enumerate(items):
+        if problem := _text_problem(kind, item):
+            yield f"[{index}]", item, problem
+
+
+def _text_problem(kind: str, text: str) -> str:
+    return names.version(text) if kind == "version" else names.too_long(text, names.VALUE_MAX)
+
+
+# Which nodes reach a slice or a device: a name, a selector, all, or a choice of each device.
+#
+# Source: k8s.io/api resource/v1 ResourceSliceSpec and Device: nodeName, nodeSelector, allNodes, perDeviceNodeSelection.
+
+
+def check_reach(
+    node_name: str | None,
+    selector: NodeSelectorFields | None,
+    flags: Mapping[str, bool | None],
+    path: str,
+    findings: Findings,
+) -> list[str]:
+    """The fields that select nodes, after the rules of each: set means not empty, not false.
+
+    flags: allNodes, and in a slice perDeviceNodeSelection.
+    """
+    chosen = []
+    if node_name:
+        chosen.append("nodeName")
+        if problem := names.long_name(node_name):
+            findings.error(f"{path}.nodeName", node_name, problem)
+    elif node_name is not None:
+        findings.error(f"{path}.nodeName", node_name, "must be absent or not empty")
+    if selector is not None:
+        chosen.append("nodeSelector")
+        check_node_selector(selector, f"{path}.nodeSelector", findings)
+    for flag, value in flags.items():
+        if value:
+            chosen.append(flag)
+        elif value is not None:
+            findings.error(f"{path}.{flag}", value, "must be absent or true")
+    return chosen
+
+
+def build_reach(
+    node_name: str | None,
+    selector: NodeSelectorFields | None,
+    *,
+    all_nodes: bool | None,
+    per_device: bool | None = None,
+) -> Reach:
+    """The fields in the order of the reference: a name takes precedence, then all nodes, then a selector."""
+    if node_name or selector is None:
+        return _shared(node_name or "", bool(all_nodes and not node_name), bool(per_device))
+    return Reach("", build_node_selector(selector), bool(all_nodes), bool(per_device))
+
+
+@lru_cache(maxsize=1 << 14)
+def _shared(node_name: str, all_nodes: bool, per_device: bool) -> Reach:  # noqa: FBT001 - as in Reach
+    return Reach(node_name=node_name, all_nodes=all_nodes, per_device=per_device)
+
+
+# Devices of a slice: attributes, capacity, what they consume, where they can be reached.
+#
+# Source: k8s.io/api resource/v1 Device and its validation; KEP-4815, KEP-5055, KEP-5075, KEP-5007.
+
 
 ATTRIBUTES_AND_CAPACITIES_MAX = 32
 TAINTS_MAX = 16

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing_extensions import TypedDict
 
 from allocator.api import names
+from allocator.api.device import TolerationFields, build_toleration, check_toleration
 from allocator.api.driver_config import (
     SelectorFields,
     build_selectors,
@@ -17,7 +18,6 @@ from allocator.api.driver_config import (
 )
 from allocator.api.field_types import Int64, QuantityField
 from allocator.api.findings import Findings, duplicates
-from allocator.api.taints import TolerationFields, build_toleration, check_toleration
 from allocator.model import Alternative, Request
 from cel.values.quantity import Quantity
 

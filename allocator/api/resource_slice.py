@@ -13,8 +13,10 @@ from allocator.api.device import (
     DeviceFields,
     build_counters,
     build_device,
+    build_reach,
     check_counters,
     check_device,
+    check_reach,
     has_extras,
 )
 from allocator.api.driver_config import check_count
@@ -22,7 +24,6 @@ from allocator.api.field_types import Int64
 from allocator.api.findings import Findings, duplicates
 from allocator.api.metadata import MetadataFields, check_metadata
 from allocator.api.node_selector import NodeSelectorFields
-from allocator.api.reach import build_reach, check_reach
 from allocator.model import CounterSet, Slice
 
 DEVICES_MAX = 128

@@ -1,22 +1,24 @@
-"""Slices to pools: which slices count, in which order, and whether their pool can be trusted.
-
-Of each pool a node sees the slices of the newest generation that reach it. A pool with missing slices is *incomplete*,
-one that contradicts itself is *invalid*; both are kept, because a request for all devices has to know of them. The
-order of pools, slices and devices decides which device is chosen, and drivers rely on it.
-Source: KEP-4381 (pools), KEP-4815 (counters), KEP-5007 (binding conditions go last).
-"""
+"""Pools: the newest generation of each pool's slices, whole or not, found by node."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
 
-from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
-from allocator.gates import COMPATIBILITY_GROUPS, PARTITIONABLE_DEVICES, Features
+from allocator.cluster.node_affinity import NAME_FIELD, InvalidNodeSelector, reaches, term_problem
+from allocator.gates import COMPATIBILITY_GROUPS, PARTITIONABLE_DEVICES, Features, Release
 from allocator.model import Device, Node, PoolID, Slice
 from allocator.outcome import InvalidPool
+
+# Slices to pools: which slices count, in which order, and whether their pool can be trusted.
+#
+# Of each pool a node sees the slices of the newest generation that reach it. A pool with missing slices is
+# *incomplete*, one that contradicts itself is *invalid*; both are kept, because a request for all devices has to know
+# of them. The order of pools, slices and devices decides which device is chosen, and drivers rely on it. Source:
+# KEP-4381 (pools), KEP-4815 (counters), KEP-5007 (binding conditions go last).
+
 
 _NAME: Final = attrgetter("name")
 
@@ -198,3 +200,189 @@ def _repeated(names: Sequence[str]) -> str:
     if len(set(names)) == len(names):
         return ""
     return min(name for name, times in Counter(names).items() if times > 1)
+
+
+# Slices with counter sets as releases up to 1.36 see them: each of them belongs to the pools of every node.
+#
+# To a node that reaches nothing else of a pool, the pool is the same as to all such nodes: it has no devices, and
+# matters only where it is incomplete or invalid. So it is looked at once, and not for every node. Source: KEP-4815, as
+# kube-scheduler 1.34 to 1.36 carry it out.
+
+
+class Unreached:
+    """The pools that matter to nodes that reach only slices with counter sets of them."""
+
+    def __init__(self) -> None:
+        self._pools: Mapping[PoolID, Pool] = MappingProxyType({})
+        self._changed: set[PoolID] = set()
+
+    def copy(self) -> "Unreached":
+        """Another one that knows the same."""
+        copied = Unreached()
+        copied._pools, copied._changed = self._pools, set(self._changed)
+        return copied
+
+    def change(self, pool_id: PoolID) -> None:
+        """A slice of the pool came or went."""
+        self._changed.add(pool_id)
+
+    def among(self, pool_slices: Mapping[PoolID, Sequence[Slice]], features: Features) -> Mapping[PoolID, Pool]:
+        """These pools; the same object while they, and the slices in them, are the same.
+
+        pool_slices: every slice of each pool in the cluster. Cost: O(slices of the pools that have changed).
+        """
+        ids, self._changed = self._changed, set()
+        looked_at = {pool_id: counting_pool(pool_slices.get(pool_id, ()), features) for pool_id in ids}
+        mattering = {pool_id: pool for pool_id, pool in looked_at.items() if pool is not None and _matters(pool)}
+        if any(_made_of(mattering.get(pool_id)) != _made_of(self._pools.get(pool_id)) for pool_id in ids):
+            kept = {pool_id: pool for pool_id, pool in self._pools.items() if pool_id not in ids}
+            self._pools = MappingProxyType(kept | mattering)
+        return self._pools
+
+
+def _matters(pool: Pool) -> bool:
+    return not pool.is_usable or any(slice_.devices for slice_ in pool.slices)
+
+
+def _made_of(pool: Pool | None) -> object:
+    """What a pool is made of: a slice that was published again is another one, even if it is equal."""
+    if pool is None:
+        return None
+    return pool.missing, pool.contradiction, [slice_.number for slice_ in (*pool.slices, *pool.elsewhere)]
+
+
+# The published slices by node and by pool, kept up to date slice by slice.
+#
+# Code that changes it notifies those who remember results about a slice (`Fleet` does), and changes a `copy` where
+# others look at it too.
+
+
+Label = tuple[str, str]
+"""A label of a node with its value; the node's name counts as one, under the name of its field."""
+
+_NONE: Final[Mapping[PoolID, Pool]] = MappingProxyType({})
+
+_Bag = dict[int, Slice]
+"""Slices by number."""
+
+
+class SliceIndex:
+    """Slices by the labels of the nodes that reach them, and by pool.
+
+    by_pool: all slices of a pool, of whichever generation, in the order in which they came.
+    """
+
+    def __init__(self, release: Release, slices: Iterable[Slice] = ()) -> None:
+        self.by_pool: dict[PoolID, Sequence[Slice]] = {}
+        self._release = release
+        self._by_label: dict[str, dict[str, _Bag]] = {}
+        self._by_selection: _Bag = {}
+        self._bare: dict[int, tuple[Slice, Slice]] = {}
+        self._unreached = Unreached()
+        for published in slices:
+            self.add(published)
+
+    def copy(self) -> "SliceIndex":
+        """Another one with the same slices. Cost: O(slices)."""
+        copied = SliceIndex(self._release)
+        copied.by_pool = dict(self.by_pool)
+        copied._by_label = {
+            key: {value: dict(bag) for value, bag in by_value.items()} for key, by_value in self._by_label.items()
+        }
+        copied._by_selection = dict(self._by_selection)
+        copied._bare = dict(self._bare)
+        copied._unreached = self._unreached.copy()
+        return copied
+
+    def add(self, published: Slice) -> Slice:
+        """Add a slice; the answer is the slice that is used in its place, perhaps with its counters alone.
+
+        Cost: O(slices of its pool).
+        """
+        slice_ = published
+        if published.counter_sets and published.devices and not self._release.combined_slices:
+            slice_ = replace(published, devices=())
+            self._bare[published.number] = (published, slice_)
+        labels = self.labels_of(slice_)
+        if labels is None:
+            self._by_selection[slice_.number] = slice_
+        for key, value in labels or ():
+            self._by_label.setdefault(key, {}).setdefault(value, {})[slice_.number] = slice_
+        self._note_counters(slice_)
+        self.by_pool[slice_.pool_id] = (*self.by_pool.get(slice_.pool_id, ()), slice_)
+        return slice_
+
+    def remove(self, published: Slice) -> Slice:
+        """Remove a slice; the answer is the slice that was used in its place. Raises KeyError if it is not there.
+
+        Cost: O(slices of its pool).
+        """
+        _, slice_ = self._bare.pop(published.number, (published, published))
+        labels = self.labels_of(slice_)
+        if labels is None:
+            del self._by_selection[slice_.number]
+        for key, value in labels or ():
+            self._take_out(slice_, key, value)
+        self._note_counters(slice_)
+        rest = tuple([one for one in self.by_pool[slice_.pool_id] if one is not slice_])
+        if rest:
+            self.by_pool[slice_.pool_id] = rest
+        else:
+            del self.by_pool[slice_.pool_id]
+        return slice_
+
+    def pools(self, node: Node | None, features: Features) -> tuple[Pool, ...]:
+        """The pools that the node reaches, in canonical order. Raises InvalidPool."""
+        return gather(self._of_node(node), self.by_pool, node, features, self.unreached(features))
+
+    def unreached(self, features: Features) -> Mapping[PoolID, Pool]:
+        """The pools that matter to nodes that reach nothing of them; the same object while nothing changes."""
+        return self._unreached.among(self.by_pool, features) if self._release.counter_slices_reach_all else _NONE
+
+    def _note_counters(self, changed: Slice) -> None:
+        """A slice came or went; only where somebody asks, which forgets it."""
+        if self._release.counter_slices_reach_all:
+            self._unreached.change(changed.pool_id)
+
+    def _of_node(self, node: Node | None) -> Iterable[Slice]:
+        """The slices that may reach the node, each once; the others do not."""
+        if node is None:
+            return self._by_selection.values()
+        bags = [self._by_selection] if self._by_selection else []
+        for key, by_value in self._by_label.items():
+            if key == NAME_FIELD and not node.name:
+                bags.extend(by_value.values())
+                continue
+            value = node.name if key == NAME_FIELD else node.labels.get(key)
+            if value is not None and value in by_value:
+                bags.append(by_value[value])
+        if len(bags) == 1:
+            return bags[0].values()
+        return {number: slice_ for bag in bags for number, slice_ in bag.items()}.values()
+
+    def labels_of(self, slice_: Slice) -> Sequence[Label] | None:
+        """Labels of which every node that reaches the slice has one; None if there are no such labels.
+
+        Empty for slices that all nodes see: what a node sees of the pool depends on its other slices.
+        """
+        if slice_.counter_sets and self._release.counter_slices_reach_all:
+            return ()
+        if slice_.reach.node_name:
+            return ((NAME_FIELD, slice_.reach.node_name),)
+        terms = slice_.reach.node_selector or ()
+        if slice_.reach.all_nodes or slice_.reach.per_device or len(terms) != 1 or term_problem(terms[0]):
+            return None
+        for requirement in (*terms[0].fields, *terms[0].expressions):
+            # A label may have the name of the field, but then it is no field.
+            is_clear = requirement.key != NAME_FIELD or requirement in terms[0].fields
+            if requirement.operator == "In" and is_clear:
+                return [(requirement.key, value) for value in dict.fromkeys(requirement.values)]
+        return None
+
+    def _take_out(self, slice_: Slice, key: str, value: str) -> None:
+        by_value = self._by_label[key]
+        del by_value[value][slice_.number]
+        if not by_value[value]:
+            del by_value[value]
+        if not by_value:
+            del self._by_label[key]

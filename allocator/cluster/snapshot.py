@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from allocator.cluster.node_view import NodeView, view_of
-from allocator.cluster.pools import Pool
+from allocator.cluster.pools import Pool, SliceIndex
 from allocator.cluster.selectors import Selectors
-from allocator.cluster.slice_index import SliceIndex
 from allocator.cluster.usage import Usage
 from allocator.exact import values_of
 from allocator.gates import CONSUMABLE_CAPACITY, Features

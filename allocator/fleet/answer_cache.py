@@ -1,26 +1,94 @@
 """Answers that are kept for the questions asked most recently, and brought up to date when they are used."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import compress
+from typing import Final
 
-from allocator.allocate import pools_looked_at
-from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting
-from allocator.fleet.current import CurrentSnapshot
-from allocator.fleet.decider import Decider
-from allocator.fleet.distinctions import distinctions
-from allocator.fleet.fingerprint import SPARE
-from allocator.fleet.fleet_nodes import INVALID, FleetNode, FleetNodes
-from allocator.fleet.group_changes import Changes, NodeGroup
-from allocator.fleet.occupancy import NOTHING
-from allocator.fleet.questions import DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
-from allocator.fleet.unable import Unable
+from allocator.allocate import allocations_like, outcome_of, pools_looked_at
+from allocator.cluster.node_view import NodeView
+from allocator.cluster.snapshot import Snapshot
+from allocator.fleet.alike import SPARE, DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
+from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting, Unable
+from allocator.fleet.nodes import INVALID, NOTHING, Changes, CurrentSnapshot, FleetNode, FleetNodes, NodeGroup
 from allocator.memo import TypedMemo
-from allocator.model import Claim
-from allocator.outcome import Allocated, AllocationError
-from allocator.policies.contract import FIRST_FIT
+from allocator.model import Allocation, Claim, DeviceClass, Node
+from allocator.outcome import Allocated, AllocationError, Outcome
+from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode
+from allocator.requests.constraints import equal_values
 from allocator.search.budget import Budget
 from allocator.search.rules import Choice
 from cel.lru import LruCache
+
+# The allocator as a fleet calls it: one node after the other, always on the same terms.
+
+
+class Decider:
+    """Calls `outcome_of`. asked: how often."""
+
+    def __init__(
+        self, policy: Policy, budget_steps: int, share_id: Callable[[str], str], is_cancelled: Callable[[], bool]
+    ) -> None:
+        self.asked = 0
+        self.policy = policy
+        self.budget_steps = budget_steps
+        self.share_id = share_id
+        self.is_cancelled = is_cancelled
+
+    def decide(
+        self,
+        snapshot: Snapshot,
+        node: Node,
+        claims: Sequence[Claim],
+        *,
+        policy: Policy | None = None,
+        known: TypedMemo | None = None,
+    ) -> Outcome:
+        """The outcome for the claims on the node, without names of devices and holders. Cost: an allocation.
+
+        policy: in place of its own. known: as for `outcome_of`. Raises AllocationError, Cancelled.
+        """
+        self.asked += 1
+        return outcome_of(
+            snapshot,
+            node,
+            claims,
+            budget_steps=self.budget_steps,
+            share_id=self.share_id,
+            is_cancelled=self.is_cancelled,
+            policy=policy or self.policy,
+            known=known,
+        )
+
+    def decide_like(
+        self, snapshot: Snapshot, node: Node, claims: Sequence[Claim], chosen: Sequence[Choice], known: TypedMemo | None
+    ) -> tuple[Allocation, ...]:
+        """What the claims get on a node that is like one where these devices were chosen. known: as in `decide`."""
+        return allocations_like(snapshot, node, claims, chosen, share_id=self.share_id, known=known)
+
+
+# What claims distinguish on a node: less than the values that they read.
+#
+# A selector sees of an attribute only whether the device passes, and a constraint only which devices have equal values.
+# Where each device has a value of its own, such as a serial number, nodes are alike all the same.
+
+
+def distinctions(
+    snapshot: Snapshot, view: NodeView, claims: Sequence[Claim], is_cancelled: Callable[[], bool], budget: Budget
+) -> Hashable:
+    """Equal for views with devices that agree, one by one, in all but attributes, and get the same answers by these.
+
+    What features and policies read of attributes is left out. Raises Cancelled, OutOfSteps. Cost: O(devices).
+    """
+    selections = [
+        snapshot.selectors.select(one, view, is_cancelled, budget) for one in expressions_of(snapshot, claims)
+    ]
+    equal = [equal_values(view, name, snapshot.features) for name in dict.fromkeys(_constrained(claims))]
+    return tuple(selections), tuple(equal)
+
+
+def _constrained(claims: Iterable[Claim]) -> Iterable[str]:
+    return [one.match_attribute or one.distinct_attribute for claim in claims for one in claim.constraints]
+
 
 MOST_QUESTIONS = 256
 """Questions whose answers are kept; beyond, the least recently used are forgotten."""
@@ -239,3 +307,85 @@ def chosen_of(outcome: Allocated, node: FleetNode) -> tuple[Choice, ...]:
             for result in allocation.results
         ]
     )
+
+
+# What single nodes give by policies of their own, remembered for nodes that are alike.
+#
+# A policy that looks at whole nodes chooses one of them before any device; which devices come first depends on that
+# node.
+
+
+MOST_CHOICES: Final = 1 << 14
+"""Choices that are remembered; some 10 MiB."""
+
+
+class KnownChoices:
+    """The devices that were chosen, by their positions on the node."""
+
+    def __init__(self, decider: Decider) -> None:
+        self._decider = decider
+        self._kept: LruCache[Hashable, tuple[Choice, ...]] = LruCache(MOST_CHOICES, MOST_CHOICES)
+
+    def of(  # noqa: PLR0913 - a decision, and what is known of it
+        self,
+        snapshot: Snapshot,
+        node: FleetNode,
+        alike: Hashable,
+        claims: Sequence[Claim],
+        policy: PolicyOfNode,
+        *,
+        known: TypedMemo | None,
+    ) -> tuple[Choice, ...]:
+        """What the policy chooses for the claims on the node, which has the devices.
+
+        alike: equal for nodes between which the claims do not distinguish. known: as in `Decider.decide`. Cost: an
+        allocation, unless one of those was asked before.
+        """
+        return self._kept.get((alike, policy.key), 1, lambda: self._choose(snapshot, node, claims, policy, known))
+
+    def _choose(
+        self,
+        snapshot: Snapshot,
+        node: FleetNode,
+        claims: Sequence[Claim],
+        policy: PolicyOfNode,
+        known: TypedMemo | None,
+    ) -> tuple[Choice, ...]:
+        outcome = self._decider.decide(snapshot, node.node, claims, policy=policy, known=known)
+        assert isinstance(outcome, Allocated), f"node {node.node.name} was able: {outcome}"
+        return chosen_of(outcome, node)
+
+
+# Kinds of nodes, as certain claims see their devices: less than what distinguishes nodes, such as serial numbers.
+
+
+class HardwareKinds:
+    """The kinds for claims that read no more of devices than these do. question: of these claims.
+
+    Of no use when classes have changed or fingerprints were reassigned.
+    """
+
+    def __init__(self, nodes: FleetNodes, snapshot: Snapshot, question: DeviceQuestion) -> None:
+        self._nodes = nodes
+        self._fingerprints = nodes.fingerprints
+        self._question = question  # keeps the classes, whose identities are part of its key
+        self._seen: Mapping[str, DeviceClass] = {}
+        self._projection = self._fingerprints.projection(reads_of(snapshot, question.claims, ()))
+
+    def of(self, number: int) -> tuple[Hashable, int]:
+        """Equal for nodes with devices that agree in all that is read, whatever is in use; of these kinds alone.
+
+        Cost: O(devices) for devices that are not like any that were seen before.
+        """
+        node = self._nodes[number]
+        if node.pools is None:
+            return self, INVALID
+        return self, self._projection.of_node(self._fingerprints, node.fingerprint, node.node, node.pools)
+
+    def are_current(self, classes: Mapping[str, DeviceClass]) -> bool:
+        """Whether they are those of the same claims with these classes. Cost: O(requests), where these are others."""
+        if self._fingerprints is not self._nodes.fingerprints:
+            return False
+        if classes is not self._seen and self._question.has(classes):
+            self._seen = classes
+        return classes is self._seen

@@ -10,18 +10,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS, share_id_of, with_names
-from allocator.cluster.slice_index import SliceIndex
+from allocator.cluster.pools import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
-from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache
-from allocator.fleet.answers import Able, Rank
-from allocator.fleet.current import CurrentSnapshot
-from allocator.fleet.decider import Decider
-from allocator.fleet.fleet_nodes import FleetNode, FleetNodes
-from allocator.fleet.hardware_kinds import HardwareKinds
-from allocator.fleet.known_choices import KnownChoices
-from allocator.fleet.questions import DeviceQuestion
-from allocator.fleet.refusals import refusal_of, refusals_by_node, refusals_by_reason
+from allocator.fleet.alike import DeviceQuestion
+from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache, Decider, HardwareKinds, KnownChoices
+from allocator.fleet.answers import Able, Rank, refusal_of, refusals_by_node, refusals_by_reason
+from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes
 from allocator.gates import Features
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice

@@ -3,19 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from allocator.did_you_mean import did_you_mean
-from allocator.policies.best_fit import BestFit
 from allocator.policies.contract import FIRST_FIT, Policy
-from allocator.policies.dot_product import DotProduct
-from allocator.policies.fgd import FGD
 from allocator.policies.fill_value import FillValue
-from allocator.policies.gpu_clustering import GpuClustering
-from allocator.policies.gpu_packing import GpuPacking
-from allocator.policies.guarded import guarded
 from allocator.policies.least_fragmentation import LeastFragmentation
-from allocator.policies.own_class import UnusableClass, names_a_class, policy_of_class
-from allocator.policies.pack import Pack
-from allocator.policies.random import Random
-from allocator.policies.spread import Spread
+from allocator.policies.own import UnusableClass, guarded, names_a_class, policy_of_class
+from allocator.policies.pack import Pack, Spread
+from allocator.policies.published import FGD, BestFit, DotProduct, GpuClustering, GpuPacking, Random
 
 
 class UnknownPolicy(ValueError):

@@ -10,19 +10,227 @@ they could fill of all that is left once the pod is there; of another one what i
 scarcity of that time, times the least that any scarcity has changed by since.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
-from allocator.policies.fill_amounts import FillAmounts
-from allocator.policies.fill_choices import NodeChoices, NodeState, NodeTakes, Step, choices_on
-from allocator.policies.fill_demand import set_prices
-from allocator.policies.fill_pools import FillPools
-from allocator.policies.fill_rollouts import SEQUENCES, FillShape, Rollouts, Units
-from allocator.policies.fill_slots import Array, FillSlots, Numbers
-from allocator.policies.unit_states import UnitStates
+from allocator.policies.fill_choices import FillAmounts, NodeChoices, NodeState, NodeTakes, Step, choices_on
+from allocator.policies.fill_rollouts import NONE, PRICE, SEQUENCES, UNIT, FillShape, Rollouts, Units, UnitStates
+
+# For how many pods of each shape of the workload nodes have room, for the policy fill-value.
+
+
+Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
+
+
+class FillSlots:
+    """The rooms of sets of units, which have numbers, and of nodes with these."""
+
+    def __init__(self, states: UnitStates, shapes: Sequence[FillShape]) -> None:
+        self._states = states
+        self._none = len(states.best_of)
+        layers = max((len(shape.requests) for shape in shapes), default=0)
+        asked = [[*shape.requests, *[(self._none, 1)] * (layers - len(shape.requests))] for shape in shapes]
+        self._layers = [
+            (np.array([own[layer][0] for own in asked]), np.array([float(max(own[layer][1], 1)) for own in asked]))
+            for layer in range(layers)
+        ]
+        self._of_units: NDArray[np.float32] = np.zeros((64, len(shapes)), np.float32)
+        self._known = 0
+        self._times: dict[int, Array] = {}
+        self._cpu = _Divided([shape.cpu for shape in shapes])
+        self._memory = _Divided([shape.memory for shape in shapes])
+
+    def add(self, every: Sequence[Units]) -> None:
+        """The units of all numbers so far."""
+        for units in every[self._known :]:
+            if self._known == len(self._of_units):
+                self._of_units = np.pad(self._of_units, ((0, self._known), (0, 0)))
+            self._of_units[self._known] = self._row(units)
+            self._known += 1
+
+    def of(self, units: Sequence[int], cpu: Sequence[int], memory: Sequence[int]) -> Array:
+        """The rooms of nodes, in rows. units: the number of each. Cost: O(nodes times shapes) array operations."""
+        found = np.minimum(self._of_units[np.array(units, np.int64)], self._cpu.by(cpu))
+        return np.minimum(found, self._memory.by(memory), out=found)
+
+    def _row(self, units: Units) -> Array:
+        times = sum((self._times_of(unit) for unit in units), np.zeros(self._none + 1))
+        times[self._none] = UNIT
+        found = np.full(self._of_units.shape[1], float(UNIT))
+        for requests, counts in self._layers:
+            np.minimum(found, np.floor(times[requests] / counts), out=found)
+        return found
+
+    def _times_of(self, unit: int) -> Array:
+        """How many devices for each request there is room for on the unit."""
+        known = self._times.get(unit)
+        if known is None:
+            numbers = [self._states.times(unit, request) for request in range(self._none)]
+            known = self._times[unit] = np.array([*numbers, 0], np.float64)
+        return known
+
+
+class _Divided:
+    """How often what each shape requests is in what is left."""
+
+    def __init__(self, requested: Sequence[int]) -> None:
+        self._requested = np.array([amount or 1 for amount in requested], np.float64)
+        self._free = np.array([number for number, amount in enumerate(requested) if not amount], np.int64)
+
+    def by(self, left: Sequence[int]) -> Array:
+        """In rows."""
+        found: Array = np.array(left, np.float64)[:, None] / self._requested
+        np.floor(found, out=found)
+        if len(self._free):
+            found[:, self._free] = np.inf
+        return found
+
+
+# What the workload of the policy fill-value requests, at the prices of drivers: the shortest one's units cost most.
+
+
+def set_prices(states: UnitStates, shapes: Sequence[FillShape], nodes: Mapping[Units, int]) -> list[int]:
+    """Set the prices of all drivers, and return the weight of each shape: what its devices take on average.
+
+    nodes: how many have units in these states if nothing is in use.
+    """
+    units: dict[int, int] = {}
+    for node, number in nodes.items():
+        for unit in node:
+            units[unit] = units.get(unit, 0) + number
+    of_request = [_mean_amounts(states, request, units) for request in range(len(states.best_of))]
+    prices = _prices(shapes, of_request, _capacity(states, units))
+    states.set_prices(prices)
+    return [round(_weight(shape, of_request, prices)) for shape in shapes]
+
+
+def _weight(shape: FillShape, of_request: Sequence[Mapping[str, float]], prices: Mapping[str, int]) -> float:
+    return sum(
+        count * amount * prices[driver]
+        for request, count in shape.requests
+        for driver, amount in of_request[request].items()
+    )
+
+
+def _mean_amounts(states: UnitStates, request: int, units: Mapping[int, int]) -> Mapping[str, float]:
+    """What one device takes of the units that can serve it, on average, by driver."""
+    sums: dict[str, tuple[float, int]] = {}
+    for unit, number in units.items():
+        after = states.best_for(unit, request)
+        if after != NONE:
+            driver = states.kind_of[unit].unit.driver
+            amount, seen = sums.get(driver, (0.0, 0))
+            sums[driver] = amount + number * (states.left[unit] - states.left[after]), seen + number
+    return {driver: amount / seen for driver, (amount, seen) in sums.items()}
+
+
+def _capacity(states: UnitStates, units: Mapping[int, int]) -> Mapping[str, float]:
+    found: dict[str, float] = {}
+    for unit, number in units.items():
+        driver = states.kind_of[unit].unit.driver
+        found[driver] = found.get(driver, 0.0) + number * states.left[unit]
+    return found
+
+
+def _prices(
+    shapes: Iterable[FillShape], of_request: Sequence[Mapping[str, float]], capacity: Mapping[str, float]
+) -> Mapping[str, int]:
+    """How short the fleet is of the units of each driver: PRICE for the shortest."""
+    demand = dict.fromkeys(capacity, 0.0)
+    for shape in shapes:
+        for request, count in shape.requests:
+            for driver, amount in of_request[request].items():
+                demand[driver] += shape.share * count * amount
+    loads = {driver: demand[driver] / capacity[driver] if capacity[driver] else 0.0 for driver in capacity}
+    highest = max(loads.values(), default=0.0)
+    return {driver: round(PRICE * load / highest) if highest else PRICE for driver, load in loads.items()}
+
+
+# What is left of the fleet for the policy fill-value: scarce places, and pools that pods need which fit nowhere else.
+#
+# A pool has the nodes that the same shapes can use. The fleet's demand is that of pods of the workload until all that
+# is left is filled. Numbers have few binary places, so that sums are exact, and the same in any order.
+
+
+PLACES = 1 << 8
+
+SCARCITY = 0.1
+"""What the loss of places counts at most, beside the loss of the node's own future."""
+
+
+class FillPools:
+    """The pools by number, and what is left of them. weights: of the shapes."""
+
+    def __init__(self, shapes: Sequence[FillShape], weights: Sequence[int]) -> None:
+        self._shares = np.array([shape.share for shape in shapes])
+        self._weights = np.array(weights, np.float64)
+        self._mean = _sum(self._shares * self._weights)
+        self._with_devices = np.array([bool(shape.requests) for shape in shapes], np.bool_)
+        self._numbers: dict[int, int] = {}
+        self._slots = np.zeros((0, len(shapes)))
+        self._left = np.zeros(0)
+        self._restricted = np.zeros(len(shapes), np.bool_)
+
+    def number(self, shapes: int) -> int:
+        """The number of the pool of nodes that these shapes can use, as bits."""
+        number = self._numbers.get(shapes)
+        if number is None:
+            number = self._numbers[shapes] = len(self._numbers)
+            self._slots = np.pad(self._slots, ((0, 1), (0, 0)))
+            self._left = np.pad(self._left, (0, 1))
+            pools = [pool for pool in self._numbers if pool]
+            refused = [any(not pool >> shape & 1 for pool in pools) for shape in range(len(self._shares))]
+            self._restricted = np.array(refused, np.bool_) & self._with_devices
+        return number
+
+    def add(self, number: int, slots: Array, left: int) -> None:
+        """A node of that pool has so much left."""
+        self._slots[number] += slots
+        self._left[number] += left
+
+    def subtract(self, number: int, slots: Array, left: int) -> None:
+        """A node of that pool has that no longer."""
+        self._slots[number] -= slots
+        self._left[number] -= left
+
+    def scarcity(self) -> Array:
+        """What one place less costs, for each shape.
+
+        The pods for each place, added up over all shapes, are 1 while each shape can use all that is left. The weight
+        of scarcity grows with what they exceed that by, up to SCARCITY for twice as many.
+        """
+        wanted = self._pods_per_slot()
+        excess = _sum(wanted * self._with_devices) - 1
+        return _with_few_places(SCARCITY * min(max(excess, 0.0), 1.0) * self._weights * wanted)
+
+    def load(self) -> Array:
+        """How much of what is left of each pool those ask for that can go nowhere else."""
+        found: Array = self._slots @ (self._restricted * _with_few_places(self._weights * self._pods_per_slot()))
+        return found / np.maximum(self._left, UNIT * PRICE)
+
+    def _pods_per_slot(self) -> Array:
+        """How many pods of each shape are still to come for each of its places."""
+        slots = np.maximum(self._slots.sum(axis=0), 1.0)
+        expected = float(self._left.sum()) / self._mean if self._mean else 0.0
+        found: Array = self._shares * expected / slots
+        return found
+
+
+def _sum(numbers: Array) -> float:
+    """One after the other: the same on every machine."""
+    found: float = sum(numbers.tolist())
+    return found
+
+
+def _with_few_places(numbers: Array) -> Array:
+    found: Array = np.rint(PLACES * numbers) / PLACES
+    return found
+
 
 PRESSURE = 0.3
 """What the demand of those counts that can go nowhere else."""

@@ -6,18 +6,202 @@ Each device costs the blocks that it breaks; the one whose largest broken block 
 and so does the node. An aligned claim gets the smallest group in which it fits.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from math import inf
 
+from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
+from allocator.features.partitionable_devices import consumed
+from allocator.memo import Topic
+from allocator.model import Device, PoolID
 from allocator.policies.contract import PricedOrder, Requests, Score
-from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT, groups_of
-from allocator.policies.partitions import Partitions
-from allocator.policies.shares import share_of, shared_of
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT, fraction, groups_of, share_of, shared_of
 from allocator.requests.constraints import MatchAttribute
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+from cel.lru import LruCache
+
+# What can still be cut from counter sets, and what a cut costs: the partitions that are not possible afterwards.
+#
+# A whole GPU is the largest partition of its counter set; what is cut from an untouched one costs it. Where partitions
+# have places, as those of a MIG GPU do, the counters say which ones lie in each other's way. Source: KEP-4815.
+
+
+CounterSetID = tuple[PoolID, str]
+
+Amounts = tuple[int, ...]
+"""One amount for each counter of a set, in 10**-9."""
+
+LEVELS = 32
+"""Sizes of partitions are distinguished in as many steps; the largest is a whole counter set."""
+
+_FINE = 10**6
+
+_COUNT_BITS = 16
+"""More than enough for the partitions of one size: a slice has 128 devices, and pools have few slices."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partitioned:
+    """A counter set of a view, whatever is in use.
+
+    names: of its counters. whole: what there is of each. takes: what each partition takes of it, by position. sizes:
+    how many different ones there are.
+    """
+
+    names: tuple[str, ...]
+    whole: Amounts
+    takes: Mapping[int, Amounts]
+    sizes: int
+
+
+_PARTITIONED: Topic[Mapping[CounterSetID, Partitioned]] = Topic("partitioned counter sets")
+
+
+class Partitions:
+    """The counter sets of an attempt."""
+
+    def __init__(self, attempt: NodeAttempt) -> None:
+        self._attempt = attempt
+        self._sets = partitioned(attempt.view)
+        self._left = self._left_over()
+
+    def losses(self, domain: Mask, picks: Iterable[Pick]) -> dict[int, int]:
+        """For each device of the domain, what is not possible any more once it is picked too, after the picks.
+
+        One partition outweighs any number of smaller ones. Devices that are not cut from a counter set cost nothing,
+        and neither do further shares of a device in use.
+        """
+        left, gone = self._after(picks)
+        losses = dict.fromkeys(bits(domain), 0)
+        for counter_set, partitioned in self._sets.items():
+            if not any(position in losses for position in partitioned.takes):
+                continue
+            possible = Counter(takes for position, takes in partitioned.takes.items() if not gone >> position & 1)
+            of_set = partitioned.whole, left[counter_set], tuple(sorted(possible.items()))
+            costs = _COSTS.get(of_set, len(possible), partial(_costs, *of_set))
+            for position, takes in partitioned.takes.items():
+                if position in losses and not gone >> position & 1:
+                    losses[position] += costs.get(takes, 0)
+        return losses
+
+    @property
+    def effort(self) -> int:
+        """The work of `losses`, as much as to read so many amounts."""
+        sets = self._sets.values()
+        return sum([one.sizes**2 * (2 + len(one.names)) + 4 * len(one.takes) for one in sets])
+
+    @property
+    def most_counters(self) -> int:
+        """Of one set."""
+        return max([len(one.names) for one in self._sets.values()], default=0)
+
+    def _left_over(self) -> dict[CounterSetID, Amounts]:
+        attempt = self._attempt
+        used: dict[CounterSetID, Counter[str]] = {}
+        for pool in attempt.view.pools:
+            if pool.is_usable:
+                for device in attempt.allocated_devices(pool):
+                    _add(used, device)
+        return {key: _less(one, used.get(key, {})) for key, one in self._sets.items()}
+
+    def _after(self, picks: Iterable[Pick]) -> tuple[dict[CounterSetID, Amounts], Mask]:
+        """(what is left of each set, the devices that cannot be cut any more or are cut already)."""
+        attempt = self._attempt
+        gone = attempt.in_use | attempt.shared
+        left = dict(self._left)
+        for pick in picks:
+            if not gone >> pick.device & 1:
+                for counter_set, takes in self._of(pick.device):
+                    left[counter_set] = _minus(left[counter_set], takes)
+                gone |= 1 << pick.device
+        return left, gone
+
+    def _of(self, device: int) -> Iterator[tuple[CounterSetID, Amounts]]:
+        for counter_set, partitioned in self._sets.items():
+            if device in partitioned.takes:
+                yield counter_set, partitioned.takes[device]
+
+
+def partitioned(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
+    """The counter sets from which devices of the view are cut. Cost: O(devices), the first time."""
+    return view.memo.remember(_PARTITIONED, lambda: _partitioned_of(view))
+
+
+def _partitioned_of(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
+    takes: dict[CounterSetID, dict[int, Counter[str]]] = {}
+    for position, device in enumerate(view.devices):
+        if device.consumes_counters:
+            own: dict[CounterSetID, Counter[str]] = {}
+            _add(own, device)
+            for key, amounts in own.items():
+                takes.setdefault(key, {})[position] = amounts
+    return {key: _set_of(counters, takes[key]) for key, counters in _counters(view) if key in takes}
+
+
+def _counters(view: NodeView) -> Iterator[tuple[CounterSetID, Mapping[str, int]]]:
+    for pool in view.pools:
+        for slice_ in (*pool.slices, *pool.elsewhere):
+            for counter_set in slice_.counter_sets:
+                yield (pool.id, counter_set.name), {name: own.nanos for name, own in counter_set.counters.items()}
+
+
+def _set_of(counters: Mapping[str, int], takes: Mapping[int, Mapping[str, int]]) -> Partitioned:
+    names = tuple(sorted(counters))
+    amounts = {position: tuple(own.get(name, 0) for name in names) for position, own in takes.items()}
+    return Partitioned(names, tuple(counters[name] for name in names), amounts, len(set(amounts.values())))
+
+
+def _add(used: dict[CounterSetID, Counter[str]], device: Device) -> None:
+    for (pool_id, counter_set, name), amount in consumed(device):
+        used.setdefault((pool_id, counter_set), Counter())[name] += amount
+
+
+def _less(one: Partitioned, used: Mapping[str, int]) -> Amounts:
+    return tuple(amount - used.get(name, 0) for name, amount in zip(one.names, one.whole, strict=True))
+
+
+def _minus(left: Amounts, takes: Amounts) -> Amounts:
+    return tuple([amount - taken for amount, taken in zip(left, takes, strict=True)])
+
+
+MOST_KEPT = 1 << 16
+"""Sizes of partitions of which it is known what one costs, in all counter sets together; some 20 MiB."""
+
+_COSTS: LruCache[Hashable, Mapping[Amounts, int]] = LruCache(MOST_KEPT, MOST_KEPT)
+"""Counter sets of a fleet are alike and are used in few ways, so that most answers are known."""
+
+
+def _costs(whole: Amounts, left: Amounts, partitions: Sequence[tuple[Amounts, int]]) -> Mapping[Amounts, int]:
+    """What cutting one partition of each size costs. partitions: sizes (what they take), with how many there are.
+
+    Cost: O(sizes**2 * counters).
+    """
+    costs = {}
+    for cut, _ in partitions:
+        rest = _minus(left, cut)
+        lost = (
+            (takes, _times(takes, number, left) - _times(takes, number - (takes == cut), rest))
+            for takes, number in partitions
+        )
+        costs[cut] = sum(times * _weight(takes, whole) for takes, times in lost)
+    return costs
+
+
+def _times(takes: Amounts, number: int, left: Amounts) -> int:
+    """How many of so many partitions of one size can be cut from what is left."""
+    return max(0, min((number, *(amount // taken for taken, amount in zip(takes, left, strict=True) if taken > 0))))
+
+
+def _weight(takes: Amounts, whole: Amounts) -> int:
+    """One partition outweighs all smaller ones together. The size is the average over the counters."""
+    shares = [fraction(taken, amount, _FINE) for taken, amount in zip(takes, whole, strict=True) if amount > 0]
+    return 1 << _COUNT_BITS * (LEVELS * sum(shares) // (_FINE * max(1, len(shares))))
+
 
 MOST_WORK = 5_000_000
 """Of a score, in the measure of `OrderEffort`: about a second."""

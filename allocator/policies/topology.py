@@ -17,7 +17,7 @@ import networkx as nx
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.policies.contract import PricedOrder, Requests, Score
-from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT, groups_of
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
 from cel.lru import LruCache

@@ -2,7 +2,7 @@
 
 Such a policy scores each node for a pod by what is left there, and says from which hardware the devices come. It
 orders, as every policy does: which nodes and devices are valid is decided elsewhere. Amounts of devices are thousandths
-of a unit, which is a device, or a counter set that devices are cut from (`allocator.policies.fullness`).
+of a unit, which is a device, or a counter set that devices are cut from (`allocator.policies.hardware`).
 """
 
 from abc import ABC, abstractmethod
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from allocator.features.contract import NodeAttempt
 from allocator.memo import TypedMemo
 from allocator.policies.contract import PricedOrder, Requests, Score
-from allocator.policies.fullness import FULL, Unit, fullness_of, hardware_of
+from allocator.policies.hardware import FULL, Unit, fullness_of, hardware_of
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 

@@ -25,7 +25,7 @@ from allocator.model import (
     Request,
     Slice,
 )
-from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.requests.candidates import MAX_RESULTS
 from cel.values.quantity import Quantity
 

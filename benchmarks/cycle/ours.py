@@ -26,7 +26,7 @@ from scheduler.input.inventory import take_inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
-from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.claims import Waiting, full
 
 
 class NotDecided(Exception):

@@ -24,8 +24,8 @@ from benchmarks.extender.cases import (
 from scheduler.cache import kinds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.extender.filter import filter_nodes
-from scheduler.state.pod_claims import Waiting
+from scheduler.extender.verbs import filter_nodes
+from scheduler.state.claims import Waiting
 
 Question = Callable[[Pod], object]
 

@@ -17,7 +17,7 @@ import aiohttp
 import orjson
 
 from benchmarks.extender.cases import CASES, PODS, Case, body
-from scheduler.extender.sampling import nodes_to_find
+from scheduler.extender.verbs import nodes_to_find
 
 FIRST_S = 0.5
 """Before the first call."""

@@ -25,7 +25,7 @@ from benchmarks.endtoend.usage import usage_of
 from benchmarks.endtoend.workload import CLASS, DEVICES_OF_NODE, DRIVER, REQUEST, Json, Size, Taken, place
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import ensure_namespace
 from tests.controlplane.guarded import WEBHOOK, WEBHOOKS

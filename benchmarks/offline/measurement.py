@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scheduler.worker_pool import worker_pool
+from scheduler.cli.run_scenarios import worker_pool
 
 
 @dataclass(frozen=True, slots=True)

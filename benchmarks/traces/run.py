@@ -18,6 +18,7 @@ from itertools import product
 from pathlib import Path
 
 from allocator.gates import DEFAULT_RELEASE
+from scheduler.cli.run_scenarios import worker_pool
 from scheduler.cli.scenarios import ENDLESS, ORDER, Case, Plan, ScenarioFailed, Variant, planned, run_case, start_of
 from scheduler.input.inventory import Inventory
 from scheduler.installation import description
@@ -35,7 +36,6 @@ from scheduler.simulation.compare import compare as compare_curves
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import Start
 from scheduler.simulation.trace import InvalidLine, json_lines
-from scheduler.worker_pool import worker_pool
 
 RECORDED = ("best-fit", "dot-product", "gpu-packing", "gpu-clustering", "fgd")
 """Our policies that the record has; its Random depends on the order of threads."""

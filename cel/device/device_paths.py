@@ -4,6 +4,7 @@ The results and the cost are those of `run.paths.ValuePath`: one unit for the pa
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from cel.device.device import BoundDevice
@@ -11,6 +12,24 @@ from cel.errors import EvalAbortedError, EvalError
 from cel.run.frame import Evaluate, Frame, costing
 from cel.run.paths import ConstantQualifier, ValuePath, look_up, no_such_key
 from cel.values.values import ABSENT, MISSING, Optional, Value
+
+# The paths of a device that an expression reads.
+
+
+Path: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The paths that an expression reads, such as ("driver",) or ("attributes", domain, identifier).
+
+    A shorter path includes everything below it, the empty path the whole device. No path includes another one.
+    texts: the literal strings that a path is compared with, by `==`, `!=` or `in`, such as (("driver",), "a.example").
+    """
+
+    paths: frozenset[Path]
+    texts: frozenset[tuple[Path, str]] = frozenset()
+
 
 _TABLES: Final = frozenset({"attributes", "capacity"})
 _FIELDS: Final = {"driver": "driver", "allowMultipleAllocations": "allow_multiple_allocations"}

@@ -10,8 +10,7 @@ from typing import Final, TypeVar
 
 from cel.check.overloads import LIST_COST, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, cost_once
 from cel.errors import EvalAbortedError, EvalError, no_such_overload
-from cel.run.equality import Comparisons
-from cel.run.ordering import ORDERED_TYPES, is_ordered, order_of
+from cel.run.comparison import ORDERED_TYPES, Comparisons, is_ordered, order_of
 from cel.values.types import BYTES, DYN, INT, STRING, Type, list_of, parameter
 from cel.values.values import MAX_UINT, List, Value, bounded, size_of
 

@@ -6,12 +6,13 @@ A claim is recorded before its first write is sent, because a write whose answer
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Claim, ClaimKey, Json, version_of
-from scheduler.attempt.decision import AttemptOutcome, Decision
-from scheduler.attempt.intent import Intent
+from scheduler.attempt.binder import Binder, pause_s
+from scheduler.attempt.claim_objects import Claim, ClaimRef, Intent, Json, version_of
+from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Retry
 from scheduler.attempt.slots import Slot, Slots
-from scheduler.state.storage_objects import ObjectKey
+from scheduler.attempt.write_outcome import WriteOutcome, outcome_of, write_outcome
+from scheduler.client.errors import CallFailed
+from scheduler.state.storage import ObjectKey
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +26,7 @@ class WrittenClaim:
     bind the pod. is_made: this attempt has made it, and takes it away again.
     """
 
-    key: ClaimKey
+    key: ClaimRef
     stored: Claim
     allocation: Json | None
     sent: str = ""
@@ -112,3 +113,40 @@ def new_attempt(
     slot = slot or Slots(ALONE, binder.time.monotonic).take(decision.pod.namespace)
     pod = WrittenPod(decision.pod.resource_version, decision.pod_status or {})
     return Attempt(decision, intent, slot, pod, report=report)
+
+
+# How often a write is sent, and what its failure means for the next try of the pod.
+
+
+TRIES = 5
+"""How often one write is sent before the attempt ends."""
+
+CONFLICT_PAUSE_S = 0.01
+"""Before an object is read again that somebody else has changed."""
+
+
+async def pause(binder: Binder, attempt: Attempt, error: CallFailed, subject: str, tries: int) -> None:
+    """Wait before the object is read again; what reading cannot mend ends the attempt. Raises AttemptEnded.
+
+    subject: such as `claim ns/a`. tries: how often the write was sent.
+    """
+    binder.progress.failed(attempt.decision.pod.uid, error)
+    match write_outcome(error):
+        case WriteOutcome.CONFLICT:
+            await binder.time.sleep(CONFLICT_PAUSE_S)
+        case WriteOutcome.UNKNOWN:
+            attempt.slot.failed(str(error))
+            if attempt.slot.is_failing or attempt.slot.is_slow:  # the next try would take as long
+                raise AttemptEnded(Retry(f"{subject}: {error}")) from error
+            await binder.time.sleep(pause_s(tries, binder.time))
+        case WriteOutcome.NOT_SENT:  # nobody's writes can be, so it says nothing of the namespace
+            await binder.time.sleep(pause_s(tries, binder.time))
+        case _:
+            raise ended(attempt, error, subject) from error
+
+
+def ended(attempt: Attempt, error: CallFailed, subject: str) -> AttemptEnded:
+    """What the attempt ends with for a write that is not sent again. What is put off counts against the namespace."""
+    if write_outcome(error) is WriteOutcome.PUT_OFF:
+        attempt.slot.failed(str(error))
+    return AttemptEnded(outcome_of(error, subject))

@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 from allocator.model import Claim, DeviceID
 from scheduler.attempt import device_readiness
 from scheduler.attempt.attempt import Report, report_nothing
-from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import key_of
+from scheduler.attempt.claim_objects import intent_in, key_of
 from scheduler.attempt.current_steps import DEALLOCATE, SLOT
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
@@ -34,16 +33,15 @@ from scheduler.attempt.decision import (
     PodKey,
     Retry,
 )
-from scheduler.attempt.defects import Defects
-from scheduler.attempt.denials import Denials
-from scheduler.attempt.intent import intent_in
-from scheduler.attempt.pod_device_fields import device_status
+from scheduler.attempt.pod_calls import device_status
+from scheduler.attempt.run import bind_pod
 from scheduler.attempt.slots import Slot, Slots
+from scheduler.attempt.write_outcome import Defects, Denials
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import ASIDE_S, FASTER, NOT_READY, Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.claim_index import AlreadyReserved, ClaimObject
+from scheduler.state.claims import AlreadyReserved, ClaimObject
 from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack
 from scheduler.state.invariants import Violation
 from scheduler.state.volumes import NO_PLAN, VolumePlan

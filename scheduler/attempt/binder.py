@@ -7,17 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from scheduler.attempt.call_limit import CallLimit
-from scheduler.attempt.claim_objects import Claim, ClaimKey
+from scheduler.attempt.claim_objects import Claim, ClaimRef
 from scheduler.attempt.current_steps import CurrentSteps
-from scheduler.attempt.key_locks import KeyLocks
-from scheduler.attempt.listener import Listener
-from scheduler.attempt.watched_changes import WatchedChanges
-from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.attempt.watched_volumes import WatchedVolumes
-from scheduler.backoff import backoff_s
-from scheduler.client.api import Api
+from scheduler.attempt.slots import CallLimit, KeyLocks
+from scheduler.attempt.step import Listener
+from scheduler.attempt.watched_objects import WatchedChanges, WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import Resource
+from scheduler.client.connection import Api
+from scheduler.rates import backoff_s
 
 BINDING_TIMEOUT_S = 600.0
 """How long a device may take to become ready for its pod, or a volume to be bound, as kube-scheduler has it."""
@@ -62,7 +59,7 @@ class Binder:
     process: str
     listener: Listener
     binding_timeout_s: float = BINDING_TIMEOUT_S
-    claim_locks: KeyLocks[ClaimKey, Claim] = field(default_factory=KeyLocks)
+    claim_locks: KeyLocks[ClaimRef, Claim] = field(default_factory=KeyLocks)
     changes: WatchedChanges = field(default_factory=WatchedChanges)
     repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
     progress: CurrentSteps = field(init=False)

@@ -1,13 +1,246 @@
 """A step that writes to one claim, with the undo that all such steps share."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
 
-from scheduler.attempt.attempt import Attempt, WrittenClaim
+from scheduler.attempt import claim_calls, claim_objects
+from scheduler.attempt.attempt import TRIES, Attempt, WrittenClaim, pause
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import is_marked
-from scheduler.attempt.claim_undo import undo_claim
+from scheduler.attempt.claim_calls import Send, edit_until_done
+from scheduler.attempt.claim_objects import (
+    ANNOTATION,
+    Claim,
+    Intent,
+    Json,
+    allocation_of,
+    consumers_of,
+    intent_of,
+    is_marked,
+    is_of_another_attempt,
+    key_of,
+    version_of,
+)
+from scheduler.attempt.decision import AttemptEnded, Gone, Retry
+from scheduler.attempt.pod_fate import UndoStopped, fence
 from scheduler.attempt.step import Step
+from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, outcome_of, write_outcome
+from scheduler.client.errors import CallFailed
+
+# Writes the claims of an attempt, each based on the version that was read, until it is known what is stored.
+#
+# After a conflict or a lost answer, the claim is read again. Either it contains what was written, or it has changed and
+# the write can no longer be stored, or the same write is sent again.
+
+
+MARK = f"its finalizer, or the annotation {ANNOTATION}"
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One write. edit: gives the object to send. what: it writes, for messages.
+
+    is_stored: whether a claim that was read holds it. check: raises AttemptEnded where a claim is no longer what the
+    decision was made on. is_anonymous: what is stored does not show which attempt for the pod has written it.
+    """
+
+    send: Callable[[Binder, Claim], Awaitable[Json]]
+    edit: Callable[[Claim], Json]
+    is_stored: Callable[[Claim], bool]
+    check: Callable[[Claim], None]
+    what: str
+    is_anonymous: bool = False
+
+
+async def stored_by(binder: Binder, attempt: Attempt, written: WrittenClaim, claim: Claim, write: Write) -> Json:
+    """The claim as stored by the write. Raises AttemptEnded."""
+    current = claim
+    for tries in range(1, TRIES + 1):
+        write.check(current)
+        attempt.note(written, version_of(current))
+        try:
+            stored = await write.send(binder, write.edit(current))
+        except CallFailed as error:
+            _note_failure(attempt, written, error, write)
+            await pause(binder, attempt, error, f"claim {written.key}", tries)
+            current = await _read(binder, written)
+            if write.is_stored(current):
+                return _found(attempt, written, current, write)
+        else:
+            written.note(stored)
+            check_kept(written, write.what, is_kept=write.is_stored(stored))
+            return stored
+    raise AttemptEnded(Retry(f"claim {written.key} changed or did not respond {TRIES} times in a row"))
+
+
+def intent_write(attempt: Attempt, check: Callable[[Claim], None]) -> Write:
+    """The write of finalizer and intent."""
+    return Write(
+        claim_calls.put,
+        lambda current: claim_objects.marked(current, attempt.intent),
+        lambda current: claim_objects.is_marked(current, attempt.intent),
+        check,
+        MARK,
+    )
+
+
+async def renew(binder: Binder, attempt: Attempt) -> None:
+    """Write the intent again on all claims, for a pod whose version has moved. Raises AttemptEnded.
+
+    Whoever is about to take a claim from the pod has moved that version first: each of its writes to the claim comes
+    before this one, which then finds what it did, or after it, and fails.
+    """
+    attempt.intent = intent = replace(attempt.intent, renewal=attempt.intent.renewal + 1)
+
+    def is_ours(current: Claim) -> None:
+        found, is_reserved = allocation_of(current), attempt.decision.pod.uid in consumers_of(current)
+        if found is None or not is_reserved or is_of_another_attempt(current, intent):
+            raise AttemptEnded(Retry(f"claim {key_of(current)} is no longer allocated for pod {attempt.decision.pod}"))
+
+    def is_renewed(current: Claim) -> bool:
+        found = intent_of(current)
+        return found == intent and found is not None and found.renewal == intent.renewal
+
+    for written in list(attempt.claims):
+        write = Write(claim_calls.put, lambda current: claim_objects.marked(current, intent), is_renewed, is_ours, MARK)
+        await stored_by(binder, attempt, written, await _read(binder, written), write)
+
+
+def check_exists(claim: Claim) -> None:
+    """Raises AttemptEnded where the claim is being deleted."""
+    if claim_objects.is_deleting(claim):
+        raise AttemptEnded(Retry(f"claim {key_of(claim)} is being deleted"))
+
+
+def check_not_allocated(claim: Claim) -> None:
+    """Raises AttemptEnded where the claim has devices, or is being deleted."""
+    check_exists(claim)
+    if allocation_of(claim) is not None:
+        raise AttemptEnded(Retry(f"claim {key_of(claim)} was allocated by another client", is_lost=True))
+
+
+def check_kept(written: WrittenClaim, what: str, *, is_kept: bool) -> None:
+    """Raises AttemptEnded where a mutating webhook has changed what was sent. what: that was, in words.
+
+    Nobody has decided on what is stored then: its devices may be another claim's, or nobody would start its pod.
+    """
+    if is_kept:
+        return
+    if written.is_own:  # whoever chose its devices, the claim can serve nobody as it is
+        written.allocation = allocation_of(written.stored)
+    raise AttemptEnded(Retry(f"claim {written.key} was stored without {what}: {MUTATED}", is_denied=True))
+
+
+def _note_failure(attempt: Attempt, written: WrittenClaim, error: CallFailed, write: Write) -> None:
+    is_unknown = write_outcome(error) is WriteOutcome.UNKNOWN
+    written.may_be_stored |= is_unknown
+    # What is found may be another attempt's, and relied on.
+    written.is_taken_over |= is_unknown and write.is_anonymous
+    if not written.may_be_stored:
+        attempt.forget(written)
+
+
+def _found(attempt: Attempt, written: WrittenClaim, current: Json, write: Write) -> Json:
+    """The claim, which holds what was to be written. Raises AttemptEnded where it is somebody else's for certain."""
+    if write.is_anonymous:
+        attempt.forget(written)
+        if not written.may_be_stored:
+            reason = f"claim {written.key} is being reserved for pod {attempt.decision.pod} by another attempt"
+            raise AttemptEnded(Retry(reason, is_lost=True))
+        return current
+    attempt.note(written, "")
+    return written.note(current)
+
+
+async def _read(binder: Binder, written: WrittenClaim) -> Json:
+    try:
+        current = await claim_calls.get(binder, written.key)
+    except CallFailed as error:
+        raise AttemptEnded(outcome_of(error, f"claim {written.key}")) from error
+    if current is None:
+        raise AttemptEnded(Retry(f"claim {written.key} no longer exists"))
+    return current
+
+
+# Undoes what an attempt wrote to a claim: a small state machine that reads the claim before each edit.
+#
+# An allocation that only this pod uses is removed, then finalizer and intent. Of a shared allocation, only the pod's
+# reservation is removed. A write of the attempt without an answer may still be stored. So each edit changes the claim's
+# version; if there is nothing to undo, a fence does. A claim that another attempt has taken over is not changed.
+
+
+async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *, is_fenced: bool = False) -> bool:
+    """Take back what was written to the claim; returns when no write is in flight any more.
+
+    False where the server refused for good: the claim is left as it is, and the sweep's to repair. is_fenced: no
+    binding of the pod can be stored that relies on the claim. Raises UndoStopped.
+    """
+
+    # Differs from kube-scheduler, which takes back its reservation and leaves the allocation to whoever comes.
+    def following(claim: Claim) -> tuple[Send, Json] | None:
+        return next_edit(claim, attempt.intent, written)
+
+    async def before(claim: Claim, send: Send) -> None:
+        """No binding can land any more that was sent before; read, fence, write, in this order."""
+        if is_fenced or not _may_be_relied_on(send, claim, written):
+            return
+        fate = await fence(binder, attempt)
+        if fate is not None and not isinstance(fate, Gone):
+            raise UndoStopped(fate)
+
+    known = written.stored if written.written == version_of(written.stored) and not written.sent else None
+    pod = attempt.intent.podUID
+    return await edit_until_done(binder, written.key, following, known, before=before, for_pod=pod)
+
+
+def _may_be_relied_on(send: Send, claim: Claim, written: WrittenClaim) -> bool:
+    """Whether the write takes from the pod what another attempt for it may have found there.
+
+    Whoever relies on a claim has written to it: nobody does while its version is that of our own last write, unless it
+    was there before us.
+    """
+    is_taken_away = send not in {claim_calls.put, claim_calls.delete}
+    return is_taken_away and (written.is_taken_over or bool(written.sent) or written.written != version_of(claim))
+
+
+def next_edit(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
+    """The one write that is next, None once nothing of the attempt is left."""
+    if claim_objects.is_fenced(claim):
+        return claim_calls.put, claim_objects.unfenced(claim)
+    if is_of_another_attempt(claim, intent):
+        return None
+    allocation = allocation_of(claim)
+    if allocation and written.allocation and claim_objects.is_same_allocation(allocation, written.allocation):
+        return _step_of_allocated(claim, intent)
+    if intent.podUID in consumers_of(claim) and not written.is_own:
+        return claim_calls.put_consumers, claim_objects.released(claim, intent.podUID)
+    return _step_of_marked(claim, intent, written) or _step_of_made(claim, written)
+
+
+def _step_of_made(claim: Claim, written: WrittenClaim) -> tuple[Send, Json] | None:
+    """A claim that the attempt has made goes; one that somebody else protects stays until they let it go."""
+    if not written.is_made or allocation_of(claim) or claim_objects.is_deleting(claim):
+        return None
+    return claim_calls.delete, dict(claim)
+
+
+def _step_of_marked(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
+    # A webhook may have taken the intent alone; what only we have written since is ours.
+    is_left = written.is_own and version_of(claim) == written.written and claim_objects.is_protected_in_vain(claim)
+    if intent_of(claim) == intent or is_left:
+        return claim_calls.put, claim_objects.unmarked(claim)
+    if version_of(claim) == written.sent:
+        return claim_calls.put, claim_objects.fenced(claim, written.sent)
+    return None
+
+
+def _step_of_allocated(claim: Claim, intent: Intent) -> tuple[Send, Json] | None:
+    if not set(consumers_of(claim)) - {intent.podUID}:
+        return claim_calls.put_status, claim_objects.deallocated(claim)
+    # Others use it too; the intent stays, as it does on every allocation of ours.
+    if intent.podUID in consumers_of(claim):
+        return claim_calls.put_consumers, claim_objects.released(claim, intent.podUID)
+    return None
 
 
 @dataclass(eq=False)

@@ -9,14 +9,13 @@ from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.attempt import Attempt, WrittenClaim, new_attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Claim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
-from scheduler.attempt.claim_undo import undo_claim
-from scheduler.attempt.claim_writes import MARK
+from scheduler.attempt.claim_step import MARK, undo_claim
 from scheduler.attempt.decision import Decision
 from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 
 
 def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:

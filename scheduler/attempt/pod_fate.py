@@ -13,19 +13,93 @@ Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from scheduler.attempt import pod_calls, pod_condition, pod_device_fields
+from scheduler.attempt import pod_calls
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_calls import until_answered
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry, Unschedulable
-from scheduler.attempt.pending_condition import REPORT_S
-from scheduler.attempt.repeated_edits import until_answered
-from scheduler.attempt.watched_changes import pod_subject
-from scheduler.attempt.write_outcome import MUTATED, outcome_of
+from scheduler.attempt.watched_objects import pod_subject
+from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, outcome_of, write_outcome
 from scheduler.client.errors import CallFailed
+
+# Tells a pod what its attempt waits for, if that takes long: an answer of the API server behind a slow webhook.
+#
+# The attempt itself writes the condition, since it binds the pod in the version that it knows: a condition that
+# somebody else writes moves that version, and the attempt would have to verify all of its claims again.
+
+
+REPORT_S = 5.0
+"""A pod whose attempt waits for one thing for so long says so."""
+
+END_S = 2.0
+"""For so long the attempt waits for that to be written, before it goes on."""
+
+TRIES = 2
+"""How often the pod is read and written, where it changes in between."""
+
+Pod = Mapping[str, Any]  # Any: as it came
+
+_LOG = logging.getLogger(__name__)
+
+
+async def write_status(binder: Binder, attempt: Attempt, status_of: Callable[[Pod], Json | None]) -> None:
+    """Patch the status of the pod while it has no node. Nothing depends on it. Raises CallFailed.
+
+    status_of: the fields for a pod that was read, None where nothing is to be written.
+    """
+    pod = attempt.decision.pod
+    for _ in range(TRIES):
+        found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+        if found is None or found["spec"].get("nodeName") or not (status := status_of(found)):
+            return
+        try:
+            stored = await pod_calls.patch_status(binder.api, found, status)
+        except CallFailed as error:
+            if write_outcome(error) is not WriteOutcome.CONFLICT:
+                raise
+        else:
+            # Where the version had moved before, the binding has to find that out.
+            if found["metadata"]["resourceVersion"] == attempt.pod.version:
+                attempt.pod.version = stored["metadata"]["resourceVersion"]
+            return
+
+
+def waiting(binder: Binder, pod: Pod, message: str) -> Json:
+    """The condition of a pod that waits for this."""
+    condition = pod_calls.not_scheduled("BindingPending", message, pod["metadata"].get("generation") or 0)
+    return pod_calls.status_with(condition, pod_calls.current_of(pod), binder.time.now())
+
+
+@asynccontextmanager
+async def reporting(binder: Binder, attempt: Attempt, awaited: str) -> AsyncIterator[None]:
+    """While the context is open, the attempt waits for this; if that takes long, the pod says so."""
+    tasks: list[asyncio.Task[None]] = []
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(REPORT_S, lambda: tasks.append(loop.create_task(_report(binder, attempt, awaited))))
+    try:
+        yield
+        timer.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=END_S)
+    finally:
+        timer.cancel()
+        for task in tasks:
+            task.cancel()
+
+
+async def _report(binder: Binder, attempt: Attempt, awaited: str) -> None:
+    message = f"waiting for {awaited}"
+    _LOG.info("pod %s: %s", attempt.decision.pod, message, extra={"node": attempt.decision.node})
+    try:
+        await write_status(binder, attempt, lambda pod: waiting(binder, pod, message))
+    except CallFailed as error:
+        _LOG.warning("pod %s: cannot write that it is waiting: %s", attempt.decision.pod, error)
+
 
 Unknown = Fatal | Unschedulable | Retry
 """It is unknown whether the pod is being bound: the API server refuses to say so, or to prevent it."""
@@ -38,8 +112,6 @@ Fate = Known | Unknown
 
 
 Answer = TypeVar("Answer")
-
-_LOG = logging.getLogger(__name__)
 
 
 class UndoStopped(Exception):
@@ -106,7 +178,7 @@ async def _known(binder: Binder, attempt: Attempt, ask: Callable[[], Awaitable[A
     The reservation in memory stays until then: the pod may be bound any moment.
     """
     uid = attempt.decision.pod.uid
-    late = asyncio.get_running_loop().call_later(REPORT_S, _report, binder, attempt)
+    late = asyncio.get_running_loop().call_later(REPORT_S, _say_unknown, binder, attempt)
     try:
         return await unless_shown(binder, attempt, lambda: until_answered(binder, ask, for_pod=uid))
     except CallFailed as error:
@@ -115,7 +187,7 @@ async def _known(binder: Binder, attempt: Attempt, ask: Callable[[], Awaitable[A
         late.cancel()
 
 
-def _report(binder: Binder, attempt: Attempt) -> None:
+def _say_unknown(binder: Binder, attempt: Attempt) -> None:
     decision = attempt.decision
     trouble = binder.progress.trouble(decision.pod.uid) or "the API server does not answer"
     where = f" to node {decision.node}" if decision.node else ""
@@ -155,7 +227,7 @@ def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
     pod, node = attempt.decision.pod, found["spec"].get("nodeName")
     if node:
         # By an attempt before, of the same name.
-        attempt.pod.names_claim |= pod_device_fields.names_claim(found, attempt.decision)
+        attempt.pod.names_claim |= pod_calls.names_claim(found, attempt.decision)
         may_be_ours = attempt.pod.names_claim or attempt.decision.extended is None
         return Bound(node) if node == attempt.decision.node and may_be_ours else BoundElsewhere(node)
     return Gone(f"pod {pod} is being deleted") if found["metadata"].get("deletionTimestamp") else None
@@ -170,6 +242,6 @@ def _moved(binder: Binder, attempt: Attempt, pod: Mapping[str, Any]) -> Json:
     given_up = f"the attempt for node {attempt.intent.node} was given up at version {metadata['resourceVersion']}"
     reason = getattr(ended, "reason", "")
     message = f"{reason} ({given_up})" if reason else given_up
-    kind: pod_condition.Reason = "Unschedulable" if isinstance(ended, Unschedulable) else "SchedulerError"
-    condition = pod_condition.not_scheduled(kind, message, metadata.get("generation") or 0)
-    return pod_condition.status_with(condition, pod_condition.current_of(pod), binder.time.now())
+    kind: pod_calls.Reason = "Unschedulable" if isinstance(ended, Unschedulable) else "SchedulerError"
+    condition = pod_calls.not_scheduled(kind, message, metadata.get("generation") or 0)
+    return pod_calls.status_with(condition, pod_calls.current_of(pod), binder.time.now())

@@ -1,21 +1,26 @@
-"""Runs an attempt: does its steps in order, and undoes them in reverse order if it fails or is cancelled.
-
-Before anything is undone, the attempt finds out what became of the pod. If it is bound after all, or that is unknown,
-everything stays; if somebody else has bound it, what it needs on its node stays. An attempt returns only when none of
-its writes is in flight: the caller may then release the reservation in memory.
-"""
+"""An attempt, step by step: each writes, is asked about without an answer, and taken back when a later one fails."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from scheduler.attempt.attempt import Attempt, report_nothing
+from scheduler.attempt.attempt import Attempt, Report, new_attempt, report_nothing
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.current_steps import UNDO
-from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Stopped
-from scheduler.attempt.pending_condition import reporting
-from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look
+from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Decision, Pending, Stopped
+from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look, reporting
+from scheduler.attempt.slots import Slot
 from scheduler.attempt.step import Step
+from scheduler.attempt.steps.claims import Allocate, MakeClaim, Reserve, Verify
+from scheduler.attempt.steps.pod import AwaitConditions, Bind, Nominate, Waits, WriteDeviceStatus
+from scheduler.attempt.steps.volumes import AwaitVolumes, BindVolume, SelectNode
+
+# Runs an attempt: does its steps in order, and undoes them in reverse order if it fails or is cancelled.
+#
+# Before anything is undone, the attempt finds out what became of the pod. If it is bound after all, or that is unknown,
+# everything stays; if somebody else has bound it, what it needs on its node stays. An attempt returns only when none of
+# its writes is in flight: the caller may then release the reservation in memory.
 
 
 async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> AttemptOutcome:
@@ -114,3 +119,44 @@ async def _fate(binder: Binder, attempt: Attempt, begun: Sequence[Step]) -> Fate
         return None
     found = await look(binder, attempt)
     return found if isinstance(found, Fate) else None
+
+
+# Binds a pod: the steps of its attempt, in order.
+
+
+async def bind_pod(
+    binder: Binder, decision: Decision, slot: Slot | None = None, report: Report = report_nothing
+) -> AttemptOutcome:
+    """What became of the decision; see `run`. slot: of the writers; it is given back at the end or before.
+
+    report: as of `Attempt`.
+
+    Cost: two writes for each claim, one for each volume that is not bound yet, and one.
+    """
+    attempt = new_attempt(binder, decision, slot, report)
+    return await run(binder, attempt, list(steps(binder, attempt)))
+
+
+def steps(binder: Binder, attempt: Attempt) -> Iterator[Step]:
+    """The steps, in their order."""
+    decision = attempt.decision
+    # One order for all writers: two pods that share claims never hold one each and wait for the other's.
+    for plan in sorted(decision.claims, key=lambda plan: key_of(plan.claim)):
+        if plan.allocation is None:
+            yield Reserve(binder, attempt, plan.claim)
+        else:
+            yield Allocate(binder, attempt, plan.claim, plan.allocation)
+    if decision.extended is not None:
+        yield MakeClaim(binder, attempt, decision.extended)
+    yield Verify(binder, attempt)
+    if decision.is_assigned:
+        yield AwaitConditions(binder, attempt)
+        return
+    yield Nominate(binder, attempt)
+    # Only once the devices are ours: what is asked of volumes stays, and keeps the pod on this node.
+    yield from (BindVolume(binder, attempt, match) for match in decision.volumes.matches)
+    yield from (SelectNode(binder, attempt, claim) for claim in decision.volumes.provisioned)
+    devices = AwaitConditions(binder, attempt)
+    yield Waits([devices, AwaitVolumes(binder, attempt)]) if decision.volumes else devices
+    yield WriteDeviceStatus(binder, attempt)
+    yield Bind(binder, attempt)

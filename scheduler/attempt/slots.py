@@ -19,11 +19,12 @@ counts for its namespace's share: a namespace that has used it up begins no furt
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
 
-from scheduler.client.concurrency import SLOW_S
+from scheduler.client.connection import SLOW_S, ConcurrencyLimit
 
 UNDOING_MAX = 256
 """Attempts of one namespace that may be taking back what they wrote; with more, it begins no further ones."""
@@ -260,3 +261,85 @@ def _count_down(counts: Counter[str], key: str) -> None:
     counts[key] -= 1
     if not counts[key]:
         del counts[key]
+
+
+# Limits concurrent calls, in total and per namespace: a namespace where calls hang delays no other.
+#
+# Calls that take long count for their namespace alone.
+
+
+@dataclass(slots=True)
+class _Lane:
+    """The calls of one namespace. users: those under way and those that wait."""
+
+    limit: asyncio.Semaphore
+    users: int = 0
+
+
+class CallLimit:
+    """total: calls at the same time. each: of them in one namespace."""
+
+    def __init__(self, total: int, each: int) -> None:
+        self._total = ConcurrencyLimit(total)
+        self._each = each
+        self._lanes: dict[str, _Lane] = {}
+
+    @asynccontextmanager
+    async def of(self, namespace: str) -> AsyncIterator[None]:
+        """One call, for as long as the context is open."""
+        lane = self._lanes.setdefault(namespace, _Lane(asyncio.Semaphore(self._each)))
+        lane.users += 1
+        try:
+            # First the namespace's own limit: what waits for it keeps nobody else from calling.
+            async with lane.limit, self._total.call():
+                yield
+        finally:
+            lane.users -= 1
+            if not lane.users:
+                del self._lanes[namespace]
+
+
+# One lock for each key: tasks that need the same key wait for each other.
+#
+# Pods that share a claim reserve it one after the other; at the same time, all but one would get conflicts again and
+# again. Each passes the stored version on to the next one, because the watch may not have shown it yet.
+
+
+Key = TypeVar("Key", bound=Hashable)
+Passed = TypeVar("Passed")
+
+
+@dataclass(slots=True)
+class KeyLock(Generic[Passed]):
+    """The lock of one key. passed_on: what the holder before has stored, None where there was none.
+
+    users: who holds the lock or waits for it; it is forgotten with the last.
+    """
+
+    passed_on: Passed | None = None
+    users: int = 0
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class KeyLocks(Generic[Key, Passed]):
+    """The locks by key."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Key, KeyLock[Passed]] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether the lock is held or waited for."""
+        return key in self._locks
+
+    @asynccontextmanager
+    async def of(self, key: Key) -> AsyncIterator[KeyLock[Passed]]:
+        """The lock, held for as long as the context is open."""
+        found = self._locks.setdefault(key, KeyLock())
+        found.users += 1
+        try:
+            async with found.lock:
+                yield found
+        finally:
+            found.users -= 1
+            if not found.users:
+                del self._locks[key]

@@ -8,7 +8,8 @@ whose answer is lost may be stored, now or later.
 from abc import ABC, abstractmethod
 from typing import ClassVar, Literal
 
-from scheduler.attempt.decision import Bound, Pending
+from scheduler.attempt.decision import AttemptOutcome, Bound, Decision, Pending
+from scheduler.state.invariants import Violation
 
 Point = Literal["PreBind", "Bind"]
 """The parts of an attempt, by kube-scheduler's extension points."""
@@ -56,3 +57,22 @@ class Step(ABC):
         turns out to be bound, or that is unknown.
         """
         return False
+
+
+# The listener of attempts, for events, logs and metrics.
+
+
+class Listener:
+    """Hears nothing; programs override what they report."""
+
+    def pending(self, decision: Decision, message: str) -> None:
+        """The pod waits for its devices to be made ready; called once."""
+
+    def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
+        """A part of the attempt ended; is_done: as it should."""
+
+    def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
+        """What the attempt wrote was taken back."""
+
+    def violated(self, violation: Violation) -> None:
+        """What must never be is so."""

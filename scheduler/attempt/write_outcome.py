@@ -5,11 +5,14 @@ deleted.
 Source: k8s.io/kubernetes pkg/registry/resource/resourceclaim and pkg/apis/resource/validation, as of 1.36.3.
 """
 
-from collections.abc import Mapping
+import logging
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import Enum
 
 from scheduler.attempt.decision import AttemptOutcome, Fatal, Retry, Unschedulable
-from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed, Cause, Withheld
+from scheduler.client.errors import LASTS_S, ApiError, ApiErrorKind, CallFailed, Cause, Withheld
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS
 
 PUT_OFF_MAX_S = 300.0
@@ -132,3 +135,116 @@ def _asked_s(error: CallFailed) -> float | None:
     """How long a webhook asks to wait, None for the queue's backoff. It decides about its own pods alone."""
     asked = error.retry_after_s if isinstance(error, ApiError) and error.kind is ApiErrorKind.PUT_OFF else None
     return min(asked, PUT_OFF_MAX_S) if asked else None
+
+
+# Logs what others can have denied as often as they like: by its kind at once, and then at most once a minute.
+#
+# The kind is the namespace, of what webhooks, policies and quotas deny, or the reason why a client is rejected.
+
+
+EVERY_S = 60.0
+"""How often a kind is in the log."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Logged:
+    """When a kind was logged, and how many denials have come since then that the log does not have."""
+
+    at: float
+    more: int = 0
+
+
+class Denials:
+    """The kinds that the log has named in the last minute."""
+
+    def __init__(self) -> None:
+        self._logged: dict[str, _Logged] = {}
+
+    def __len__(self) -> int:
+        return len(self._logged)
+
+    def denied(self, kind: str, message: str, now: float) -> None:
+        """Something of this kind was denied. message: in the words of who did it, the API server's for example."""
+        known = self._logged.get(kind)
+        if known and now - known.at < EVERY_S:
+            known.more += 1
+            return
+        more = f" ({known.more} more since the last message)" if known and known.more else ""
+        _LOG.warning("%s%s", message, more)
+        self._logged = {name: one for name, one in self._logged.items() if now - one.at < EVERY_S}
+        self._logged[kind] = _Logged(now)
+
+
+# What keeps pods from being bound until an operator acts: the API server does not know us, or a right is missing.
+#
+# A right may be missing in one namespace alone, and an API server that has just started knows nobody for a second or
+# two. So pods of a namespace where that was seen are tried one after the other, those of others as always, and it
+# concerns the program as a whole only if it lasts and no pod is bound meanwhile.
+
+
+PROBE_S = 1.0
+"""How often one pod of all these namespaces is tried."""
+
+
+@dataclass(slots=True)
+class _Defect:
+    """What was seen in one namespace. pod_uid: of the last pod that has shown it; since, last: when it was seen."""
+
+    pod_uid: str
+    reason: str
+    since: float
+    last: float
+
+
+class Defects:
+    """The defects, by namespace. is_tried: whether a pod, by its uid, is still one to be tried: only then it counts."""
+
+    def __init__(self, is_tried: Callable[[str], bool]) -> None:
+        self._is_tried = is_tried
+        self._seen: dict[str, _Defect] = {}
+        self._bound_at = -math.inf
+        self._probe_at = -math.inf
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def found(self, namespace: str, pod_uid: str, reason: str, now: float) -> None:
+        """An attempt for the pod has failed for this reason; the first one stays, so that pods are told the same."""
+        self._forget()
+        known = self._seen.get(namespace)
+        since, first = (known.since, known.reason) if known else (now, reason)
+        self._seen[namespace] = _Defect(pod_uid, first, since, now)
+        self._probe_at = now + PROBE_S
+
+    def bound(self, namespace: str, now: float) -> None:
+        """A pod of the namespace is bound. What was missing there is there, and most likely in the others as well."""
+        self._bound_at = now
+        if namespace in self._seen:
+            self._seen.clear()
+
+    def refused(self, pod_uid: str) -> None:
+        """The pod shows nothing more: no node passes for it."""
+        self._seen = {namespace: one for namespace, one in self._seen.items() if one.pod_uid != pod_uid}
+
+    def objection(self, namespace: str, now: float) -> str:
+        """Why no pod of the namespace is tried now; empty where one may be, which is then the only one for a while."""
+        self._forget()
+        if namespace not in self._seen:
+            return ""
+        if now < self._probe_at:
+            return self._seen[namespace].reason
+        self._probe_at = now + PROBE_S
+        return ""
+
+    @property
+    def trouble(self) -> str:
+        """Why no pod can be bound; empty while one can, or nothing is there that shows it, or not for long."""
+        self._forget()
+        lasting = (one for one in self._seen.values() if one.last - max(one.since, self._bound_at) >= LASTS_S)
+        return next((one.reason for one in lasting), "")
+
+    def _forget(self) -> None:
+        if self._seen:
+            self._seen = {namespace: one for namespace, one in self._seen.items() if self._is_tried(one.pod_uid)}

@@ -6,9 +6,11 @@ write omits them. Defaults and limits of resource.k8s.io are those of the API se
 program: only types and unknown fields are checked.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
+
+import orjson
 
 from allocator.api import TaintRule, decode
 from allocator.api.allocation import Consumer
@@ -19,18 +21,66 @@ from allocator.api.metadata import Metadata
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import dumps, loads_leniently
-from scheduler.core_v1.csi_driver import CSIDriver, decode_csi_driver
-from scheduler.core_v1.csi_node import CSINode, decode_csi_node
-from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity, decode_csi_storage_capacity
-from scheduler.core_v1.namespace import Namespace, decode_namespace
-from scheduler.core_v1.node import decode_node
-from scheduler.core_v1.persistent_volume import PersistentVolume, decode_persistent_volume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim, decode_persistent_volume_claim
+from scheduler.core_v1.csi import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    VolumeAttachment,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_csi_storage_capacity,
+    decode_volume_attachment,
+)
+from scheduler.core_v1.node import Namespace, decode_namespace, decode_node
+from scheduler.core_v1.persistent_volume import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    decode_persistent_volume,
+    decode_persistent_volume_claim,
+    decode_storage_class,
+)
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
-from scheduler.core_v1.storage_class import StorageClass, decode_storage_class
-from scheduler.core_v1.unusable_entries import unusable_entries
-from scheduler.core_v1.volume_attachment import VolumeAttachment, decode_volume_attachment
+
+# Entries of status.resourceClaimStatuses that name no claim only because this program restored them once.
+#
+# An entry without a claim means that no claim is needed. But with server-side apply, the name and the claim of an entry
+# have separate owners. If the controller creates another claim for an entry that was restored, it owns the claim alone,
+# and the name together with us. When it next applies only other entries, it gives up the claim, and an entry without
+# claim remains that nobody intended. Such an entry is unusable. Source: server-side apply; kubernetes issue 138407,
+# observed on 1.36.3.
+
+
+MANAGER = "dra-scheduler.dev/claim-statuses"
+"""In whose name all our programs put entries back, so that each knows what another one did."""
+
+
+def unusable_entries(managed_fields: object) -> frozenset[str]:
+    """The names of the entries that are ours, of those that name no claim. managed_fields: of the pod's metadata."""
+    found = managed_fields if isinstance(managed_fields, list) else ()
+    ours = (one for one in found if isinstance(one, dict) and one.get("manager") == MANAGER)
+    return frozenset(name for one in ours for name in _owned(one))
+
+
+def _owned(managed: Mapping[str, Any]) -> Iterator[str]:
+    """The names; what is not of the form that the API server writes owns nothing."""
+    found: object = managed
+    for name in ("fieldsV1", "f:status", "f:resourceClaimStatuses"):
+        found = found.get(name) if isinstance(found, dict) else None
+    for key in found if isinstance(found, dict) else ():
+        if key.startswith("k:") and (name := _name_of(key.removeprefix("k:"))):
+            yield name
+
+
+def _name_of(key: str) -> str:
+    try:
+        found = orjson.loads(key)
+    except orjson.JSONDecodeError:
+        return ""
+    name = found.get("name") if isinstance(found, dict) else None
+    return name if isinstance(name, str) else ""
+
 
 Raw = Mapping[str, Any]
 Value = TypeVar("Value")

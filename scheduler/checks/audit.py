@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.api.allocation import Consumer
-from allocator.status.pool_status import DeviceState, PoolStatus
+from allocator.status import DeviceState, PoolStatus
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.state.claim_index import FINALIZER, ClaimObject
+from scheduler.state.claims import FINALIZER, ClaimObject
 from scheduler.state.evicting_taints import Eviction
 
 ClaimKey = tuple[str, str]

@@ -14,9 +14,9 @@ from allocator.outcome import AllocationError
 from allocator.search.rules import bits
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.manifests import CheckedPod, Manifests, alternatives_of
-from scheduler.core_v1.host_ports import objects
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.admin_access import LABEL
+from scheduler.core_v1.resources import objects
+from scheduler.decision.filters import LABEL
 from scheduler.input.documents import FindingReason
 from scheduler.input.inventory import Inventory
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import cel
 from allocator.api import TaintRule
-from allocator.api.device_taint_rule import DeviceTaintSelector
+from allocator.api.device_class import DeviceTaintSelector
 from allocator.cluster.selectors import Selectors
 from allocator.did_you_mean import did_you_mean
 from allocator.explain.selector_operands import blaming, operands_of

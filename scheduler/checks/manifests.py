@@ -9,15 +9,14 @@ from allocator.api.versions import GROUP, SERVED
 from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
-from allocator.status.matching import Membership, OrderedAnswers, OrderedResult
-from allocator.status.pool_status import DeviceState, PoolStatus
+from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.core_v1.workload import KINDS
 from scheduler.input.documents import Finding, FindingReason
+from scheduler.input.identity import claim_of_template
 from scheduler.input.inventory import IN_NO_NAMESPACE, Inventory
-from scheduler.input.template_claim import claim_of_template
-from scheduler.status.selection import KnownNames, known_names
+from scheduler.status import KnownNames, known_names
 
 
 @dataclass(frozen=True, slots=True)

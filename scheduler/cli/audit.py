@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import click
 
 from allocator.gates import Features
-from allocator.status.pool_status import pool_statuses
+from allocator.status import pool_statuses
 from scheduler.checks.audit import RULES, ClusterState
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -17,9 +17,9 @@ from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.data_page import MapColumns, PageTable
-from scheduler.output.device_map import MAP, device_map
+from scheduler.output.status_report import MAP, device_map
 from scheduler.state.evicting_taints import Eviction
-from scheduler.status.claim_status import claim_statuses
+from scheduler.status import claim_statuses
 
 _EPILOG = f"""{EXIT_CODES}
 \b

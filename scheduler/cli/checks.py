@@ -12,8 +12,7 @@ from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
-from scheduler.output.check_page import check_page
-from scheduler.output.check_results import InputPlaces, junit, key_of_object, list_of, sarif, table
+from scheduler.output.check_results import InputPlaces, check_page, junit, key_of_object, list_of, sarif, table
 from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.terminal_text import json_of
 

@@ -7,18 +7,16 @@ from datetime import UTC, datetime
 import click
 import orjson
 
-from allocator.status.pool_status import pool_statuses
+from allocator.status import pool_statuses
 from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import InputSource, input_options
 from scheduler.core_v1.pod import Pod
+from scheduler.input.yaml_1_1 import dump
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.claim_table import claim_table, list_of
-from scheduler.output.claims_page import claims_page
-from scheduler.output.yaml_dump import dump
-from scheduler.status.claim_status import ClaimStatus, claim_statuses
-from scheduler.status.held_devices import held_by
+from scheduler.output.status_report import claim_table, claims_page, list_of
+from scheduler.status import ClaimStatus, claim_statuses, held_by
 from scheduler.terminal_text import json_of
 
 FORMATS = ("table", "json", "yaml")

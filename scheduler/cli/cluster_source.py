@@ -1,24 +1,187 @@
-"""What every subcommand that looks at a cluster is given: files or a live cluster, and what of it is printed."""
+"""Options that name the input: files or a cluster, its release and gates."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
-from allocator.gates import Features
+from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Requirement
-from scheduler.cli import suggestions
-from scheduler.cli.feature_options import OF_FILES_OR_A_CLUSTER, FeatureChoice, choice_options
-from scheduler.core_v1.label_query import InvalidLabelQuery, requirements
-from scheduler.core_v1.label_selector import selects
+from allocator.policies import NAMES
+from scheduler.cli.ending import print_to_stderr
+from scheduler.client.api_resources import NAMESPACES, PODS, Resource
+from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
-from scheduler.input.documents import Finding, RawObject, read
+from scheduler.input.documents import STDIN, Finding, RawObject, read
 from scheduler.terminal_text import printable
 
 if TYPE_CHECKING:
+    from scheduler.client.discovery import Served  # with all that it takes to call a server
+if TYPE_CHECKING:
     from scheduler.cli.live_cluster import LiveCluster
+
+
+# What a shell suggests: policies, gates, and namespaces and pods of the input.
+
+
+def policies(_context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+    """Policies that are built in."""
+    return _starting(NAMES, incomplete)
+
+
+def gates(context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+    """The next gate of a list of them, by the release that is chosen."""
+    release = context.params.get("release") or context.params.get("kubernetes") or DEFAULT_RELEASE
+    before, comma, last = incomplete.rpartition(",")
+    settings = (f"{gate}={value}" for gate in sorted(RELEASES[release].gates) for value in ("true", "false"))
+    return [f"{before}{comma}{one}" for one in _starting(settings, last)]
+
+
+def namespaces(context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
+    """Namespaces of the files that are named already, or of the cluster."""
+    paths = _paths(context)
+    found = [own for own, _ in _names_of_files(paths)] if paths else [name for _, name in _live(context, NAMESPACES)]
+    return _starting(sorted(set(found) - {""}), incomplete)
+
+
+def pods(context: click.Context, _option: click.Parameter, incomplete: str) -> list[Any]:
+    """Pods of the files that are named already, or of the cluster, as `namespace/name`; files where there are none."""
+    paths = _paths(context)
+    found = _names_of_files(paths, "Pod") if paths else _live(context, PODS)
+    namespace = context.params.get("namespace") or ""
+    names = [f"{own}/{name}" for own, name in found if namespace in ("", own)]
+    return _starting(sorted(names), incomplete) or [CompletionItem(incomplete, type="file")]
+
+
+def pods_or_files(context: click.Context, option: click.Parameter, incomplete: str) -> list[Any]:
+    """Pods of the cluster for the first argument, files after it."""
+    if context.params.get("arguments"):
+        return [CompletionItem(incomplete, type="file")]
+    return pods(context, option, incomplete)
+
+
+def _starting(names: Iterable[str], start: str) -> list[str]:
+    return [name for name in names if name.startswith(start)]
+
+
+def _paths(context: click.Context) -> Sequence[str]:
+    """Of the command line so far; standard input is not there yet."""
+    found = context.params.get("paths") or (context.params.get("arguments") or ())[1:]
+    return [path for path in found if path != STDIN]
+
+
+def _names_of_files(paths: Sequence[str], kind: str = "") -> Iterator[tuple[str, str]]:
+    """Namespace and name of the objects of the kind, or of all."""
+    for raw in (one.raw for one in read(paths) if isinstance(one, RawObject)):
+        metadata = raw.get("metadata") if kind in ("", raw.get("kind")) else None
+        if isinstance(metadata, dict) and metadata.get("name"):
+            yield str(metadata.get("namespace") or ""), str(metadata["name"])
+
+
+def _live(context: click.Context, resource: Resource) -> Sequence[tuple[str, str]]:
+    from scheduler.cli.live_cluster import names_of  # with all that it takes to call a server
+
+    access = ClusterAccess(context.params.get("kubeconfig") or "", context.params.get("context") or "")
+    return names_of(access, resource)
+
+
+# Options that say which features are in force: `--kubernetes`, `--feature-gates`, `--strict`.
+
+
+OF_FILES = f"Kubernetes release to follow where releases differ.  [default: {DEFAULT_RELEASE}]"
+OF_FILES_OR_A_CLUSTER = (
+    "Kubernetes release to follow where releases differ.  "
+    f"[default: that of the cluster that is read; {DEFAULT_RELEASE} for files]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureChoice:
+    """What the user chose. release: None for the one of the cluster, or the default."""
+
+    release: str | None = None
+    gates: Mapping[str, bool] | None = None
+    is_strict: bool = False
+    is_verbose: bool = False
+
+    def features(self, served: "Served | None" = None) -> Features:
+        """The features in force. served: what the API server serves, where a cluster is read. Raises BadParameter."""
+        try:
+            found = self._of_release(served) if served is None or self.release else served.features(self.gates or {})
+        except UnknownGate as error:
+            raise click.BadParameter(str(error), param_hint="--feature-gates") from error
+        found = found.strictly() if self.is_strict else found
+        if self.is_verbose:
+            print_to_stderr([f"features in force: {found}"])
+        return found
+
+    def _of_release(self, served: "Served | None") -> Features:
+        return Features.of(self.release or (served.release if served else DEFAULT_RELEASE), self.gates)
+
+
+def gates_of(text: str) -> dict[str, bool]:
+    """The gates of `NAME=BOOL,...`. Raises click's BadParameter."""
+    gates: dict[str, bool] = {}
+    for setting in filter(None, text.split(",")):
+        gate, _, value = setting.strip().partition("=")
+        if value.lower() not in ("true", "false"):
+            raise click.BadParameter(f"{setting!r} is not NAME=true or NAME=false", param_hint="--feature-gates")
+        gates[gate] = value.lower() == "true"
+    return gates
+
+
+def choice_options(release_help: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Gives a command the options, and calls it with `choice`. release_help: of --kubernetes, with its default."""
+
+    def with_options(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def with_choice(*, release: str | None, gates: str, is_strict: bool, verbose: bool, **others: Any) -> None:
+            choice = FeatureChoice(release, gates_of(gates), is_strict, verbose)
+            command(choice=choice, **others)
+
+        for option in reversed(_options(release_help)):
+            with_choice = option(with_choice)
+        return with_choice
+
+    return with_options
+
+
+def _options(release_help: str) -> tuple[Callable[..., Any], ...]:
+    return (
+        click.option("--kubernetes", "release", type=click.Choice(sorted(RELEASES)), help=release_help),
+        click.option(
+            "--feature-gates",
+            "gates",
+            default="",
+            metavar="NAME=BOOL,...",
+            shell_complete=gates,
+            help="Feature gates that differ from the defaults of the release, such as DRAListTypeAttributes=true.",
+        ),
+        click.option(
+            "--strict",
+            "is_strict",
+            is_flag=True,
+            help="Behave like kube-scheduler even where this program does better (docs/differences.md).",
+        ),
+        click.option("-v", "--verbose", is_flag=True, help="Print the enabled features to standard error."),
+    )
+
+
+def feature_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives a command on files the options, and calls it with `features`."""
+
+    @wraps(command)
+    def with_features(*, choice: FeatureChoice, **others: Any) -> None:
+        command(features=choice.features(), **others)
+
+    return choice_options(OF_FILES)(with_features)
+
+
+# What every subcommand that looks at a cluster is given: files or a live cluster, and what of it is printed.
+
 
 Key = tuple[str, str]
 """Namespace and name."""
@@ -128,7 +291,7 @@ _OPTIONS = (
         "--namespace",
         default="",
         metavar="NAME",
-        shell_complete=suggestions.namespaces,
+        shell_complete=namespaces,
         help="Print only objects of this namespace, in which names without one are, too. Devices that others hold "
         "are in use all the same.",
     ),

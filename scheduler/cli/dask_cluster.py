@@ -5,11 +5,13 @@ has it. The scheduler runs the tasks of a worker that died on another one.
 """
 
 import logging
+import os
 import pickle
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -18,17 +20,82 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.input_archive import InputArchive, archived
 from scheduler.cli.progress import after_delay
-from scheduler.cli.scenario_runs import Progress, Runner
-from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, ScenarioFailed, require_none, run_case
-from scheduler.cli.worker_processes import died
+from scheduler.cli.run_scenarios import Progress, Runner, died
+from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, ScenarioFailed, files_below, require_none, run_case
 from scheduler.installation import sources_digest
 from scheduler.simulation.result import Scenario, scenario_json, scenario_of
 from scheduler.version import VERSION
 
 if TYPE_CHECKING:
     from distributed import Client, Future
+
+
+# What scenarios read, as bytes: to run them on a machine that does not have the files.
+
+
+_FAST = 1
+"""The level of compression: manifests become a tenth of their size with any."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputArchive:
+    """Contents of files. stdin: of the plan.
+
+    names: how plan and cases name a path, to its absolute path. folders: absolute paths. files: absolute paths to
+    compressed contents.
+    """
+
+    stdin: bytes
+    names: Mapping[str, str]
+    folders: frozenset[str]
+    files: Mapping[str, bytes]
+
+    def unpack(self, root: Path) -> None:
+        """Write the files below the folder. Raises OSError."""
+        for folder in self.folders:
+            Path(below(root, folder)).mkdir(parents=True, exist_ok=True)
+        for path, compressed in self.files.items():
+            place = Path(below(root, path))
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(zlib.decompress(compressed))
+
+    def moved(self, root: Path, plan: Plan, case: Case) -> tuple[Plan, Case]:
+        """A plan and a case that read what was unpacked below the folder."""
+
+        def place(name: str) -> str:
+            return below(root, self.names[name]) if name in self.names else name
+
+        return replace(plan.moved(place), stdin=self.stdin), case.moved(place)
+
+    def named(self, root: Path, text: str) -> str:
+        """A text about files that were unpacked, as one about the files that the user knows."""
+        for name, path in self.names.items():
+            text = text.replace(below(root, path), name)
+        return text
+
+
+def below(root: Path, path: str) -> str:
+    """Where an absolute path is unpacked."""
+    return f"{root}{path}"
+
+
+def archived(plan: Plan, cases: Iterable[Case]) -> bytes:
+    """All that the scenarios read. What cannot be read is left out, and missed where it is read."""
+    given = (*plan.files, *(file for case in cases for file in case.files))
+    names = {name: os.path.abspath(name) for name in given}  # noqa: PTH100 - resolve() follows links: names have a meaning
+    folders = {path for path in names.values() if Path(path).is_dir()}
+    files = {str(file): zlib.compress(file.read_bytes(), _FAST) for file in _files(names.values())}
+    return pickle.dumps(InputArchive(plan.stdin, names, frozenset(folders), files))
+
+
+def _files(paths: Iterable[str]) -> Iterator[Path]:
+    for path in map(Path, paths):
+        if path.is_dir():
+            yield from files_below(path)
+        elif path.is_file():
+            yield path
+
 
 _ALONE = threading.Lock()
 """ClusterSource input redirects the process' standard streams: a worker runs one scenario at a time."""

@@ -15,9 +15,8 @@ from scheduler.cli.progress import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
 from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_error
-from scheduler.offline.changed_selectors import changed_selectors
 from scheduler.offline.redaction import Redaction
-from scheduler.offline.shareable import shareable
+from scheduler.offline.shareable import changed_selectors, shareable
 from scheduler.terminal_text import json_of
 
 Json = dict[str, Any]

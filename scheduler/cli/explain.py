@@ -10,7 +10,7 @@ import click
 import orjson
 
 from allocator.model import Claim
-from scheduler.cli import suggestions
+from scheduler.cli import cluster_source
 from scheduler.cli.claims import PAGE
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -23,12 +23,11 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
-from scheduler.decision import admin_access
+from scheduler.decision import filters
 from scheduler.offline.placement import Look, Placement, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
+from scheduler.output.explanation import ExplanationsPage, explanation_page, text_of
 from scheduler.output.explanation_json import listed, object_of
-from scheduler.output.explanation_page import ExplanationsPage, explanation_page
-from scheduler.output.explanation_text import text_of
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
 from scheduler.terminal_text import json_of
@@ -65,7 +64,7 @@ class _Subject:
 
 
 @click.command(name="explain", epilog=_EPILOG)
-@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]", shell_complete=suggestions.pods_or_files)
+@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]", shell_complete=cluster_source.pods_or_files)
 @click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
 @click.option("--node", default="", metavar="NAME", help="Describe this node, and whether the pod fits there.")
 @click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")
@@ -120,7 +119,7 @@ def command(  # noqa: PLR0913 - one for each option
         _place_before(given, placement, subject)
     with after_delay("asking every node ..."):
         explanation = explain(placement, _look(placement, subject), node)
-    print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
         print_to_stderr(_passed_by(given, subject))
     click.echo(_rendered(explanation, given, placement, output))
@@ -153,7 +152,7 @@ def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output
             for piece in listed(explained()) if output == "json" else _texts(explained()):
                 progress.clear()
                 click.echo(piece, nl=False)
-    print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     fitting, every = numbers["Fits"], numbers.total()
     counted = f"{fitting} of {every} fit{'' if every else f': nothing {shown} waits for devices'}"
     if output == PAGE:

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import click
 
-from scheduler.cli.extender_check import check
-from scheduler.cli.extender_config import config
+from scheduler.cli.extender_config import check, config
 from scheduler.cli.settings import options, settings
 from scheduler.extender.configuration import ExtenderConfiguration, Mode
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 
 _EPILOG = """
 \b

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.model import Claim
-from scheduler.cli import suggestions
+from scheduler.cli import cluster_source
 from scheduler.cli.claims import PAGE, output_or_page_option, print_object
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -21,17 +21,15 @@ from scheduler.cli.inputs import (
     profile_options,
 )
 from scheduler.cli.progress import Progress
-from scheduler.core_v1.label_selector import selects
-from scheduler.decision import admin_access
+from scheduler.core_v1.label_selectors import selects
+from scheduler.decision import filters
 from scheduler.input.documents import read
+from scheduler.input.identity import claim_of_template
 from scheduler.input.inventory import InputClaim, take_inventory
-from scheduler.input.template_claim import claim_of_template
 from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
-from scheduler.offline.input_claims import identified
+from scheduler.offline.input_claims import Priorities, identified
 from scheduler.offline.placement import Placement
-from scheduler.offline.priorities import Priorities
-from scheduler.output.fit_page import fit_page
-from scheduler.output.fit_report import fit_object, fit_table
+from scheduler.output.difference_report import fit_object, fit_page, fit_table
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.plugins.profile import Profile
 
@@ -75,7 +73,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 
 
 @click.command(name="fit", epilog=_EPILOG)
-@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE", shell_complete=suggestions.pods)
+@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE", shell_complete=cluster_source.pods)
 @source_options
 @click.option(
     "--replicas",
@@ -119,7 +117,7 @@ def command(  # noqa: PLR0913 - one for each option
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
         found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
-    print_to_stderr(unchecked_namespaces(placement.unchecked, admin_access.LABEL))
+    print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if shown.selector:
         found = found.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
     if output == PAGE:

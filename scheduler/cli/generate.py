@@ -15,7 +15,7 @@ from allocator.api import names
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 from scheduler.synthetic.blueprint import Blueprint, InvalidLoad, InvalidMix, machines_of, shapes_of
 from scheduler.synthetic.catalogue import MACHINES, PRESETS, Weights, shapes
 from scheduler.synthetic.devices import Json

@@ -8,7 +8,7 @@ import click
 
 from scheduler.cli.settings import common_options, settings
 from scheduler.guard.configuration import GuardConfiguration
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 
 _EPILOG = """
 \b

@@ -14,8 +14,8 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from allocator.status.pool_status import PoolStatus, pool_statuses
-from scheduler.cli import suggestions
+from allocator.status import PoolStatus, pool_statuses
+from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
@@ -23,12 +23,10 @@ from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.evictions import evictions
-from scheduler.offline.input_claims import Claims, identified
+from scheduler.offline.input_claims import Claims, Priorities, identified
 from scheduler.offline.placement import Look, Placement, Result, is_pending
-from scheduler.offline.priorities import Priorities
-from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage
+from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage, volume_claims_to_be
 from scheduler.offline.virtual_pods import expand
-from scheduler.offline.volume_claims import volume_claims_to_be
 from scheduler.output.input_report import (
     early_volumes,
     evicted_pods,
@@ -44,7 +42,7 @@ from scheduler.output.input_report import (
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
-from scheduler.status.claim_status import ClaimStatus, claim_statuses
+from scheduler.status import ClaimStatus, claim_statuses
 
 _MOST_MEANT = 3
 """Suggested names that are listed; of the others only the number is given."""
@@ -117,7 +115,7 @@ policy_option = click.option(
     show_default=FIRST_FIT.name,
     metavar=POLICY,
     callback=_policy,
-    shell_complete=suggestions.policies,
+    shell_complete=cluster_source.policies,
     help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
     "(docs/policies.md).",
 )

@@ -6,7 +6,7 @@ from dataclasses import replace
 import click
 
 from allocator.gates import Features
-from allocator.status.pool_status import pool_statuses
+from allocator.status import pool_statuses
 from scheduler.checks.lint import RULES
 from scheduler.checks.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
@@ -19,10 +19,9 @@ from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.offline.virtual_pods import expand
-from scheduler.output.check_page import CLASS_MAP, class_map
+from scheduler.output.check_results import CLASS_MAP, class_map, switched_off
 from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.output.input_report import evicted_pods
-from scheduler.output.switched_off import switched_off
 
 _EPILOG = f"""{EXIT_CODES}
 \b

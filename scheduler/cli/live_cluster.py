@@ -12,10 +12,9 @@ import orjson
 from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.client.api_resources import Resource
-from scheduler.client.cluster_dump import ListedResource, dump
 from scheduler.client.connection import Connection, connect
 from scheduler.client.credentials import context_name
-from scheduler.client.discovery import NotServed, Served, discover
+from scheduler.client.discovery import ListedResource, NotServed, Served, discover, dump
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.input.documents import Place, RawObject
 

@@ -3,6 +3,7 @@
 Whoever runs one reads the input itself, so that nothing but a plan and results passes between processes.
 """
 
+import hashlib
 import io
 import sys
 import time
@@ -10,18 +11,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from allocator.gates import RELEASES, Features
 from allocator.outcome import PolicyFailed
 from allocator.policies import NAMES
+from allocator.policies.own import names_a_class
 from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.input_digests import digests_of, policy_digest
 from scheduler.cli.inputs import Input, inventory_of, profiles_of
-from scheduler.input.documents import STDIN, Finding, read
+from scheduler.input.documents import STDIN, Finding, manifests_below, read
 from scheduler.input.inventory import Inventory
-from scheduler.offline.priorities import Priorities
+from scheduler.offline.input_claims import Priorities
 from scheduler.output.input_report import MAX_REPORTED
 from scheduler.plugins.profile import ONLY_FILTERS, Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
@@ -30,6 +32,65 @@ from scheduler.simulation.openb import GATES, Openb
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import NOTHING, Clocks, Settings, Start, run
 from scheduler.simulation.trace import Trace, order_of, read_trace, trace_of_dump
+
+# Digests of what scenarios read: all of them run on the same input, also if a file is edited meanwhile.
+
+
+class NotReadTwice(ValueError):
+    """A path of which nothing is left once it was read; the text names it."""
+
+
+def digests_of(paths: Iterable[str]) -> Mapping[str, str]:
+    """The digest of each file or folder. Raises NotReadTwice, for a pipe or the like."""
+    return {path: digest_of(Path(path)) for path in paths}
+
+
+def digest_of(path: Path) -> str:
+    """Of a file's bytes, or of the manifests below a folder and their names; empty where there is nothing to read."""
+    if path.is_dir():
+        return _digest(f"{file.relative_to(path)}\0{_file_digest(file)}\n".encode() for file in files_below(path))
+    if path.exists() and not path.is_file():
+        raise NotReadTwice(
+            f"{path}: is not a regular file, and every scenario reads its input: use a file, or - for stdin"
+        )
+    return _file_digest(path)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Those that are read of a folder."""
+    return (Path(file) for file in manifests_below(str(folder)) if not isinstance(file, Finding))
+
+
+def policy_digest(policy: str) -> str:
+    """Of the module of a user's policy; empty for a built-in one. What the module imports is not looked at."""
+    file = module_file(policy)
+    return digest_of(file) if file else ""
+
+
+def module_file(policy: str) -> Path | None:
+    """The file of the module of a user's policy."""
+    if not names_a_class(policy):
+        return None
+    name = policy.partition(":")[0]
+    spec = sys.modules[name].__spec__ if name in sys.modules else find_spec(name)
+    return Path(spec.origin) if spec and spec.origin else None
+
+
+def _file_digest(file: Path) -> str:
+    """Empty where it cannot be read: whoever reads it says so."""
+    try:
+        with file.open("rb") as opened:
+            return hashlib.file_digest(opened, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _digest(chunks: Iterable[bytes]) -> str:
+    digest = hashlib.sha256()
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
 
 TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
 """What `--arrivals` may be."""

@@ -8,7 +8,7 @@ import click
 
 from scheduler.cli.scheduler_config import config as config_command
 from scheduler.cli.settings import options, settings
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 from scheduler.runtime.configuration import Configuration
 
 _EPILOG = """

@@ -7,11 +7,11 @@ import click
 import orjson
 
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.kube_configuration import kube_configuration
-from scheduler.input.keyword_fields import typed
+from scheduler.cli.extender_config import kube_configuration
+from scheduler.input.yaml_1_1 import dump
 from scheduler.kube_scheduler.conversion import Json, converted
-from scheduler.output.yaml_dump import dump
 from scheduler.runtime.configuration import Configuration
+from scheduler.runtime.section import typed
 
 FORMATS = ("yaml", "json")
 

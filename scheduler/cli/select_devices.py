@@ -9,7 +9,7 @@ import click
 
 import cel
 from allocator.model import Device
-from allocator.status.pool_status import pool_statuses
+from allocator.status import pool_statuses
 from scheduler.cli.claims import output_option, print_object
 from scheduler.cli.cluster_source import ClusterSource, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -19,7 +19,7 @@ from scheduler.input.documents import STDIN
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.selection_report import MOST_LISTED, selection_object, selection_text
-from scheduler.status.selection import TABLES, fully_named, select
+from scheduler.status import TABLES, fully_named, select
 
 PROMPT = "cel> "
 

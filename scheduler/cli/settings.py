@@ -8,9 +8,9 @@ import click
 
 from allocator.gates import RELEASES
 from allocator.policies import NAMES
-from scheduler.cli import suggestions
+from scheduler.cli import cluster_source
+from scheduler.cli.cluster_source import gates_of
 from scheduler.cli.ending import stop
-from scheduler.cli.feature_options import gates_of
 from scheduler.cli.inputs import POLICY
 from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, load
 
@@ -56,7 +56,7 @@ _OPTIONS = (
         "--feature-gates",
         metavar="NAME=BOOL,...",
         callback=_gates,
-        shell_complete=suggestions.gates,
+        shell_complete=cluster_source.gates,
         help="Feature gates that differ from the API server's.",
     ),
     click.option("--health-address", metavar="HOST:PORT", help="Address of probes and metrics."),
@@ -73,7 +73,7 @@ _ALLOCATING = (
     click.option(
         "--policy",
         metavar=POLICY,
-        shell_complete=suggestions.policies,
+        shell_complete=cluster_source.policies,
         help=f"Which of the valid nodes and devices to select: {', '.join(NAMES)}, or a class of your own "
         "(docs/policies.md).",
     ),

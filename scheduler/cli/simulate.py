@@ -14,14 +14,13 @@ import click
 from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.cli import suggestions
+from scheduler.cli import cluster_source
+from scheduler.cli.cluster_source import feature_options
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.feature_options import feature_options
 from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.progress import Progress
-from scheduler.cli.run_folder import RunFolder, opened
-from scheduler.cli.scenario_runs import Runner, on_this_machine, run_all
+from scheduler.cli.run_scenarios import RunFolder, Runner, on_this_machine, opened, run_all
 from scheduler.cli.scenarios import (
     ENDLESS,
     EXPONENTIAL,
@@ -152,7 +151,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     multiple=True,
     metavar=POLICY,
     callback=_policies,
-    shell_complete=suggestions.policies,
+    shell_complete=cluster_source.policies,
     help=f"Policies to compare: {', '.join(NAMES)}, or classes of your own (docs/policies.md). "
     f"Can be repeated.  [default: that of --config, or {FIRST_FIT.name}]",
 )

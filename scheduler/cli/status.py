@@ -6,9 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from allocator.status.largest_claim import largest_claim
-from allocator.status.matching import Membership
-from allocator.status.pool_status import pool_statuses
+from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import PAGE, claims_of, claims_text, output_or_page_option, print_claims, print_object
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -19,11 +17,8 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.status_page import status_page
-from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview
-from scheduler.status.claim_status import ClaimStatus
-from scheduler.status.held_devices import held_by
-from scheduler.status.tally import by_class, by_driver, by_namespace, by_node, tallies
+from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview, status_page
+from scheduler.status import ClaimStatus, by_class, by_driver, by_namespace, by_node, held_by, tallies
 
 CLAIM = "claim"
 

@@ -30,16 +30,16 @@ from scheduler.cli.recorded import (
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.diagnosis import Diagnosis, diagnosis_of
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import NOT_NAMED
+from scheduler.decision.why_not import Diagnosis, diagnosis_of
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason
-from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.claims import Waiting, full
 
 KINDS: Mapping[str, tuple[str, str]] = {
     "nodes": ("v1", "Node"),

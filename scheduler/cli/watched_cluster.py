@@ -15,9 +15,9 @@ from typing import Any
 
 from allocator.gates import Features
 from scheduler import garbage
-from scheduler.cache.reflector import Reflector
 from scheduler.cache.states import HistoryLost
 from scheduler.cache.watch_events import Found
+from scheduler.cache.watcher import Reflector
 from scheduler.cli.cluster_source import ClusterSource
 from scheduler.cli.ending import TERMINATED, stop
 from scheduler.cli.live_cluster import connected
@@ -28,8 +28,8 @@ from scheduler.client.discovery import NotServed, Served
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
-from scheduler.runtime.watched_state import WatchedState
-from scheduler.status.claim_status import ClaimStatus, claim_statuses
+from scheduler.runtime.core import WatchedState
+from scheduler.status import ClaimStatus, claim_statuses
 
 LOOK_S = 0.05
 """How often it is looked whether everything has been listed."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from allocator.status.pool_status import PoolStatus
+from allocator.status import PoolStatus
 from scheduler.cli.claims import PAGE, output_or_page_option, print_object
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -27,11 +27,10 @@ from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
-from scheduler.output.difference_page import difference_page
-from scheduler.output.difference_report import difference_object, difference_table
+from scheduler.output.difference_report import difference_object, difference_page, difference_table
 from scheduler.simulation.changes import claims_without, evicted_from
 from scheduler.state.evicting_taints import Eviction
-from scheduler.status.claim_status import ClaimStatus
+from scheduler.status import ClaimStatus
 
 _EPILOG = """
 \b

@@ -12,15 +12,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes_asyncio.client.rest import RESTClientObject
 
-from scheduler.client.call_time_limit import TimeLimit
-from scheduler.client.concurrency import ConcurrencyLimit
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import (
     READS,
@@ -35,6 +33,127 @@ from scheduler.client.errors import (
 from scheduler.client.exchanges import ERRORS, Exchanges, HttpRequest, HttpResponse, Route
 from scheduler.client.raw_json import RawJson, dumps, loads_leniently
 from scheduler.version import VERSION
+
+# The time limit of a call, counted only while the event loop is free.
+#
+# A decision may block the loop for seconds, while an answer already waits in the socket. A limit that counted those
+# seconds would end the call, and a write that was stored would have an unknown outcome.
+
+
+TICKS = 8
+"""Parts of a limit. However late one is counted, it counts once: so many turns the loop has, at least."""
+
+
+class TimeLimit:
+    """Raises TimeoutError in the context that it is where it lasts longer than it may, an eighth more at most.
+
+    send_s: until the call is sent. answer_s: from then on. Time in which the loop was held up is not counted. is_sent:
+    whether the server may have heard of the call.
+    """
+
+    def __init__(self, send_s: float, answer_s: float) -> None:
+        self.is_sent = False
+        self._send_s = send_s
+        self._answer_s = answer_s
+        self._tick_s = send_s / TICKS
+        self._left = TICKS
+        self._is_over = False
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.Handle | None = None
+        self._task = asyncio.current_task(self._loop)
+        self._cancelled = 0
+
+    def sent(self) -> None:
+        """From here on the server may act; the time begins again: what was waited for before was none of its doing."""
+        self.is_sent = True
+        self._begin(self._answer_s)
+
+    def unsent(self) -> None:
+        """The server has said that it did nothing; the time begins again."""
+        self.is_sent = False
+        self._begin(self._send_s)
+
+    def _begin(self, seconds: float) -> None:
+        if seconds == self._tick_s * TICKS:
+            self._left = TICKS + 1  # the tick that runs is not a whole one
+            return
+        self._tick_s, self._left = seconds / TICKS, TICKS
+        if self._handle is not None:
+            self._handle.cancel()
+            self._count()
+
+    def __enter__(self) -> Self:
+        assert self._task is not None, "there is no task to cancel"
+        self._cancelled = self._task.cancelling()
+        self._count()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        assert self._handle is not None
+        assert self._task is not None
+        self._handle.cancel()
+        # As asyncio.timeout, which needs two coroutines for it: whoever else has cancelled the task goes first.
+        if self._is_over and self._task.uncancel() <= self._cancelled and kind is asyncio.CancelledError:
+            raise TimeoutError from error
+
+    def _count(self) -> None:
+        self._handle = self._loop.call_later(self._tick_s, self._tick)
+
+    def _tick(self) -> None:
+        self._left -= 1
+        if self._left > 0:
+            self._count()
+        else:
+            self._handle = self._loop.call_soon(self._end)  # an answer that is here by now comes first
+
+    def _end(self) -> None:
+        assert self._task is not None
+        self._is_over = True
+        self._task.cancel()
+
+
+# Limits what goes on at the same time, as long as it is short.
+#
+# A call may take as long as the API server and its webhooks, which is more than a minute. What takes longer than
+# `SLOW_S` does not count any more, so that it delays no other. Who makes such calls limits them by namespace.
+
+
+SLOW_S = 1.0
+"""A call that takes longer is not counted, and an attempt that does holds no slot any more."""
+
+
+class ConcurrencyLimit:
+    """So many calls at the same time; the next one begins when one of them has ended, or takes long."""
+
+    def __init__(self, number: int) -> None:
+        self._places = asyncio.Semaphore(number)
+
+    def call(self) -> "LimitedCall":
+        """The context of one call."""
+        return LimitedCall(self._places)
+
+
+class LimitedCall:
+    """One call. Entering waits until it may begin."""
+
+    def __init__(self, places: asyncio.Semaphore) -> None:
+        self._places = places
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def __aenter__(self) -> None:
+        await self._places.acquire()
+        self._timer = asyncio.get_running_loop().call_later(SLOW_S, self._end)
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._end()
+
+    def _end(self) -> None:
+        """Let the next one begin."""
+        self._timer = None
+        self._places.release()
+
 
 Json = dict[str, Any]  # Any: what an object holds depends on its kind
 
@@ -321,3 +440,26 @@ def _route(credentials: Credentials, pool: RESTClientObject) -> Route:
 def _proxy_of_environment(scheme: str, netloc: str) -> str | None:
     """HTTPS_PROXY and the like, unless NO_PROXY names the server."""
     return None if proxy_bypass(netloc) else getproxies().get(scheme)
+
+
+# The interface that most of the program needs of a connection: one call of the API server.
+#
+# It is a protocol although the product has one implementation, `Connection`: in tests, in-memory servers and wrappers
+# that fail or stop at a given write take its place, and none of them has streams, credentials or a pool.
+
+
+class Api(Protocol):
+    """One call of the API server."""
+
+    async def request(  # noqa: PLR0913 - the parts of a call
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        timeout_s: float | None = None,
+    ) -> Json:
+        """The answer's object. Raises CallFailed."""
+        ...

@@ -7,10 +7,19 @@ thread beside the event loop: calls continue with the old credentials, and only 
 """
 
 import asyncio
+import json
 import logging
+import os
+import shlex
+import signal
+import subprocess
+import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from base64 import b64decode
+from binascii import Error
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -21,8 +30,195 @@ from kubernetes_asyncio.config import load_incluster_config
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from scheduler.client.errors import LASTS_S, NotConfigured
-from scheduler.client.exec_plugin import PLUGIN_S, Programs, exec_of
-from scheduler.client.inline_files import InlineFiles
+
+# Programs that provide credentials: the exec plugin of a kubeconfig, and gcloud's for the older provider `gcp`.
+#
+# A program has a time limit, after which it is killed with all its children, and cannot ask anybody at a terminal. The
+# functions block, and are called in a separate thread. Source: client.authentication.k8s.io/v1 ExecCredential; KEP-541.
+
+
+PLUGIN_S = 60.0
+"""For so long a program may run: most ask a server, some wait until somebody has logged in."""
+
+_STDERR_CHARACTERS = 500
+
+
+class PluginFailed(Exception):
+    """A program gave no credentials; the message names its command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exec:
+    """What a kubeconfig says in `users[].user.exec`. environment: on top of our own."""
+
+    api_version: str
+    command: str
+    arguments: Sequence[str]
+    environment: Mapping[str, str]
+
+
+class Programs:
+    """Runs programs, one at a time. Several threads may call `close`, one calls the others."""
+
+    def __init__(self, limit_s: float = PLUGIN_S) -> None:
+        self._limit_s = limit_s
+        self._running: subprocess.Popen[bytes] | None = None
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Kill what runs, and start nothing any more."""
+        self._is_closed = True
+        if self._running is not None:
+            _kill(self._running)
+
+    def status_of(self, plugin: Exec) -> Mapping[str, Any]:
+        """The status of the ExecCredential that the plugin gives. Raises PluginFailed."""
+        asked = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
+        environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
+        name = f"exec.command {plugin.command}"
+        found = _object(name, self._output(name, [plugin.command, *plugin.arguments], environment))
+        if found.get("apiVersion") != plugin.api_version:
+            raise PluginFailed(f"{name}: returned apiVersion {found.get('apiVersion')}, must be {plugin.api_version}")
+        status = found.get("status")
+        if not isinstance(status, dict) or not ("token" in status or "clientCertificateData" in status):
+            raise PluginFailed(f"{name}: returned no status.token or status.clientCertificateData")
+        if "clientCertificateData" in status and "clientKeyData" not in status:
+            raise PluginFailed(f"{name}: returned clientCertificateData without clientKeyData")
+        return status
+
+    def gcloud(self, command: str, arguments: str) -> Mapping[str, Any]:
+        """The credential that gcloud's configuration helper gives. Raises PluginFailed."""
+        name = f"auth-provider.config.cmd-path {command}"
+        credential = _object(name, self._output(name, [command, *shlex.split(arguments)], os.environ)).get("credential")
+        if not isinstance(credential, dict):
+            raise PluginFailed(f"{name}: returned no credential")
+        return credential
+
+    def _output(self, name: str, command: Sequence[str], environment: Mapping[str, str]) -> bytes:
+        # In a process group of its own: what it starts is killed with it, and Ctrl-C is for us.
+        try:
+            process = self._running = subprocess.Popen(  # noqa: S603 - the kubeconfig's owner says what is run
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=0,
+            )
+        except (OSError, ValueError) as error:
+            raise PluginFailed(f"{name}: cannot start: {_said(error)}") from error
+        with process:
+            if self._is_closed:
+                _kill(process)
+            return self._result(name, process)
+
+    def _result(self, name: str, process: subprocess.Popen[bytes]) -> bytes:
+        try:
+            output, errors = process.communicate(timeout=self._limit_s)
+        except subprocess.TimeoutExpired as error:
+            _kill(process)
+            raise PluginFailed(f"{name}: printed nothing within {self._limit_s:g} s and was killed") from error
+        finally:
+            self._running = None
+        if process.returncode:
+            text = errors.decode(errors="replace").strip()[-_STDERR_CHARACTERS:]
+            raise PluginFailed(f"{name}: exited with code {process.returncode}{f': {text}' if text else ''}")
+        return output
+
+
+def exec_of(raw: Mapping[str, Any]) -> Exec:
+    """What `users[].user.exec` says. Raises PluginFailed."""
+    for field in ("apiVersion", "command"):
+        if not isinstance(raw.get(field), str):
+            raise PluginFailed(f"exec.{field} is required, as a string")
+    environment = {str(one["name"]): str(one["value"]) for one in raw.get("env") or ()}
+    return Exec(raw["apiVersion"], raw["command"], [str(one) for one in raw.get("args") or ()], environment)
+
+
+def _object(name: str, output: bytes) -> Mapping[str, Any]:
+    try:
+        found = json.loads(output)
+    except ValueError as error:
+        raise PluginFailed(f"{name}: did not print JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise PluginFailed(f"{name}: did not print an object but {type(found).__name__}")
+    return found
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill it and what it has started, unless it has been waited for: its number may be another's by then."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):  # its own thread may wait for it at this moment
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _said(error: Exception) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
+# Certificates and keys that stand in a kubeconfig, as the files that TLS libraries read.
+#
+# On Linux they are files in memory: a key is not left on a disk, and a read-only file system will do. Elsewhere they
+# are temporary files, which are removed. Source: memfd_create(2); proc_pid_fd(5).
+
+
+class InlineFiles:
+    """The files, until `close`."""
+
+    def __init__(self) -> None:
+        self._paths: dict[bytes, str] = {}
+        self._open: list[int] = []
+
+    def put_into(self, section: MutableMapping[str, Any], fields: Iterable[str]) -> None:
+        """Write into each field the path of a file with what `FIELD-data` holds. Raises ValueError if it is no base64.
+
+        Source: kubeconfig (v1): the data go before a file that is named as well.
+        """
+        for field in fields:
+            self._put_into(section, field)
+
+    def _put_into(self, section: MutableMapping[str, Any], field: str) -> None:
+        data = section.get(f"{field}-data")
+        if not isinstance(data, str) or not data:
+            return
+        try:
+            content = b64decode(data, validate=True)
+        except Error as error:
+            raise ValueError(f"{field}-data: is not base64: {error}") from error
+        section[field] = self.path_of(content)
+        del section[f"{field}-data"]
+
+    def path_of(self, content: bytes) -> str:
+        """The path of a file with this content; the same as long as nothing was closed."""
+        if content not in self._paths:
+            self._paths[content] = self._in_memory(content) if hasattr(os, "memfd_create") else _on_disk(content)
+        return self._paths[content]
+
+    def _in_memory(self, content: bytes) -> str:
+        descriptor = os.memfd_create("kubeconfig")
+        self._open.append(descriptor)
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        return f"/proc/self/fd/{descriptor}"
+
+    def close(self) -> None:
+        """Remove them; what was read from them stays in use."""
+        for descriptor in self._open:
+            os.close(descriptor)
+        if not self._open:
+            for path in self._paths.values():
+                with suppress(OSError):
+                    Path(path).unlink()
+        self._open.clear()
+        self._paths.clear()
+
+
+def _on_disk(content: bytes) -> str:
+    descriptor, path = tempfile.mkstemp()
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    return path
+
 
 RENEW_S = 60.0
 """How long credentials are taken as they are before it is looked whether they have to be renewed."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from allocator.api.field_places import advice_on_place
 from allocator.api.findings import UnknownField, step_text
+from allocator.api.schema import advice_on_place
 from allocator.did_you_mean import similar
-from scheduler.core_v1.host_ports import objects
+from scheduler.core_v1.resources import objects
 
 
 class _ClaimOfContainer(TypedDict):

@@ -8,7 +8,7 @@ Source: kubevirt.io/api core/v1, apps.nvidia.com/v1alpha1, nvidia.com/v1alpha1 a
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from scheduler.core_v1.host_ports import objects
+from scheduler.core_v1.resources import objects
 
 Path = tuple[str | int, ...]
 

@@ -1,16 +1,134 @@
-"""Nodes: the part of a Node that placement looks at.
+"""Node, Namespace and PriorityClass: what decisions read of them."""
 
-Source: k8s.io/api core/v1 Node.
-"""
-
+import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
 
 from allocator.api import names
 from allocator.api.findings import FieldError
-from allocator.model import Node, Taint
-from scheduler.core_v1.images import images_of_node
-from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, name_error, typed
-from scheduler.core_v1.resources import Amount, amount_errors
+from allocator.model import Image, Node, Taint
+from scheduler.core_v1.object_fields import Int32, ObjectFields, ObjectMetaFields, metadata_errors, name_error, typed
+from scheduler.core_v1.resources import Amount, amount_errors, objects
+
+# Images: those that a pod needs, and those that a node has.
+#
+# Names are those of the container runtime: without a tag they mean the tag `latest`. Many nodes have the same images,
+# so each name and each image is stored once. Fields are read leniently: an invalid entry counts as none. Source:
+# k8s.io/api core/v1 ContainerImage, ImageVolumeSource.
+
+
+_KEPT = 1 << 14
+
+_MOST_BYTES = 2**60
+
+
+def images_of_pod(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """The image of each container, init container and image volume. spec: raw."""
+    names = (name for name in _named(spec) if isinstance(name, str) and name)
+    return tuple(sys.intern(_with_tag(name)) for name in names)
+
+
+def images_of_node(raw: Mapping[str, Any]) -> tuple[Image, ...]:
+    """What the node says that it has."""
+    status = raw.get("status")
+    listed = objects(status, "images") if isinstance(status, dict) else ()
+    found = ((one.get("names"), one.get("sizeBytes")) for one in listed)
+    return tuple(
+        _image(tuple(name for name in names if isinstance(name, str)), size)
+        for names, size in found
+        if isinstance(names, list) and isinstance(size, int) and 0 < size < _MOST_BYTES
+    )
+
+
+def _named(spec: Mapping[str, Any]) -> Iterator[object]:
+    for kind in ("initContainers", "containers"):
+        yield from (container.get("image") for container in objects(spec, kind))
+    for volume in objects(spec, "volumes"):
+        image = volume.get("image")
+        yield image.get("reference") if isinstance(image, dict) else None
+
+
+def _with_tag(name: str) -> str:
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+@lru_cache(maxsize=_KEPT)
+def _image(names: tuple[str, ...], size: int) -> Image:
+    return Image(tuple(map(sys.intern, names)), size)
+
+
+# PriorityClasses: the priority of a pod that names a class, or none.
+#
+# The API server writes the number into each pod; a manifest only has the name. Source: k8s.io/api scheduling/v1
+# PriorityClass, and the admission plugin Priority.
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A priority class by its name. is_default: for pods that name no class."""
+
+    name: str
+    value: int
+    is_default: bool = False
+
+
+BUILT_IN = (
+    PriorityClass("system-cluster-critical", 2_000_000_000),
+    PriorityClass("system-node-critical", 2_000_001_000),
+)
+"""The classes that every cluster has."""
+
+
+class _PriorityClassFields(ObjectFields):
+    metadata: ObjectMetaFields
+    value: Int32
+    globalDefault: bool | None = None  # noqa: N815 - the API's name
+
+
+def decode_priority_class(raw: Mapping[str, object]) -> tuple[PriorityClass | None, tuple[FieldError, ...]]:
+    """The class, or the errors."""
+    fields, errors = typed(_PriorityClassFields, raw)
+    if fields is None:
+        return None, errors
+    if errors := tuple(metadata_errors(fields.metadata)):
+        return None, errors
+    return PriorityClass(fields.metadata.name, fields.value, bool(fields.globalDefault)), ()
+
+
+# Namespaces: only their labels count, one of which permits admin access to devices.
+#
+# Source: k8s.io/api core/v1 Namespace.
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace by its name."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+class _NamespaceFields(ObjectFields):
+    metadata: ObjectMetaFields
+
+
+def decode_namespace(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[Namespace | None, tuple[FieldError, ...]]:
+    """The namespace, or the errors. validate: what the API server refuses is an error."""
+    fields, errors = typed(_NamespaceFields, raw)
+    if fields is None:
+        return None, errors
+    if validate and (errors := tuple(metadata_errors(fields.metadata))):
+        return None, errors
+    return Namespace(fields.metadata.name, fields.metadata.labels or {}), ()
+
+
+# Nodes: the part of a Node that placement looks at.
+#
+# Source: k8s.io/api core/v1 Node.
 
 
 class _NodeTaintFields(ObjectFields):
@@ -71,3 +189,27 @@ def _taint_errors(spec: _NodeSpecFields) -> Iterator[FieldError]:
 
 def _status_errors(status: _NodeStatusFields) -> Iterator[FieldError]:
     yield from amount_errors("status.allocatable", status.allocatable or {})
+
+
+# Features of the kubelet that a pod needs, and that its node has to declare.
+#
+# Fields are read leniently: a field of a wrong type requires nothing. Features that only updates of a pod need do not
+# matter to a scheduler. Source: KEP-5328; k8s.io/component-helpers nodedeclaredfeatures.
+
+
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_ON_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+
+def required_features_of(spec: Mapping[str, Any]) -> frozenset[str]:
+    """The features that the pod needs. spec: raw."""
+    return frozenset(_required(spec))
+
+
+def _required(spec: Mapping[str, Any]) -> Iterator[str]:
+    containers = (*objects(spec, "initContainers"), *objects(spec, "containers"))
+    rules = (rule for container in containers for rule in objects(container, "restartPolicyRules"))
+    if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+        yield RESTART_ALL_CONTAINERS
+    if spec.get("hostNetwork") is True and spec.get("hostUsers") is False:
+        yield USER_NAMESPACES_ON_HOST_NETWORK

@@ -1,26 +1,25 @@
-"""PersistentVolumes: which nodes can reach one, which claims it can serve, and what its driver calls it.
-
-A volume of a kind that a CSI driver has taken over is found in the driver's topology on nodes that have migrated it.
-Source: k8s.io/api core/v1 PersistentVolume; k8s.io/csi-translation-lib for topologies.
-"""
+"""PersistentVolume, its claim and its StorageClass."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.label_selector import Labels
+from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.label_selectors import Labels, LabelSelector, LabelSelectorFields, label_selector
 from scheduler.core_v1.object_fields import (
     AnnotatedFields,
     ObjectFields,
+    OwnerFields,
     SelectorTermFields,
     metadata_errors,
+    name_error,
     selector_of,
     typed,
 )
-from scheduler.core_v1.resources import Amount, amount_errors
-from scheduler.core_v1.volume_sources import (
+from scheduler.core_v1.pod_volumes import (
     BETA_REGION,
     BETA_ZONE,
     REGION,
@@ -31,6 +30,92 @@ from scheduler.core_v1.volume_sources import (
     migrated_handle,
     migration_of,
 )
+from scheduler.core_v1.resources import Amount, amount_errors
+
+# StorageClasses: who provisions volumes of a class, when, and on which nodes.
+#
+# Source: k8s.io/api storage/v1 StorageClass, and its defaults.
+
+
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+_IMMEDIATE = "Immediate"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClass:
+    """A class by its name. topologies: the nodes for which volumes can be provisioned, None for all.
+
+    is_default: for new claims that name no class; created: RFC 3339, the newest of several is taken.
+    """
+
+    name: str
+    provisioner: str = ""
+    binding_mode: str = _IMMEDIATE
+    topologies: NodeSelector | None = None
+    is_default: bool = False
+    created: str = ""
+
+    @property
+    def waits(self) -> bool:
+        """Claims of the class are bound when a pod that uses them is placed."""
+        return self.binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+    @property
+    def provisions(self) -> bool:
+        """Volumes are made for claims that find none."""
+        return self.provisioner not in ("", NO_PROVISIONER)
+
+
+class _LabelRequirementFields(ObjectFields):
+    key: str
+    values: list[str] | None = None
+
+
+class _TopologyTermFields(ObjectFields):
+    matchLabelExpressions: list[_LabelRequirementFields] | None = None  # noqa: N815 - the API's name
+
+
+class _StorageClassFields(ObjectFields):
+    metadata: AnnotatedFields
+    provisioner: str = ""
+    volumeBindingMode: str | None = None  # noqa: N815 - the API's name
+    allowedTopologies: list[_TopologyTermFields] | None = None  # noqa: N815 - the API's name
+
+
+def decode_storage_class(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[StorageClass | None, tuple[FieldError, ...]]:
+    """The class, or the errors. validate: what the API server refuses is an error."""
+    fields, errors = typed(_StorageClassFields, raw)
+    if fields is None:
+        return None, errors
+    if validate and (errors := tuple(metadata_errors(fields.metadata))):
+        return None, errors
+    topologies = tuple(map(_term, fields.allowedTopologies or ()))
+    mode = fields.volumeBindingMode or _IMMEDIATE
+    return StorageClass(
+        name=fields.metadata.name,
+        provisioner=fields.provisioner,
+        binding_mode=mode,
+        topologies=topologies or None,
+        is_default=any((fields.metadata.annotations or {}).get(name) == "true" for name in IS_DEFAULT),
+        created=fields.metadata.creationTimestamp or "",
+    ), ()
+
+
+def _term(fields: _TopologyTermFields) -> Term:
+    return Term(
+        tuple(Requirement(one.key, "In", tuple(one.values or ())) for one in fields.matchLabelExpressions or ())
+    )
+
+
+# PersistentVolumes: which nodes can reach one, which claims it can serve, and what its driver calls it.
+#
+# A volume of a kind that a CSI driver has taken over is found in the driver's topology on nodes that have migrated it.
+# Source: k8s.io/api core/v1 PersistentVolume; k8s.io/csi-translation-lib for topologies.
+
 
 NONE = Quantity.of(0)
 STORAGE = "storage"
@@ -208,3 +293,137 @@ def _values(selector: NodeSelector, key: str) -> bool:
 
 def _renamed(term: Term, names: Mapping[str, str]) -> Term:
     return replace(term, expressions=tuple(replace(one, key=names.get(one.key, one.key)) for one in term.expressions))
+
+
+# PersistentVolumeClaims: which volume a claim has, or what it asks of one.
+#
+# Source: k8s.io/api core/v1 PersistentVolumeClaim; the annotations of kube-controller-manager's volume controller.
+
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+ONE_POD = "ReadWriteOncePod"
+LOST = "Lost"
+
+_DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentVolumeClaim:
+    """A claim. volume: the name of the one that it has or is meant to have. is_bound: it has it for good.
+
+    owner: the uid of its controller. selected_node: where the volume is to be provisioned, None where nobody has said.
+    request: None where none is made. selector: of volumes by their labels, None for all.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    owner: str = ""
+    storage_class: str = ""
+    volume: str = ""
+    is_bound: bool = False
+    selected_node: str | None = None
+    request: Quantity | None = None
+    access_modes: frozenset[str] = frozenset()
+    volume_mode: str = FILESYSTEM
+    attributes_class: str = ""
+    selector: LabelSelector = None
+    phase: str = ""
+    is_deleting: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.namespace, self.name
+
+    @property
+    def size(self) -> Quantity:
+        """What a volume needs to have at least."""
+        return self.request or NONE
+
+
+class _VolumeResourcesFields(ObjectFields):
+    requests: dict[str, Amount] | None = None
+
+
+class _PersistentVolumeClaimSpecFields(ObjectFields):
+    storageClassName: str | None = None  # noqa: N815 - the API's name
+    volumeName: str | None = None  # noqa: N815 - the API's name
+    accessModes: list[str] | None = None  # noqa: N815 - the API's name
+    volumeMode: str | None = None  # noqa: N815 - the API's name
+    volumeAttributesClassName: str | None = None  # noqa: N815 - the API's name
+    resources: _VolumeResourcesFields | None = None
+    selector: LabelSelectorFields | None = None
+
+
+class _PersistentVolumeClaimStatusFields(ObjectFields):
+    phase: str | None = None
+
+
+class _VolumeClaimFields(ObjectFields):
+    metadata: AnnotatedFields
+    spec: _PersistentVolumeClaimSpecFields
+    status: _PersistentVolumeClaimStatusFields | None = None
+
+
+def decode_persistent_volume_claim(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[PersistentVolumeClaim | None, tuple[FieldError, ...]]:
+    """The claim, or the errors. validate: what the API server refuses is an error."""
+    fields, errors = typed(_VolumeClaimFields, raw)
+    if fields is None:
+        return None, errors
+    requests = _requests(fields.spec)
+    errors = (*metadata_errors(fields.metadata), *amount_errors("spec.resources.requests", requests))
+    if fields.spec.volumeName:
+        errors = (*errors, *name_error("spec.volumeName", fields.spec.volumeName, names.long_name))
+    return (None, errors) if errors and validate else (_claim(fields, requests), ())
+
+
+def _claim(fields: _VolumeClaimFields, requests: Mapping[str, Quantity]) -> PersistentVolumeClaim:
+    metadata, spec, annotations = fields.metadata, fields.spec, fields.metadata.annotations or {}
+    return PersistentVolumeClaim(
+        namespace=metadata.namespace or _DEFAULT_NAMESPACE,
+        name=metadata.name,
+        uid=metadata.uid or "",
+        resource_version=metadata.resourceVersion or "",
+        owner=_controller(metadata.ownerReferences or ()),
+        storage_class=class_of(metadata, spec.storageClassName),
+        volume=spec.volumeName or "",
+        is_bound=bool(spec.volumeName) and BIND_COMPLETED in annotations,
+        selected_node=annotations.get(SELECTED_NODE),
+        request=requests.get(STORAGE),
+        access_modes=frozenset(spec.accessModes or ()),
+        volume_mode=spec.volumeMode or FILESYSTEM,
+        attributes_class=spec.volumeAttributesClassName or "",
+        selector=label_selector(spec.selector),
+        phase=(fields.status.phase if fields.status else None) or "",
+        is_deleting=bool(metadata.deletionTimestamp),
+    )
+
+
+def _requests(spec: _PersistentVolumeClaimSpecFields) -> Mapping[str, Quantity]:
+    return (spec.resources.requests if spec.resources else None) or {}
+
+
+def _controller(owners: list[OwnerFields] | tuple[()]) -> str:
+    return next((owner.uid for owner in owners if owner.controller), "")
+
+
+# All kinds of objects about volumes.
+
+
+StorageObject = (
+    PersistentVolume
+    | PersistentVolumeClaim
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.api.findings import FieldError
-from scheduler.core_v1.label_selector import LabelSelector, LabelSelectorFields, equal_labels, label_selector
+from scheduler.core_v1.label_selectors import LabelSelector, LabelSelectorFields, equal_labels, label_selector
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, metadata_errors, typed
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 

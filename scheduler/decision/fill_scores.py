@@ -4,20 +4,350 @@ If the workload has changed, its values are prepared beside the decisions, a few
 all are there.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from allocator.fleet.questions import fingerprint_of
-from allocator.model import Claim
+from allocator.fleet.alike import fingerprint_of
+from allocator.model import Alternative, Claim, Request
+from allocator.outcome import AllocationError
+from allocator.policies.fill_choices import NodeTakes, least_taken
+from allocator.policies.fill_rollouts import FillShape, Takes, UnitKind, Units, UnitStates
 from allocator.policies.fill_value import FillValue, FromDevices
-from allocator.policies.fill_values import PodCosts
+from allocator.policies.fill_values import FillNode, FillValues, PodCosts
+from allocator.policies.hardware import Cells, Take, UnitCells
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.decision.fill_workload import AskedDevices, AskedTakes, FillWorkload, NodeCells, mebibytes
-from scheduler.decision.rooms import Rooms
+from scheduler.decision.rooms import Rooms, WorkloadShape
 from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of
-from scheduler.state.pod_requests import CPU, MEMORY, PodRequests
+from scheduler.state.pods import CPU, MEMORY, PodRequests
+
+# The values of the policy fill-value for the workload as it was known at one moment, on the nodes of a cluster.
+#
+# They are prepared step by step, so that no decision has to wait for all nodes.
+
+
+MOST_FILL_SHAPES = 1 << 9
+"""Shapes of the workload that count; beyond, the rarest are left out."""
+
+MEBI = 1 << 20
+
+UNKNOWN = -1
+
+EVERY = -1
+"""In place of a number of devices, of a request for all of them until nodes are looked at."""
+
+Asked = tuple[Claim, Request]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeCells:
+    """What the units of a node are cut from, and what is left of the node. cpu: in thousandths. memory: in bytes.
+
+    units: the same object as long as the devices of the node are the same.
+    """
+
+    units: Sequence[UnitCells]
+    cells: tuple[Cells, ...]
+    cpu: int
+    memory: int
+
+
+class FillWorkload:
+    """The values. nodes: of a cluster, kept up with it by their owner, who reports each change."""
+
+    def __init__(self, rooms: Rooms, nodes: Mapping[int, NodeCells]) -> None:
+        self.seen = rooms.workload.changes
+        self._rooms = rooms
+        self._nodes = nodes
+        self._requests: dict[Hashable, Asked] = {}
+        self._shapes = list(self._numbered(rooms.workload.every()[:MOST_FILL_SHAPES]))
+        self.units = UnitStates(len(self._requests))
+        self.values = FillValues(self.units, ())
+        self._has_values = False
+        self._is_renewed = False
+        self._hardware = rooms.kinds([claim for claim, _ in self._requests.values()])
+        self._kinds: dict[tuple[Hashable, tuple[UnitCells, ...]], tuple[UnitKind, ...]] = {}
+        self._devices: dict[Hashable, tuple[int, ...]] = {}
+        self._kinds_of: dict[int, tuple[Sequence[UnitCells], tuple[UnitKind, ...]]] = {}
+        self._steps = self._prepared()
+        self.is_ready = False
+
+    def prepare(self, steps: int) -> None:
+        """Go on for so many steps; less where all is done."""
+        for _ in range(steps):
+            if next(self._steps, None) is None:
+                return
+
+    def prepare_all(self) -> None:
+        """Go on until all is done."""
+        for _ in self._steps:
+            pass
+
+    def is_current(self) -> bool:
+        """Whether the same is the same on nodes as before. Cost: O(requests)."""
+        return self._rooms.are_current(self._hardware)
+
+    @property
+    def kinds_of_nodes(self) -> int:
+        """How many are known: only ever more, until `renew` forgets them."""
+        return len(self._kinds)
+
+    def least_taken(self, number: int, requests: Sequence[tuple[Sequence[Takes], int]]) -> int:
+        """The least that these take on any node with such units as that one has.
+
+        The workload may tell nodes apart that a claim does not, and have no use for what it takes of some of them.
+        """
+        if self._is_renewed:
+            return 0  # the values of other nodes are of kinds that are forgotten
+        of_node = tuple(self._nodes[number].units)
+        every = [kinds for (_, units), kinds in self._kinds.items() if units == of_node]
+        return min([least_taken(self.units, kinds, requests) for kinds in every], default=0)
+
+    def renew(self) -> None:
+        """Look at the hardware anew, as classes have changed, for instance; until there are other values."""
+        self.seen = -1
+        self._is_renewed = True
+        self._hardware = self._rooms.kinds([claim for claim, _ in self._requests.values()])
+        self._kinds.clear()
+        self._devices.clear()
+        self._kinds_of.clear()
+
+    def look_at(self, number: int) -> None:
+        """The node has changed."""
+        node = self._nodes.get(number)
+        if not self._has_values:
+            return  # all nodes are looked at then
+        if node is None:
+            self.values.remove_node(number)
+            self._kinds_of.pop(number, None)
+            return
+        for _ in self._new_kinds(number, node):
+            pass
+        units = self._units_of(number, node)
+        self.values.set_node(number, FillNode(units, max(0, node.cpu), max(0, node.memory) // MEBI))
+
+    def _prepared(self) -> Iterator[bool]:
+        whole: dict[Units, int] = {}
+        nodes: Counter[tuple[int, ...]] = Counter()
+        for number in list(self._nodes):
+            if node := self._nodes.get(number):
+                yield from self._new_kinds(number, node)
+                units = self._whole(number)
+                whole[units] = whole.get(units, 0) + 1
+                nodes[self._devices[self._key(number, node)]] += 1
+                yield True
+        shapes = [_with_numbers(shape, nodes) for shape in self._shapes]
+        self.values, self._has_values = FillValues(self.units, shapes, whole), True
+        for number in list(self._nodes):
+            if number in self._nodes:
+                self.look_at(number)
+                yield True
+        self.is_ready = True
+
+    def _numbered(self, shapes: Sequence[tuple[float, WorkloadShape]]) -> Iterator[FillShape]:
+        numbers: dict[Hashable, int] = {}
+        for share, shape in shapes:
+            own: list[tuple[int, int]] = []
+            for claim, request, one in asked_by(shape.claims):
+                key = fingerprint_of([Claim("", "", "", (Request("", (_single(one),)),))])
+                own.append((numbers.setdefault(key, len(numbers)), EVERY if one.mode == "All" else one.count))
+                self._requests.setdefault(key, (claim, request))
+            yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(own))
+
+    def _new_kinds(self, number: int, node: NodeCells) -> Iterator[bool]:
+        """Find the kinds of the node's units; where no node was like that before, that is a step for each request."""
+        known = self._kinds_of.get(number)
+        if known is not None and known[0] is node.units:
+            return
+        key = self._key(number, node)
+        if key not in self._kinds:
+            takes: list[Sequence[Takes]] = []
+            devices: list[int] = []
+            for claim, request in self._requests.values():
+                own = takes_on(self._rooms, number, claim, request)
+                takes.append([self.units.takes(tuple([take.cells for take in of])) for of in own])
+                devices.append(_devices_of(own))
+                yield True
+            self._kinds[key] = tuple(self.units.kinds(node.units, takes))
+            self._devices[key] = tuple(devices)
+        self._kinds_of[number] = node.units, self._kinds[key]
+
+    def _key(self, number: int, node: NodeCells) -> tuple[Hashable, tuple[UnitCells, ...]]:
+        """Equal for nodes on which the workload may take the same of the same units."""
+        return self._hardware.of(number), tuple(node.units)
+
+    def _units_of(self, number: int, node: NodeCells) -> Units:
+        kinds = self._kinds_of[number][1]
+        return tuple([self.units.number(kind, cells) for kind, cells in zip(kinds, node.cells, strict=True)])
+
+    def _whole(self, number: int) -> Units:
+        return tuple([self.units.number(kind, kind.unit.whole) for kind in self._kinds_of[number][1]])
+
+
+class AskedDevices:
+    """What claims may take of nodes, by kinds of nodes, which have numbers; whatever the workload is.
+
+    Source of the kinds: the fleet, for what these claims read of devices, and what nodes' units are cut from.
+    """
+
+    def __init__(self, rooms: Rooms, nodes: Mapping[int, NodeCells], claims: Sequence[Claim]) -> None:
+        self._rooms = rooms
+        self._nodes = nodes
+        self._asked = list(asked_by(claims))
+        self._hardware = rooms.kinds(claims)
+        self._seen = rooms.changes.now
+        self._numbers: dict[Hashable, int] = {}
+        self._devices: list[Sequence[Sequence[Sequence[Take]]]] = []
+        self._kind_of: Numbers = np.full(rooms.size, UNKNOWN, np.int64)
+        self._units_of: dict[int, Sequence[UnitCells]] = {}
+
+    def is_current(self) -> bool:
+        """Whether the kinds are of use."""
+        return self._rooms.are_current(self._hardware)
+
+    def kinds_of(self, numbers: Numbers) -> Numbers:
+        """The kinds of these nodes. Cost: O(1) for each that has changed, O(devices) for each new kind."""
+        self._catch_up()
+        unknown = numbers[self._kind_of[numbers] == UNKNOWN]
+        for number in unknown.tolist():
+            self._kind_of[number] = self._kind(number)
+        found: Numbers = self._kind_of[numbers]
+        return found
+
+    def one_of(self, kind: int) -> int | None:
+        """A node of that kind that is there; None if none is."""
+        found = np.flatnonzero(self._kind_of == kind)
+        return int(found[0]) if len(found) else None
+
+    def requests(self, kind: int) -> Iterator[tuple[Sequence[Sequence[Take]], int]]:
+        """For each request what may be taken of each unit of nodes of that kind, and how many devices."""
+        for own, (_, _, one) in zip(self._devices[kind], self._asked, strict=True):
+            yield own, _devices_of(own) if one.mode == "All" else one.count
+
+    def devices(self, number: int, unit: int, taken: Cells) -> list[int]:
+        """The devices of the node, by position, that take this of the unit in that place."""
+        (kind,) = self.kinds_of(np.array([number])).tolist()
+        return [
+            device
+            for of_units in self._devices[kind]
+            for take in of_units[unit]
+            if take.cells == taken
+            for device in take.devices
+        ]
+
+    def _catch_up(self) -> None:
+        changes = self._rooms.changes
+        more = self._rooms.size - len(self._kind_of)
+        if more > 0:
+            self._kind_of = np.pad(self._kind_of, (0, more), constant_values=UNKNOWN)
+        if self._seen != changes.now:
+            changed = changes.since(self._seen)
+            for number in list(self._units_of) if changed is None else changed:
+                node = self._nodes.get(number)
+                if node is None or self._units_of.get(number) is not node.units:
+                    self._kind_of[number] = UNKNOWN
+            self._seen = changes.now
+
+    def _kind(self, number: int) -> int:
+        node = self._nodes[number]
+        key = self._hardware.of(number), tuple(node.units)
+        self._units_of[number] = node.units
+        known = self._numbers.get(key)
+        if known is None:
+            known = self._numbers[key] = len(self._devices)
+            self._devices.append([takes_on(self._rooms, number, claim, request) for claim, request, _ in self._asked])
+        return known
+
+
+class AskedTakes:
+    """The same in the units of a workload."""
+
+    def __init__(self, asked: AskedDevices, workload: FillWorkload) -> None:
+        self._asked = asked
+        self._workload = workload
+        self._known: dict[int, NodeTakes] = {}
+        self._kinds_of_nodes = 0
+
+    def of(self, kind: int) -> NodeTakes:
+        """What may be taken of nodes of that kind; nothing if there is none."""
+        if self._kinds_of_nodes != self._workload.kinds_of_nodes:
+            self._kinds_of_nodes = self._workload.kinds_of_nodes
+            self._known.clear()
+        known = self._known.get(kind)
+        if known is None:
+            number = self._asked.one_of(kind)
+            if number is None:
+                return _NO_TAKES
+            known = self._known[kind] = self._on(number, kind)
+        return known
+
+    def _on(self, number: int, kind: int) -> NodeTakes:
+        requests = [(self._interned(own), count) for own, count in self._asked.requests(kind)]
+        return NodeTakes(requests, self._workload.least_taken(number, requests))
+
+    def _interned(self, of_units: Sequence[Sequence[Take]]) -> list[Takes]:
+        return [self._workload.units.takes(tuple([take.cells for take in own])) for own in of_units]
+
+
+_NO_TAKES = NodeTakes((), 0)
+
+
+def asked_by(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Request, Alternative]]:
+    """The requests that take devices, with their first alternatives."""
+    for claim in claims:
+        for request in claim.requests:
+            for one in request.alternatives[:1]:
+                if not one.admin_access:
+                    yield claim, request, one
+
+
+def takes_on(rooms: Rooms, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
+    """What the request may take of each unit; nothing where it ends every attempt."""
+    try:
+        return rooms.takes(number, claim, request)
+    except AllocationError:
+        return [()] * len(rooms.unit_cells(number))
+
+
+def _devices_of(of_units: Sequence[Sequence[Take]]) -> int:
+    return sum([len(take.devices) for own in of_units for take in own])
+
+
+def _with_numbers(shape: FillShape, nodes: Mapping[tuple[int, ...], int]) -> FillShape:
+    """The shape with as many devices, in place of all, as most of the nodes have that have some.
+
+    nodes: how many have so many devices for each request.
+    """
+    requests = tuple([(one, _usual(one, nodes) if count == EVERY else count) for one, count in shape.requests])
+    return shape if requests == shape.requests else replace(shape, requests=requests)
+
+
+def _usual(request: int, nodes: Mapping[tuple[int, ...], int]) -> int:
+    found: Counter[int] = Counter()
+    for devices, number in nodes.items():
+        if devices[request]:
+            found[devices[request]] += number
+    return max(found, key=lambda devices: (found[devices], devices), default=1)
+
+
+def mebibytes(requested: int) -> int:
+    """The bytes that are requested, rounded up."""
+    return -(-requested // MEBI)
+
+
+def _single(alternative: Alternative) -> Alternative:
+    return Alternative(
+        "",
+        alternative.class_name,
+        alternative.selectors,
+        tolerations=alternative.tolerations,
+        capacity=alternative.capacity,
+        derived_attributes=alternative.derived_attributes,
+    )
+
 
 MOST_PODS = 1 << 10
 """Pods that ask for different things of which costs are kept; beyond, the least recently used are forgotten."""

@@ -20,20 +20,72 @@ from scheduler.attempt.attempts import INTERNAL, Attempts, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
-from scheduler.attempt.key_locks import KeyLocks
+from scheduler.attempt.slots import KeyLocks
 from scheduler.cache.kinds import pod_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.not_placed import NOT_REACHED
+from scheduler.decision.decide import NOT_REACHED
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
-from scheduler.extender.expected_bind import ExpectedBind
 from scheduler.extender.question import Hopeless, Needs, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
-from scheduler.state.claim_index import AlreadyReserved, ClaimObject
-from scheduler.state.pod_claims import claim_keys
+from scheduler.state.claims import AlreadyReserved, ClaimObject, claim_keys
+
+# After filter, the call of bind: the next call of filter waits for it.
+#
+# kube-scheduler lets a pod be bound while it asks about the next one, and the two calls come on two connections, in any
+# order. Without the devices of the pod before, filter would pass a node that has none left, and bind would refuse it.
+
+
+EXPECTED_S = 0.1
+"""For so long bind is waited for at most. It does not come where another plugin of kube-scheduler holds the pod."""
+
+
+class ExpectedBind:
+    """The pod that passed filter last, until its devices are reserved. expected_s: for so long at most.
+
+    Once a call has not come in time, none is expected until another one comes.
+    """
+
+    def __init__(self, expected_s: float = EXPECTED_S) -> None:
+        self._expected_s = expected_s
+        self._do_come = False
+        self._pod_uid = ""
+        self._came: asyncio.Future[None] | None = None
+
+    def passed(self, pod: Pod) -> None:
+        """Some node has passed for the pod. Where its volumes may have to be bound before, bind is not expected."""
+        self._end()
+        if self._do_come and not pod.volumes.claims:
+            self._pod_uid, self._came = pod.uid, asyncio.get_running_loop().create_future()
+
+    def came(self, pod_uid: str) -> None:
+        """Bind has come for the pod, and its devices are reserved, or it is refused."""
+        self._do_come = True
+        if pod_uid == self._pod_uid:
+            self._end()
+
+    async def before(self, pod: Pod) -> None:
+        """Wait before filter answers about the pod."""
+        if self._came is None or pod.uid == self._pod_uid:
+            return
+        timer = asyncio.get_running_loop().call_later(self._expected_s, self._give_up)
+        try:
+            await asyncio.shield(self._came)
+        finally:
+            timer.cancel()
+
+    def _give_up(self) -> None:
+        self._do_come = False
+        self._end()
+
+    def _end(self) -> None:
+        if self._came is not None:
+            self._came.set_result(None)
+            self._came = None
+
 
 _LOG = logging.getLogger(__name__)
 

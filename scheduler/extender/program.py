@@ -19,20 +19,17 @@ from scheduler.extender.bind import Binds, is_tried
 from scheduler.extender.configuration import ROLLBACK_S, ExtenderConfiguration, Mode, Ranking
 from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.extender.poke import Poke
-from scheduler.extender.sampling import Sampling
-from scheduler.extender.verbs import Verbs, is_ours
+from scheduler.extender.verbs import Sampling, Verbs, is_ours
 from scheduler.plugins.profile import Profile
 from scheduler.runtime import health, running, server
-from scheduler.runtime.core import Core, Site, now
+from scheduler.runtime.access import secure
+from scheduler.runtime.core import Core, Reporter, Site, now
 from scheduler.runtime.listening import Limits
-from scheduler.runtime.reporter import Reporter
-from scheduler.runtime.secure import secure
 from scheduler.runtime.server import ServedVerbs, Verb
 from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.cluster_changes import Event
 from scheduler.ui.decision_log import DecisionLog
-from scheduler.ui.ui_server import PATH, Ui
-from scheduler.ui.ui_source import UiSource
+from scheduler.ui.ui_server import PATH, Ui, UiSource
 
 NAME = "dra-extender"
 """Who we are in intents and logs."""

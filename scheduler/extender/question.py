@@ -9,12 +9,11 @@ from allocator.fleet.answers import Rank
 from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.able import reached_by_all
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.everywhere import refused_everywhere
+from scheduler.decision.filters import reached_by_all, refused_everywhere
+from scheduler.state.claims import Waiting, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
-from scheduler.state.pod_claims import Waiting, full
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 
 
 class Hopeless(Exception):

@@ -1,27 +1,315 @@
-"""The four verbs, from the body of a call to the body of its answer.
+"""What kube-scheduler calls: filter, prioritize, preempt and bind."""
 
-If anything is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
-"""
-
+import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count, islice
 from typing import Any
 
+import numpy as np
+
+from allocator.explain.text import node_text
+from allocator.fleet.answers import Rank
+from allocator.model import Claim
+from allocator.outcome import Allocated, AllocationError, Exhausted
+from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decision_time_limit import TooLong
-from scheduler.decision.namespace_time import DecisionTime
+from scheduler.decision.decide import NOT_REACHED
+from scheduler.decision.filters import reached_by_all
+from scheduler.decision.time_limits import DecisionTime, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
-from scheduler.extender.filter import EVERY_NODE, Filtered, Undecided, filter_nodes
-from scheduler.extender.held_answers import HeldAnswers
 from scheduler.extender.poke import Poke
-from scheduler.extender.preempt import kept_nodes
-from scheduler.extender.prioritize import prioritize
-from scheduler.extender.sampling import Sampling
+from scheduler.extender.question import Asked, Hopeless, Needs, best_last, needs_of
+from scheduler.extender.wire import MAX_SCORE
 from scheduler.runtime.server import Malformed
+from scheduler.state.claims import ClaimObject, Waiting, claims_of
+from scheduler.state.masks import mask_of, numbers_of, union
 from scheduler.ui.decision_log import DecisionLog
+
+# How many nodes pass filter: enough for a good choice, as kube-scheduler alone samples a large cluster.
+#
+# kube-scheduler with an extender has to filter every node, because the extender might accept any. But it scores only
+# nodes that pass here, and its scores are most of what a decision about thousands of nodes takes. Source: kube-
+# scheduler's numFeasibleNodesToFind.
+
+
+FEWEST = 100
+"""So many nodes pass at least, if they can."""
+
+_HIGHEST_PERCENT, _LOWEST_PERCENT, _NODES_A_PERCENT = 50, 5, 125
+
+
+def nodes_to_find(nodes: int, percent: int) -> int:
+    """How many of so many nodes are enough. percent: of them; 0 for kube-scheduler's own, which falls with the size."""
+    share = percent or max(_HIGHEST_PERCENT - nodes // _NODES_A_PERCENT, _LOWEST_PERCENT)
+    return nodes if nodes < FEWEST else max(nodes * share // 100, FEWEST)
+
+
+class Sampling:
+    """Which of the nodes that can take a pod pass. percent: as above; 100 for all of them.
+
+    only_best: none passes but those that the policy finds best. Equal nodes take turns, so that all of the cluster is
+    used.
+    """
+
+    def __init__(self, percent: int = 100, *, only_best: bool = False) -> None:
+        self._percent = percent
+        self._only_best = only_best
+        self._calls = count()
+
+    def is_enough(self, able: Mask, asked: int) -> bool:
+        """Whether so few nodes are able that all of them pass. asked: how many nodes the question is about."""
+        return able.bit_count() <= (1 if self._only_best else nodes_to_find(asked, self._percent))
+
+    def passing(self, best_first: Iterable[Mask], asked: int) -> Mask:
+        """As many of the nodes as are enough. best_first: nodes that are equal to the policy, the best ones first."""
+        left, call, passed = nodes_to_find(asked, self._percent), next(self._calls), 0
+        for nodes in islice(best_first, 1 if self._only_best else None):
+            number = nodes.bit_count()
+            passed |= nodes if number <= left else _rotated(nodes, left, call)
+            left -= min(number, left)
+        return passed
+
+
+def _rotated(nodes: Mask, number: int, call: int) -> Mask:
+    """So many of the nodes. call: its number; each call goes on where the one before it ended."""
+    if not number:
+        return 0
+    numbers = numbers_of(nodes)
+    flags = np.zeros(int(numbers[-1]) + 1, np.bool_)
+    flags[numbers[(call * number + np.arange(number)) % len(numbers)]] = True
+    return mask_of(flags)
+
+
+# preempt: the nodes among kube-scheduler's candidates where the devices would fit after the evictions.
+#
+# The devices of a claim become free once all pods that it is reserved for are evicted. No victim is added or removed:
+# kube-scheduler has selected them for its own resources, and a node where they do not free enough devices is dropped.
+
+
+def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]]) -> list[str]:
+    """The nodes to keep. victims: uids of pods by node; a node without any is not kept.
+
+    Cost: O(nodes) allocations.
+    """
+    try:
+        needs = needs_of(cluster, pod)
+    except Hopeless:
+        return []
+    own = {claim.uid for claim in needs.claims}
+    freed = {node: tuple(_freed(cluster, frozenset(uids), own)) for node, uids in victims.items() if uids}
+    try:
+        with cluster.time_limit.limited():
+            return [node for node, gone in freed.items() if _fits(cluster, node, needs, gone)]
+    except TooLong:
+        return []
+
+
+def _fits(cluster: Cluster, node: str, needs: Needs, freed: Sequence[Claim]) -> bool:
+    number = cluster.number_of(node)
+    if number is None or not needs.reached >> number & 1:
+        return False
+    if not needs.pending:
+        return True
+    try:
+        return isinstance(cluster.fleet.allocate(number, needs.pending, freed), Allocated)
+    except AllocationError:
+        return False
+
+
+def _freed(cluster: Cluster, gone: frozenset[str], own: set[str]) -> Iterator[Claim]:
+    """The devices that are free once these pods are gone. own: uids of claims that the pod itself needs as well."""
+    held = {one.claim.uid: one for uid in gone for one in _used_by(cluster, uid)}
+    for claim_uid in held.keys() - own:
+        users = {user.uid for user in held[claim_uid].reserved_for}
+        holding = cluster.claims.holding(claim_uid)
+        # A claim that is reserved for nobody keeps its devices: only the end of its last consumer frees them.
+        if users and users <= gone and holding and holding.counted:
+            yield holding.counted
+
+
+def _used_by(cluster: Cluster, pod_uid: str) -> Iterable[ClaimObject]:
+    """The claims of a pod that is on a node."""
+    pod = cluster.pods.bound(pod_uid)
+    found = claims_of(pod, cluster.claims) if pod else ()
+    return () if isinstance(found, Waiting) else found
+
+
+# Answers of bind wait for each other, so that kube-scheduler keeps its connections.
+#
+# Its client keeps two idle connections, one of which filter uses. A third one is closed, and a call that finds none
+# opens a new one: for nearly every pod, since pods are not bound as regularly as they are asked about. A TLS handshake
+# costs both sides more than the call. So an answer that would leave a third connection idle waits until the next call
+# of bind takes one. Source: DefaultMaxIdleConnsPerHost of Go's net/http, which kube-scheduler's client of extenders
+# does not change.
+
+
+QUIET_S = 0.05
+"""No answer waits any longer after so much time without a call of bind."""
+
+MOST_HELD = 32
+"""Answers that wait at the same time."""
+
+
+class HeldAnswers:
+    """The answers of bind that wait, the oldest first. quiet_s, most: as above."""
+
+    def __init__(self, quiet_s: float = QUIET_S, most: int = MOST_HELD) -> None:
+        self._quiet_s = quiet_s
+        self._most = most
+        self._has_room = True
+        self._held: deque[asyncio.Future[None]] = deque()
+        self._quiet: asyncio.TimerHandle | None = None
+
+    def called(self) -> None:
+        """A call of bind has taken a connection."""
+        if self._quiet is not None:
+            self._quiet.cancel()
+        self._quiet = asyncio.get_running_loop().call_later(self._quiet_s, self._release_all)
+        if self._held:
+            self._release()
+        else:
+            self._has_room = True
+
+    async def wait(self) -> None:
+        """Wait until the connection of an answer would be kept. Each answer comes after its call."""
+        if self._has_room or self._quiet is None:
+            self._has_room = False
+            return
+        if len(self._held) == self._most:
+            self._release()
+        held = asyncio.get_running_loop().create_future()
+        self._held.append(held)
+        await held
+
+    def _release(self) -> None:
+        held = self._held.popleft()
+        if not held.done():  # its call may have been cancelled
+            held.set_result(None)
+
+    def _release_all(self) -> None:
+        self._quiet = None
+        while self._held:
+            self._release()
+
+
+# filter: which of the nodes can provide the devices of the pod, and why the others cannot.
+#
+# All answers come from the caches and from reservations. Nothing is read from the API server, and nothing is reserved:
+# kube-scheduler may take any of the nodes, or none.
+#
+# Differs from the plugin DynamicResources: nodes with too few devices are reported as unresolvable. kube-scheduler's
+# preemption evaluates nodes with its in-tree filters only, which do not know about devices, so it would not find useful
+# victims.
+
+
+EVERY_NODE = Sampling()
+
+
+class Undecided(Exception):
+    """There is no answer now, and there may be one soon: kube-scheduler tries the pod again after its backoff."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """The nodes that pass, in the order of the question, and why the others do not, unless there are enough.
+
+    failed: why it is not known whether the node could. unresolvable: why the node cannot. stuck: where it is known that
+    no node passes, the allocated claims of the pod that keep it from some of them, or one that is being deleted.
+    """
+
+    passed: Sequence[str]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    stuck: tuple[Claim, ...] = ()
+
+
+def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sampling = EVERY_NODE) -> Filtered:
+    """The answer for a pod that has claims. sampling: how many of the nodes that can pass. Raises Undecided.
+
+    Cost: O(nodes asked about, and what has changed since a pod like this was asked about).
+    """
+    try:
+        needs = needs_of(cluster, pod)
+    except Hopeless as error:
+        if error.is_behind:
+            # No event would bring the pod back: kube-scheduler has seen the claim before us.
+            raise Undecided(f"pod {pod}: {error} yet") from error
+        kept = (error.kept,) if error.kept is not None else ()
+        return Filtered((), {}, dict.fromkeys(names, str(error)), kept)
+    asked = Asked(cluster, names)
+    reached = asked.mask & needs.reached
+    ranks = _able(cluster, pod, needs.pending, reached)
+    able = union(ranks.values())
+    if not sampling.is_enough(able, len(names)):
+        best_first = reversed(best_last(cluster, pod, needs.pending, ranks))
+        return Filtered(asked.named(sampling.passing(best_first, len(names))))
+    failed = {name: f"node {name} is not known yet to the extender" for name in asked.unknown()}
+    unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
+    for (text, is_known), nodes in _refused(cluster, pod, needs.pending, reached & ~able).items():
+        (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))
+    stuck = () if able or failed else tuple(_stuck(cluster, needs.claims, asked.mask))
+    return Filtered(asked.named(able), failed, unresolvable, stuck)
+
+
+def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mapping[Rank, Mask]:
+    """The nodes that can provide the devices, by rank and the policy's score."""
+    if not pending:
+        return {(0, ()): reached}
+    try:
+        return cluster.fleet.scores(pending, reached)
+    except AllocationError as error:
+        raise Undecided(f"pod {pod}: {error}") from error
+
+
+def _refused(cluster: Cluster, pod: Pod, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
+    """The nodes by why they refuse, and by whether that is certain: not where the budget of steps was spent."""
+    found: dict[tuple[str, bool], Mask] = {}
+    for outcome, refused in cluster.fleet.unable_by_node(pending, nodes) if nodes else ():
+        key = node_text(outcome, reader=pod.namespace), not isinstance(outcome, Exhausted)
+        found[key] = found.get(key, 0) | refused
+    return found
+
+
+def _stuck(cluster: Cluster, claims: Iterable[Claim], asked: Mask) -> Iterator[Claim]:
+    return (one for one in claims if one.allocation and asked & ~reached_by_all(cluster, [one]))
+
+
+# prioritize: how good each node is for the pod's devices, from 0 to 10; called where `ranking` is `prioritize`.
+#
+# Nodes are ordered by the allocator's policy, then by the alternatives that requests with firstAvailable get there;
+# kube-scheduler adds its own scores. Only the order matters: the best nodes get 10, the worst 0, the others are spread
+# evenly between them.
+
+
+def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
+    """The scores of the nodes; all 0 if they are equal, or if the pod's claims changed meanwhile."""
+    scores = dict.fromkeys(names, 0)
+    found = cluster.claims_of(pod)
+    pending = [] if isinstance(found, Waiting) else [one.claim for one in found if one.claim.allocation is None]
+    if not pending:
+        return scores
+    asked = Asked(cluster, names)
+    try:
+        with cluster.time_limit.limited():
+            groups = best_last(cluster, pod, pending, cluster.fleet.scores(pending, asked.mask))
+    except AllocationError:
+        return scores  # filter says what is wrong
+    for place, nodes in enumerate(groups):
+        score = round(MAX_SCORE * place / (len(groups) - 1)) if len(groups) > 1 else 0
+        scores.update(dict.fromkeys(asked.named(nodes), score))
+    return scores
+
+
+# The four verbs, from the body of a call to the body of its answer.
+#
+# If anything is wrong with a call, its answer says so where kube-scheduler shows it, and never that a node fits.
+
 
 MOST_ERRORS = 16
 """Of a pod that cannot be read, of which the caller is told."""

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 from allocator.api import names
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
-from scheduler.input.keyword_fields import Fields, typed
+from scheduler.runtime.section import Fields, typed
 from scheduler.runtime.server import Malformed, in_short, require_few_values
 
 NODES_MAX = 1 << 17

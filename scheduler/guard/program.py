@@ -23,30 +23,27 @@ from typing import Any, Never
 from allocator.cluster.usage import occupying
 from scheduler import garbage
 from scheduler.cache import kinds
-from scheduler.cache.held import held_by_claim
-from scheduler.cache.reflector import Reflector
+from scheduler.cache.decoding import held_by_claim
 from scheduler.cache.watch_events import Found, Undecoded
-from scheduler.cache.watcher import Watcher
+from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
 from scheduler.decision.cluster import Cluster
-from scheduler.guard import review
+from scheduler.guard import reviewer
 from scheduler.guard.configuration import GuardConfiguration
-from scheduler.guard.holders import holder_of
 from scheduler.guard.ledger import Ledger, counting
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.guard.publication import Publication, SecretPath
-from scheduler.guard.reviewer import Reviewer
-from scheduler.runtime import health, running, server, watches
+from scheduler.guard.reviewer import Reviewer, holder_of
+from scheduler.runtime import core, health, running, server
+from scheduler.runtime.access import secure
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import host_and_port
 from scheduler.runtime.core import AGAIN_S, CHECK_S, TIME, Site
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, namespace_of, new_identity
 from scheduler.runtime.listening import Limits
-from scheduler.runtime.secure import secure
-from scheduler.runtime.self_signed import self_signed
 from scheduler.runtime.server import ServedVerbs
-from scheduler.runtime.tls import Certificates, Files
+from scheduler.runtime.tls import Certificates, Files, self_signed
 from scheduler.state.invariants import Violation
 
 VERB = "resourceclaims-status"
@@ -285,12 +282,12 @@ class Guard:
         return ServedVerbs(
             PREFIX,
             verbs,
-            review.error_result,
+            reviewer.error_result,
             clients,
             most_calls,
             called,
             limits,
-            largest_body=review.LARGEST_REVIEW,
+            largest_body=reviewer.LARGEST_REVIEW,
             secret=secret,
         )
 
@@ -301,8 +298,8 @@ class Guard:
         return health.Endpoints(
             live={"leaderElection": self._election.stale},
             ready={
-                "caches": lambda: watches.unfilled(self._reflectors),
-                "watches": lambda: watches.silent(self._reflectors, time.monotonic()),
+                "caches": lambda: core.unfilled(self._reflectors),
+                "watches": lambda: core.silent(self._reflectors, time.monotonic()),
                 "credentials": lambda: self._connection.refused,
                 "lease": self._election.unanswered,
             },
@@ -329,5 +326,5 @@ class Guard:
             }
 
     def _reading(self) -> GuardReading:
-        seen = watches.watches(self._reflectors, time.monotonic())
+        seen = core.watch_states(self._reflectors, time.monotonic())
         return GuardReading(seen, self._ledger.open, {self._election.name: self._election.is_leading()})

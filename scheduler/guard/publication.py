@@ -15,9 +15,8 @@ from collections.abc import Container
 from typing import Any, Never
 from urllib.parse import urlsplit
 
-from scheduler.client.api import Api
 from scheduler.client.api_resources import ENDPOINT_SLICES, WEBHOOKS
-from scheduler.client.connection import STRATEGIC_MERGE
+from scheduler.client.connection import STRATEGIC_MERGE, Api
 from scheduler.client.errors import CallFailed
 
 EVERY_S = 5.0

@@ -5,6 +5,9 @@ Source: the resource claim controller of kube-controller-manager, apiserver's na
 
 import hashlib
 
+from allocator.api import ClaimTemplate, Decoded, decode
+from allocator.api.versions import GROUP
+
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _MAX_BASE = 57
@@ -35,3 +38,13 @@ def generated(name_prefix: str, seed: str) -> str:
     """A name as the API server generates one from `name_prefix`: with five letters, here drawn from the seed."""
     digest = hashlib.sha256(seed.encode()).digest()
     return name_prefix[:_MAX_GENERATED] + "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in digest[:_SUFFIX])
+
+
+# The claim that a template stands for, before anything has created it.
+
+
+def claim_of_template(template: ClaimTemplate, name: str = "") -> Decoded:
+    """As an API server would store it, under that name or the template's; its object is None if none can be created."""
+    metadata = {"name": name or template.name, "namespace": template.namespace}
+    raw = {"apiVersion": f"{GROUP}/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": template.spec}
+    return decode({**raw, "status": {}})

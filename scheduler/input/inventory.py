@@ -12,6 +12,7 @@ from functools import partial
 from sys import intern
 from typing import Any, TypeVar
 
+import cel
 from allocator.api import ClaimTemplate, Decoded, FieldError, TaintRule, decode, is_decoded
 from allocator.api.allocation import Consumer
 from allocator.api.findings import step_text
@@ -21,29 +22,70 @@ from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.core_v1.claim_fields import unknown_claim_fields
-from scheduler.core_v1.csi_driver import decode_csi_driver
-from scheduler.core_v1.csi_node import decode_csi_node
-from scheduler.core_v1.csi_storage_capacity import decode_csi_storage_capacity
+from scheduler.core_v1.csi import (
+    decode_csi_driver,
+    decode_csi_node,
+    decode_csi_storage_capacity,
+    decode_volume_attachment,
+)
 from scheduler.core_v1.custom_pods import made_template
-from scheduler.core_v1.embedded import asks_for_claims, decode_embedded
-from scheduler.core_v1.namespace import Namespace, decode_namespace
-from scheduler.core_v1.node import decode_node
-from scheduler.core_v1.persistent_volume import decode_persistent_volume
-from scheduler.core_v1.persistent_volume_claim import decode_persistent_volume_claim
+from scheduler.core_v1.label_selectors import unknown_words
+from scheduler.core_v1.node import Namespace, PriorityClass, decode_namespace, decode_node, decode_priority_class
+from scheduler.core_v1.persistent_volume import (
+    StorageObject,
+    decode_persistent_volume,
+    decode_persistent_volume_claim,
+    decode_storage_class,
+)
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
-from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
-from scheduler.core_v1.storage_class import decode_storage_class
-from scheduler.core_v1.storage_object import StorageObject
-from scheduler.core_v1.topology_spread import unknown_words
-from scheduler.core_v1.volume_attachment import decode_volume_attachment
-from scheduler.core_v1.volume_claim_template import ephemeral_claims
 from scheduler.core_v1.workload import KINDS as WORKLOADS
-from scheduler.core_v1.workload import Workload, decode_workload
-from scheduler.input import expressions
+from scheduler.core_v1.workload import Workload, asks_for_claims, decode_embedded, decode_workload, ephemeral_claims
 from scheduler.input.documents import Finding, FindingReason, Place, RawObject
 from scheduler.input.identity import generated
+
+# The CEL expressions of classes, claims and templates: those that do not compile are reported, used or not.
+#
+# Source: KEP-4381; k8s.io/api resource/v1 CELDeviceSelector. An API server refuses such an object when it is created.
+
+
+def problems(spec: object, environment: cel.Environment) -> Iterator[str]:
+    """`PATH: MESSAGE` for each expression that does not compile, with a caret below the place. spec: as in v1."""
+    for path, name, text in expressions(spec, "spec"):
+        compile_ = _COMPILERS[name]
+        try:
+            compile_(text, environment)
+        except cel.CompileError as error:
+            yield f"{path}: does not compile: {error}"
+
+
+SELECTOR = "cel"
+"""The field of a selector that holds its expression."""
+
+_COMPILERS: Mapping[str, Callable[[str, cel.Environment], object]] = {
+    SELECTOR: cel.compile,
+    "derivedAttributes": cel.compile_value,
+}
+"""Field that holds an expression -> what compiles it."""
+
+_WITHOUT_EXPRESSIONS = frozenset({"config", "metadata"})
+"""Fields below which what looks like an expression is the user's own."""
+
+
+def expressions(value: object, path: str, field: str = "") -> Iterator[tuple[str, str, str]]:
+    """(path, field that holds it, expression). field: the innermost of _COMPILERS that the value stands in."""
+    if isinstance(value, dict):
+        text = value.get("expression")
+        if field and isinstance(text, str) and text:
+            yield f"{path}.expression", field, text
+        for key, item in value.items():
+            if key not in _WITHOUT_EXPRESSIONS:
+                yield from expressions(item, f"{path}.{key}", key if key in _COMPILERS else "")
+    elif isinstance(value, list):
+        for position, item in enumerate(value):
+            yield from expressions(item, f"{path}[{position}]", field)
+
 
 Typed = TypeVar("Typed")
 
@@ -331,7 +373,7 @@ class _InventoryReader:
     def _problems(self, spec: object) -> Sequence[str]:
         """The problems of the expressions of a spec. Equal claims share one: see `decode`."""
         if id(spec) not in self._judged:
-            self._judged[id(spec)] = spec, tuple(expressions.problems(spec, self._features.environment))
+            self._judged[id(spec)] = spec, tuple(problems(spec, self._features.environment))
         return self._judged[id(spec)][1]
 
     def _leave_out(self, found: RawObject, kind: str) -> None:

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 from allocator.api.findings import FieldError
 from cel.errors import EvalError
 from cel.values.moments import SECOND, duration_from_text
-from scheduler.input.keyword_fields import Fields, typed
+from scheduler.runtime.section import Fields, typed
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"

@@ -12,7 +12,6 @@ from pydantic.alias_generators import to_camel
 
 from allocator.policies.contract import FIRST_FIT
 from cel.errors import EvalError
-from scheduler.input.keyword_fields import typed
 from scheduler.kube_scheduler.configuration import (
     ALL,
     DEFAULT_LEASE,
@@ -29,8 +28,9 @@ from scheduler.kube_scheduler.configuration import (
     seconds,
 )
 from scheduler.plugins.profile import FILTERS, SCORES, InvalidProfile
+from scheduler.runtime.configuration import LIMITED, NAMES, ProfileSection
 from scheduler.runtime.plugin_arguments import ARGUMENTS
-from scheduler.runtime.profiles import LIMITED, NAMES, ProfileSection
+from scheduler.runtime.section import typed
 
 HEAD = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
 

@@ -15,28 +15,25 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from scheduler.attempt import device_readiness, pod_condition
+from scheduler.attempt import device_readiness, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
 from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
-from scheduler.attempt.pending_condition import REPORT_S
+from scheduler.attempt.pod_fate import REPORT_S
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.decision_time_limit import timed_out
-from scheduler.decision.namespace_time import DecisionTime
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
+from scheduler.decision.time_limits import DecisionTime, timed_out
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
-from scheduler.queue.queue import Queue, QueuedPod
-from scheduler.reporting.condition_writer import Refusals
-from scheduler.reporting.event_recorder import Events
+from scheduler.queue import Queue, QueuedPod
+from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus
-from scheduler.state.claim_index import AlreadyReserved, ClaimObject
+from scheduler.state.claims import AlreadyReserved, ClaimObject, Waiting, full
 from scheduler.state.cluster_changes import GivenBack
-from scheduler.state.pod_claims import Waiting, full
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from scheduler.ui.decision_log import DecisionLog
 
 _LOG = logging.getLogger(__name__)
@@ -377,7 +374,7 @@ class Loop:
         It keeps its own error if it has one. until: when it is tried again, None for its backoff.
         """
         self._queue.held(entry.pod.uid, started, until, why=problem)
-        standing = pod_condition.current(entry.pod.conditions)
+        standing = pod_calls.current(entry.pod.conditions)
         has_waited = until is None or started - (entry.first or started) >= REPORT_S
         if has_waited and (standing is None or standing.reason != "SchedulerError"):
             self._report_reason(entry.pod, "SchedulerError", problem)
@@ -391,7 +388,7 @@ class Loop:
         self._queue.failed(entry.pod.uid, now, after_s, why=reason)
         self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.ERROR, now - started)
 
-    def _report_reason(self, pod: Pod, reason: pod_condition.Reason, message: str, gist: str = "") -> None:
+    def _report_reason(self, pod: Pod, reason: pod_calls.Reason, message: str, gist: str = "") -> None:
         """gist: of the message, "" if it has no details that change all the time."""
         self._decisions.answered(time.time(), str(pod), reason, message)
         if self._is_dry:

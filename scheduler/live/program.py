@@ -9,38 +9,86 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 from scheduler.attempt.attempts import Attempts
-from scheduler.attempt.claim_objects import ClaimKey
+from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import Decision
 from scheduler.cache.watch_events import Undecoded
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
-from scheduler.live.prescheduled import Prescheduled
 from scheduler.plugins.default import REASONS
-from scheduler.queue.queue import PodBackoff, PodPlace, Queue
-from scheduler.reporting.condition_writer import Refusals
-from scheduler.reporting.event_recorder import Events
+from scheduler.queue import PodBackoff, PodPlace, Queue
+from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
+from scheduler.runtime.access import secure
 from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration
-from scheduler.runtime.core import TIME, Core, Site, now
+from scheduler.runtime.core import TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
-from scheduler.runtime.reporter import Reporter
-from scheduler.runtime.secure import secure
-from scheduler.state.cluster_changes import Event, PodChanged
+from scheduler.state.claims import Waiting, claim_keys
+from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, PodChanged
 from scheduler.state.invariants import Violation
-from scheduler.state.pod_claims import Waiting
 from scheduler.ui.decision_log import DecisionLog
-from scheduler.ui.ui_server import PATH, Ui
-from scheduler.ui.ui_source import UiSource
+from scheduler.ui.ui_server import PATH, Ui, UiSource
+
+# The pods that were created with a node and lack devices; updated by events, so that reading costs nothing.
+
+
+class Prescheduled:
+    """These pods, by uid. is_so: whether a pod is one of them, as the cluster knows it and its claims now."""
+
+    def __init__(self, is_so: Callable[[Pod], bool]) -> None:
+        self._is_so = is_so
+        self._placed: dict[str, Pod] = {}
+        self._users: dict[ClaimKey, dict[str, None]] = {}
+        self._found: set[str] = set()
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __contains__(self, pod_uid: str) -> bool:
+        return pod_uid in self._found
+
+    def on_event(self, event: Event) -> None:
+        """Something has changed, and the cluster knows it. Cost: O(claims of the pod), or O(pods of the claim)."""
+        if isinstance(event, PodChanged):
+            self._forget(event.old)
+            self._keep(event.new)
+        elif isinstance(event, ClaimChanged):
+            self._look(self._users.get(event.key, ()))
+
+    def _forget(self, pod: Pod | None) -> None:
+        if pod is None or self._placed.pop(pod.uid, None) is None:
+            return
+        self._found.discard(pod.uid)
+        for key in claim_keys(pod):
+            users = self._users.get(key, {})
+            users.pop(pod.uid, None)
+            if not users:
+                self._users.pop(key, None)
+
+    def _keep(self, pod: Pod | None) -> None:
+        if pod is None or not pod.node_name or not pod.claims or pod.is_over:
+            return
+        self._placed[pod.uid] = pod
+        for key in claim_keys(pod):
+            self._users.setdefault(key, {})[pod.uid] = None
+        self._look((pod.uid,))
+
+    def _look(self, uids: Iterable[str]) -> None:
+        for uid in uids:
+            if self._is_so(self._placed[uid]):
+                self._found.add(uid)
+            else:
+                self._found.discard(uid)
+
 
 FINISH_S = 5.0
 """How long attempts may continue after SIGTERM; then they are undone."""
@@ -92,7 +140,7 @@ class _EventReporter(Reporter):
         super().violated(violation)
         for claim in violation.claims:
             message = f"{violation.subject}: {violation.text_for(claim.namespace)}"
-            self._events.device_double_allocated(self._claims, ClaimKey(*claim), message)
+            self._events.device_double_allocated(self._claims, ClaimRef(*claim), message)
 
 
 class Scheduler:

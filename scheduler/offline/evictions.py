@@ -13,7 +13,7 @@ from allocator.model import Claim, PoolID, Slice
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.state.evicting_taints import NO_EXECUTE, EvictingTaints, Eviction, has_evicting
-from scheduler.state.taint_rules import tainted
+from scheduler.state.slices import tainted
 
 
 def evictions(inventory: Inventory, features: Features) -> Sequence[Eviction]:

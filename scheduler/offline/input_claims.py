@@ -11,14 +11,38 @@ from operator import attrgetter
 from allocator.api import ClaimTemplate, Decoded, decode
 from allocator.api.names import object_name
 from allocator.did_you_mean import did_you_mean
+from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.model import Claim
-from allocator.pods.extended_resources import CLAIM_ANNOTATION
+from scheduler.core_v1.node import BUILT_IN, PriorityClass
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.input.identity import generate_name, generated, uid_of
+from scheduler.input.identity import claim_of_template, generate_name, generated, uid_of
 from scheduler.input.inventory import InputClaim, Inventory
-from scheduler.input.template_claim import claim_of_template
+from scheduler.state.claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
 from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
-from scheduler.state.pod_claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
+
+# Priorities of pods that only name a class: the numbers that the API server would write.
+#
+# Source: k8s.io/kubernetes, the admission plugin Priority.
+
+
+class Priorities:
+    """What the classes of the input, and those that every cluster has, give to pods."""
+
+    def __init__(self, classes: Iterable[PriorityClass]) -> None:
+        every = [*BUILT_IN, *classes]
+        self._values = {one.name: one.value for one in every}
+        self._default = min((one.value for one in every if one.is_default), default=0)
+
+    def of(self, pod: Pod) -> int:
+        """The priority of the pod; 0 where its class is not known."""
+        if pod.priority is not None:
+            return pod.priority
+        return self._values.get(pod.priority_class, 0) if pod.priority_class else self._default
+
+    def knows(self, pod: Pod) -> bool:
+        """False for a pod whose priority only a class would say that is not there."""
+        return pod.priority is not None or pod.priority_class in ("", *self._values)
+
 
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 

@@ -16,17 +16,16 @@ from allocator.api.names import version as version_problem
 from allocator.api.resource_slice import NODE_OPERATIONS
 from cel.values.quantity import Quantity
 from scheduler.core_v1.custom_pods import KINDS as CUSTOM_KINDS
-from scheduler.core_v1.embedded import BLUEPRINTS
-from scheduler.core_v1.host_ports import ANY_ADDRESS
+from scheduler.core_v1.node import BUILT_IN, RESTART_ALL_CONTAINERS, USER_NAMESPACES_ON_HOST_NETWORK
+from scheduler.core_v1.persistent_volume import NO_PROVISIONER
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
-from scheduler.core_v1.priority_class import BUILT_IN
-from scheduler.core_v1.required_features import RESTART_ALL_CONTAINERS, USER_NAMESPACES_ON_HOST_NETWORK
-from scheduler.core_v1.storage_class import NO_PROVISIONER
-from scheduler.core_v1.volume_sources import DRIVERS, MIGRATIONS, UNCOUNTED
-from scheduler.decision import admin_access
+from scheduler.core_v1.pod_volumes import DRIVERS, MIGRATIONS, UNCOUNTED
+from scheduler.core_v1.resources import ANY_ADDRESS
+from scheduler.core_v1.workload import BLUEPRINTS
+from scheduler.decision import filters
 from scheduler.input.inventory import KINDS_THAT_COUNT, TAINT_EFFECTS, VERSIONS
-from scheduler.state.claim_index import FINALIZER
-from scheduler.state.pod_requests import OF_NODES
+from scheduler.state.claims import FINALIZER
+from scheduler.state.pods import OF_NODES
 
 Json = Any
 """A value of JSON."""
@@ -125,7 +124,7 @@ LABEL_KEYS = frozenset(
         *("app.kubernetes.io/component", "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"),
         *("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "pod-template-hash"),
         *("batch.kubernetes.io/job-name", "batch.kubernetes.io/job-completion-index"),
-        *("batch.kubernetes.io/controller-uid", "controller-revision-hash", admin_access.LABEL),
+        *("batch.kubernetes.io/controller-uid", "controller-revision-hash", filters.LABEL),
         *(migration.zone_key for migration in MIGRATIONS.values() if migration.zone_key),
     }
 )
@@ -134,7 +133,7 @@ LABEL_KEYS = frozenset(
 _ARCHITECTURES = frozenset({"amd64", "arm64", "ppc64le", "s390x", "riscv64"})
 
 LABEL_VALUES: Mapping[str, frozenset[str]] = {
-    admin_access.LABEL: frozenset({"true", "false"}),
+    filters.LABEL: frozenset({"true", "false"}),
     **dict.fromkeys(
         ("kubernetes.io/arch", "beta.kubernetes.io/arch"), frozenset({"amd64", "arm64", "ppc64le", "s390x"})
     ),

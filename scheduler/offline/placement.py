@@ -6,29 +6,146 @@ each result counts for the next pod as if it were written.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from allocator.allocate import allocate
 from allocator.api.allocation import Consumer
+from allocator.cluster.selectors import selectors_of
+from allocator.cluster.snapshot import Snapshot
+from allocator.fleet.alike import DeviceQuestion
 from allocator.gates import ADMIN_ACCESS
-from allocator.model import Allocation, Claim
-from allocator.outcome import InvalidPool
-from scheduler.core_v1.namespace import Namespace
+from allocator.model import Allocation, Alternative, Claim, DeviceID
+from allocator.outcome import AllocationError, InvalidPool
+from allocator.search.rules import Mask, bits
+from allocator.status import OrderedAnswers
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.decision import admin_access
-from scheduler.decision.able import cycle_of
+from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide, decide_claim
-from scheduler.decision.node_answers import Answer, Unfit, answers, unfit
-from scheduler.decision.not_placed import kept_by_a_volume
+from scheduler.decision.decide import decide, decide_claim, kept_by_a_volume
+from scheduler.decision.filters import EligibleNodes, cycle_of, reached_by_all
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
+from scheduler.decision.why_not import Answer, Unfit, answers, requirements_of, unfit
 from scheduler.input.inventory import InputClaim
-from scheduler.offline.hidden_errors import HiddenErrors
 from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
+from scheduler.state.claims import Waiting, full, is_controlled_by
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
-from scheduler.state.pod_claims import Waiting, full, is_controlled_by
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
+
+# Errors of selectors that a placed pod does not come to here, and at which kube-scheduler gives it up.
+#
+# Here a bound may show first that a node has no answer, so that the node is refused and the pod goes to another one
+# (docs/differences.md). kube-scheduler evaluates the selector, and ends the attempt on every node. Pods that ask for
+# the same are told of once.
+
+
+@dataclass(slots=True)
+class HiddenError:
+    """At which node kube-scheduler gives up, and why. subject: the first that asks so. number: of all that do."""
+
+    subject: str
+    node: str
+    reason: str
+    number: int = 1
+
+    def __str__(self) -> str:
+        others = f" and {self.number - 1} like it" if self.number > 1 else ""
+        return f"kube-scheduler gives up {self.subject}{others} at node {self.node}: {self.reason}"
+
+
+@dataclass(slots=True)
+class _Suspects:
+    """The nodes that reach a device on which a selector fails. seen: when they were asked last."""
+
+    nodes: Mask
+    seen: tuple[int, int] = (-1, -1)
+    error: HiddenError | None = None
+
+
+@dataclass(eq=False)
+class HiddenErrors:
+    """The errors that are hidden so far."""
+
+    cluster: Cluster
+    _by_question: dict[object, _Suspects] = field(default_factory=dict)
+    _by_selectors: dict[object, frozenset[DeviceID]] = field(default_factory=dict)
+
+    @property
+    def found(self) -> Iterator[HiddenError]:
+        """What was found, in the order in which it was."""
+        return (one.error for one in self._by_question.values() if one.error)
+
+    def look(self, pod: Pod | None, claims: Sequence[Claim]) -> HiddenError | None:
+        """Look for an error before the pod, or a claim that no pod uses, is placed.
+
+        Cost: O(devices) for each new question, and an allocation for each suspicious node that has changed.
+        """
+        pending = [claim for claim in claims if claim.allocation is None]
+        if self.cluster.fleet.features.is_strict or not any(map(self._failing, pending)):
+            return None
+        question = DeviceQuestion.of(pending, self.cluster.fleet.classes)
+        suspects = self._by_question.get(question.key)
+        if suspects is None:
+            suspects = self._by_question[question.key] = _Suspects(self._suspicious(pending))
+        if suspects.error:
+            suspects.error.number += 1
+        elif suspects.nodes:
+            suspects.error = self._error(pod, claims, suspects)
+        return suspects.error
+
+    def _suspicious(self, pending: Sequence[Claim]) -> Mask:
+        failing = frozenset[DeviceID]().union(*map(self._failing, pending))
+        fleet, found = self.cluster.fleet, 0
+        for number in bits(fleet.all):
+            found |= (not failing.isdisjoint(fleet.reached_by(fleet.node(number)))) << number
+        return found
+
+    def _failing(self, claim: Claim) -> frozenset[DeviceID]:
+        """The devices on which a selector of the claim fails, after those before it accepted them."""
+        alternatives = [one for request in claim.requests for one in request.alternatives]
+        return frozenset[DeviceID]().union(*map(self._failing_for, alternatives))
+
+    def _failing_for(self, alternative: Alternative) -> frozenset[DeviceID]:
+        fleet, key = self.cluster.fleet, (alternative.class_name, alternative.selectors)
+        if key not in self._by_selectors and (device_class := fleet.classes.get(alternative.class_name)):
+            chain = tuple(expression for _, _, expression in selectors_of(device_class, alternative))
+            found = [self._answers.of(chain[: number + 1]).failing for number in range(len(chain))]
+            self._by_selectors[key] = frozenset(device.id for failing in found for device in failing)
+        return self._by_selectors.get(key, frozenset())
+
+    @cached_property
+    def _answers(self) -> OrderedAnswers:
+        fleet = self.cluster.fleet
+        devices = [one for slices in fleet.slices.by_pool.values() for slice_ in slices for one in slice_.devices]
+        return OrderedAnswers(devices, fleet.features.environment)
+
+    def _error(self, pod: Pod | None, claims: Sequence[Claim], suspects: _Suspects) -> HiddenError | None:
+        fleet = self.cluster.fleet
+        suspects.seen, changed = fleet.changed_nodes(suspects.seen)
+        nodes = suspects.nodes if changed is None else suspects.nodes & sum(1 << number for number in set(changed))
+        now = fleet.current
+        strict = Snapshot(fleet.features.strictly(), now.slices, now.classes, now.usage, now.selectors)
+        for pending, number in self._asked(pod, claims, nodes):
+            try:
+                allocate(strict, fleet.node(number), pending, budget_steps=fleet.budget_steps)
+            except AllocationError as error:
+                subject = f"pod {pod}" if pod else f"claim {claims[0]}"
+                return HiddenError(subject, fleet.node(number).name, str(error).partition("\n")[0])
+        return None
+
+    def _asked(self, pod: Pod | None, claims: Sequence[Claim], nodes: Mask) -> Iterator[tuple[Sequence[Claim], int]]:
+        """(claims to be allocated, node) of those of the nodes for which kube-scheduler would ask."""
+        cluster = self.cluster
+        for required in requirements_of(cluster, pod, claims):
+            allowed = required.nodes
+            if pod is not None:
+                cycle = cycle_of(cluster, pod, pod_requests(pod))
+                allowed = EligibleNodes.of(cluster, cycle, required).allowed & reached_by_all(cluster, claims)
+            for number in bits(allowed & nodes):
+                yield required.pending, number
+
 
 NO_NODE = "the input contains no node"
 """Why nothing at all can be placed."""
@@ -155,7 +272,7 @@ class Placement:
 
     def decide(self, look: Look) -> Placed | NotPlaced | Failed:
         """What becomes of it as things are, where that is not known; nothing is taken."""
-        for claim in filter(admin_access.is_asked_for, look.pending):
+        for claim in filter(filters.is_asked_for, look.pending):
             self._permit_unknown(claim.namespace)
         if look.pod is None:
             result = decide_claim(self.cluster, look.claims[0])
@@ -262,7 +379,7 @@ class Placement:
         """Permit admin access in a namespace that the input does not contain, since its labels are unknown."""
         if namespace not in self._known_namespaces and self.cluster.fleet.features.has(ADMIN_ACCESS):
             self.unchecked.add(namespace)
-            self.cluster.set_namespace(Namespace(namespace, {admin_access.LABEL: "true"}))
+            self.cluster.set_namespace(Namespace(namespace, {filters.LABEL: "true"}))
 
     def commit(self, look: Look, chosen: Placed) -> PlacedPod:
         """What was decided is as if it were written. chosen: by `decide`, with nothing taken in between."""

@@ -14,14 +14,21 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.able import policy_on
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.nearest import nearest_refusing, with_devices
-from scheduler.decision.node_answers import Answer, refusal_on, requirements_on, same_answers
-from scheduler.decision.plugin_remedies import PluginRefusal, plugin_refusal, refusing_plugins
+from scheduler.decision.filters import policy_on
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.offline.hidden_errors import HiddenError
-from scheduler.offline.placement import Look, PlacedPod, Placement
+from scheduler.decision.why_not import (
+    Answer,
+    PluginRefusal,
+    nearest_refusing,
+    plugin_refusal,
+    refusal_on,
+    refusing_plugins,
+    requirements_on,
+    same_answers,
+    with_devices,
+)
+from scheduler.offline.placement import HiddenError, Look, PlacedPod, Placement
 from scheduler.state.masks import union
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]

@@ -6,19 +6,33 @@ originals do, because names break ties: the same decisions come from the objects
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from functools import cache, lru_cache
+from typing import Any, ClassVar, NamedTuple, get_args, get_origin
 from uuid import UUID
 
+from typing_extensions import is_typeddict
+
 from allocator.api import is_decoded
-from allocator.pods.extended_resources import CLAIM_ANNOTATION
-from scheduler.core_v1.csi_node import MIGRATED
+from allocator.api.capacity import CapacityFields
+from allocator.api.device import AttributeFields
+from allocator.api.device_class import ClassFields, RuleFields
+from allocator.api.resource_claim import ClaimFields, TemplateFields
+from allocator.api.resource_slice import SliceFields
+from allocator.extended_resources import CLAIM_ANNOTATION
+from cel.cache import compile_selector
+from cel.check.declarations import declared_in
+from cel.device.device import PlainDevice
+from cel.environment import V1_36_LISTS, V1_37
+from cel.errors import CompileError, EvalError
+from cel.syntax.lexer import Token, bytes_value, string_value, tokens
+from cel.syntax.macros import MACROS
+from scheduler.core_v1.csi import MIGRATED
 from scheduler.core_v1.custom_pods import KINDS as CUSTOM_KINDS
-from scheduler.core_v1.persistent_volume_claim import BIND_COMPLETED
+from scheduler.core_v1.object_fields import ObjectFields
+from scheduler.core_v1.persistent_volume import BIND_COMPLETED, IS_DEFAULT
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
-from scheduler.core_v1.storage_class import IS_DEFAULT
-from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from scheduler.input.inventory import VERSIONS
-from scheduler.offline.field_names import FIELDS
 from scheduler.offline.kept_texts import (
     AMOUNTS,
     CLASS_RESOURCE,
@@ -37,7 +51,160 @@ from scheduler.offline.kept_texts import (
     is_version,
     listed,
 )
-from scheduler.offline.redacted_expression import RedactedExpressions, as_identifier
+
+# The names of fields that decisions read: any other key of an object is one that somebody chose, or is not read.
+#
+# Most are those of the types by which objects are read. Fields that are read without a type stand here by themselves.
+
+
+_OF_DEVICES = (AttributeFields, CapacityFields, ClassFields, RuleFields, ClaimFields, TemplateFields, SliceFields)
+
+UNTYPED = frozenset(
+    {
+        *("items", "basic", "any", "allocationMultiplier", "nodeAllocatableResourceMappings"),
+        *("action", "restartPolicyRules", "hostNetwork", "hostUsers", "ports", "protocol", "hostIP", "hostPort"),
+        *("containerPort", "image", "images", "names", "reference", "sizeBytes", "ephemeralContainers"),
+        *("containerName", "requestMappings", "requestName", "resourceName", "resourceClaim"),
+        *("volumes", "persistentVolumeClaim", "claimName", "readOnly", "ephemeral", "volumeClaimTemplate", "volumeID"),
+        *("awsElasticBlockStore", "azureDisk", "cinder", "gcePersistentDisk", "iscsi", "portworxVolume", "rbd"),
+        *("pdName", "diskURI", "iqn", "monitors", "managed"),
+        *("preferredAffinityTerms", "preferredAntiAffinityTerms", "requiredAffinityTerms", "requiredAntiAffinityTerms"),
+        *("active", "instances", "numOfHosts", "minReplicas", "runPolicy", "groupName", "size"),
+        *("leaderTemplate", "workerTemplate", "podTemplate", "podTemplateSpec", "podSpec"),
+        *("claimCreationSpec", "claimSpec", "components", "services", "cores", "cpu", "memory", "sockets", "threads"),
+        *("created", "custom", "dedicatedCpuPlacement", "deviceName", "domain", "draResources", "enabled", "hpa"),
+        *("extraPodMetadata", "extraPodSpec", "gpu", "gpuMemoryService", "gpuType", "gpus", "guest", "hostDevices"),
+        *("mainContainer", "multiNode", "multinode", "networks", "nodeCount", "pipeline", "runStrategy", "running"),
+        "scale",
+    }
+)
+"""Those that are read without a type."""
+
+
+def _of_types() -> Iterator[str]:
+    """The fields of all types that are read, and of the types within. Cost: O(types)."""
+    rest: list[Any] = [ObjectFields, *_OF_DEVICES]  # Any: what annotates a field
+    known = set[int]()
+    while rest:
+        one = rest.pop()
+        if id(one) in known:
+            continue
+        known.add(id(one))
+        rest.extend(get_args(one))
+        if isinstance(one, type) and (is_typeddict(one) or issubclass(one, ObjectFields)):
+            yield from _annotations(one)
+            rest.extend(_annotations(one).values())
+            rest.extend(type.__subclasses__(one))
+
+
+def _annotations(type_: type) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = vars(type_).get("__annotations__", {})
+    return {name: one for name, one in found.items() if get_origin(one) is not ClassVar}
+
+
+FIELDS = frozenset(_of_types()) | UNTYPED | WORDS.keys() | TIMES | AMOUNTS
+
+
+# CEL expressions with other texts: literals, names of variables, and no comments.
+#
+# A literal is kept if the devices of the dump show its text anyway, so that it compares as before.
+
+
+NO_EXPRESSION = "?"
+"""In place of what cannot be taken apart: it does not compile either."""
+
+_OF_THE_LANGUAGE = frozenset({"cel", "device", "math", "optional"})
+_CONVERSIONS = frozenset({"int", "uint", "double", "bool", "duration", "timestamp", "quantity"})
+"""Functions of a text that is no name, as long as they can read it."""
+
+_VERSIONS = frozenset({"semver"})
+_NO_DEVICE = PlainDevice("", {})
+
+_CONVERSION_OF = {"isQuantity": "quantity", "isSemver": "semver"}
+
+Replacement = Callable[[str], str]
+
+
+class RedactedExpressions:
+    """Expressions with other texts. name, version: what replaces a name, and a semantic version."""
+
+    def __init__(self, kept: KeptTexts, name: Replacement, version: Replacement) -> None:
+        self._name = name
+        self._version = version
+        self._kept = kept
+        self._identifiers = kept.attributes | kept.capacities | _words_of_the_language()
+
+    def of(self, text: str) -> str:
+        """The expression."""
+        try:
+            found = tokens(text)
+            return "".join(self._texts(found))
+        except (CompileError, ValueError):
+            return NO_EXPRESSION
+
+    def _texts(self, found: list[Token]) -> Iterable[str]:
+        end = 0
+        for number, token in enumerate(found[:-1]):
+            yield " " if token.position > end else ""
+            yield self._token(token, found[:number])
+            end = token.position + len(token.text)
+
+    def _token(self, token: Token, before: list[Token]) -> str:
+        match token.kind:
+            case "string":
+                return self._literal(token.text, _function_of(before))
+            case "bytes":
+                return f'b"{self._name(bytes_value(token.text).decode(errors="replace"))}"'
+            case "ident":
+                return token.text if token.text in self._identifiers else as_identifier(self._name(token.text))
+            case "escaped":
+                name = token.text.strip("`")
+                return token.text if name in self._identifiers else f"`{self._name(name)}`"
+        return token.text
+
+    def _literal(self, literal: str, function: str) -> str:
+        text, converts = string_value(literal), _CONVERSION_OF.get(function, function)
+        if not text or self._is_shown(text) or (converts in _CONVERSIONS and _converts(f"{converts}({literal})")):
+            return literal
+        is_version = converts in _VERSIONS and _converts(f"{converts}({literal}, true)")
+        return f'"{self._version(text)}"' if is_version else f'"{self._name(text)}"'
+
+    def _is_shown(self, text: str) -> bool:
+        """Whether devices show the text: as it is, or in a longer one unless some attribute has it as its value."""
+        if text in self._kept.shown:
+            return True
+        return text not in self._kept.values and any(text in longer for longer in self._kept.shown)
+
+
+def as_identifier(name: str) -> str:
+    """The name as CEL and attributes can spell it."""
+    return name.replace("-", "_").replace(".", "_")
+
+
+def _function_of(before: list[Token]) -> str:
+    """The function whose first argument follows these tokens."""
+    return before[-2].text if len(before) > 1 and before[-1].kind == "(" else ""
+
+
+@lru_cache(maxsize=1 << 12)
+def _converts(call: str) -> bool:
+    """Whether the conversion of a literal succeeds."""
+    try:
+        return compile_selector(f"{call} == {call}").evaluate(_NO_DEVICE)
+    except (CompileError, EvalError):
+        return False
+
+
+@cache
+def _words_of_the_language() -> frozenset[str]:
+    """What every environment has names for: functions, macros, types, fields of messages."""
+    words = set(_OF_THE_LANGUAGE) | {name for name, _, _ in MACROS}
+    for declared in map(declared_in, (V1_36_LISTS, V1_37)):
+        names = {*declared.functions, *declared.variables, *declared.types, *declared.constants, *declared.structs}
+        names.update(name for fields in declared.structs.values() for name in fields)
+        words.update(word for name in names for word in name.split("."))
+    return frozenset(words)
+
 
 Json = Any
 """A value of JSON."""

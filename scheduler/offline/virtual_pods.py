@@ -13,13 +13,13 @@ from itertools import chain, count
 
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.model import Node, Requirement, Term, Toleration
-from scheduler.core_v1.host_ports import objects
-from scheduler.core_v1.images import images_of_pod
+from scheduler.core_v1.node import images_of_pod
 from scheduler.core_v1.pod import Owner, Pod
 from scheduler.core_v1.pod_volumes import pod_volumes
+from scheduler.core_v1.resources import objects
 from scheduler.core_v1.workload import Workload
 from scheduler.input.identity import uid_of
-from scheduler.offline.volume_claims import claim_name
+from scheduler.offline.snapshot_cluster import claim_name
 from scheduler.plugins.default import refusal
 
 _Key = tuple[str, str, str]

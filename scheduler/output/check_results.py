@@ -1,21 +1,149 @@
-"""What rules found: as a table, JSON, SARIF 2.1.0 for code scanning, and JUnit XML for CI (docs/audit.md)."""
+"""Findings of lint and audit: table, page and SARIF."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote_from_bytes
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from allocator import gates
+from allocator.did_you_mean import did_you_mean
+from allocator.gates import RELEASES, Features
+from allocator.model import Device, Slice
+from allocator.status import Membership, PoolStatus
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
+from scheduler.checks.lint import has_groups, has_list
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import Place
 from scheduler.input.inventory import Inventory
-from scheduler.output.columns import aligned
+from scheduler.output.data_page import (
+    ColumnTable,
+    DataPage,
+    MapColumns,
+    PageTable,
+    StateLook,
+    aligned,
+    data_page,
+    element,
+)
+from scheduler.output.status_report import DEVICES, MAP
+from scheduler.status import NO_CLASS, by_class, by_node
 from scheduler.terminal_text import printable
 from scheduler.version import VERSION
+
+# What the input publishes and the release does not read, or a gate that is off ignores: kube-scheduler says nothing.
+#
+# Gates of what claims ask for are not named here: the refusal of the claim names them.
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """What a gate is for. effect: what becomes of it where the gate is off. number: of the things that have it."""
+
+    gate: str
+    effect: str
+    thing: str
+    number: Callable[[Inventory], int]
+
+
+def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
+    """A line for each gate that is off though the input holds what it is for. Cost: O(devices)."""
+    for use in _USES:
+        number = 0 if features.has(use.gate) else use.number(inventory)
+        if number:
+            things = f"{number} {use.thing}{'' if number == 1 else 's'}"
+            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({things})"
+    yield from _counters_only(inventory, features)
+
+
+def _counters_only(inventory: Inventory, features: Features) -> Iterator[str]:
+    """A line on slices with counters and devices together, of which the release reads the counters only."""
+    combined = [slice_ for slice_ in inventory.slices if slice_.counter_sets and slice_.devices]
+    if combined and not features.release.combined_slices:
+        both = ", ".join(name for name, release in RELEASES.items() if release.combined_slices)
+        number = sum(len(slice_.devices) for slice_ in combined)
+        things = f"{number} device{'' if number == 1 else 's'} of {_slice_count(len(combined))}"
+        ignored = f"warning: devices in slices with sharedCounters are ignored ({things})"
+        yield f"{ignored}: only Kubernetes {both} reads both, later ones refuse such a slice"
+
+
+def _slice_count(number: int) -> str:
+    return f"{number} slice{'' if number == 1 else 's'}"
+
+
+def _why_off(gate: str, features: Features) -> str:
+    """That the gate is off, and the option that turns it on."""
+    release = features.release
+    gate = release.governing(gate)
+    if gate in release.gates:
+        return f"{gate} is off (--feature-gates {gate}=true turns it on)"
+    later = release.later_with(gate)
+    return f"{gate} is not in Kubernetes {release.name}{f' (it is in that of --kubernetes {later})' if later else ''}"
+
+
+def _devices(holds: Callable[[Device], object]) -> Callable[[Inventory], int]:
+    return lambda inventory: sum(bool(holds(device)) for slice_ in inventory.slices for device in slice_.devices)
+
+
+def _slices(holds: Callable[[Slice], object]) -> Callable[[Inventory], int]:
+    return lambda inventory: sum(bool(holds(slice_)) for slice_ in inventory.slices)
+
+
+_USES = (
+    _Use(gates.DEVICE_TAINT_RULES, "DeviceTaintRules are ignored", "rule", lambda found: len(found.taint_rules)),
+    _Use(gates.DEVICE_TAINTS, "taints of devices are ignored", "device", _devices(lambda one: one.taints)),
+    _Use(
+        gates.PARTITIONABLE_DEVICES,
+        "slices with counters or with devices of several nodes are ignored",
+        "slice",
+        _slices(lambda one: one.counter_sets or one.reach.per_device),
+    ),
+    _Use(
+        gates.PARTITIONABLE_DEVICES,
+        "devices that consume counters are not allocated",
+        "device",
+        _devices(lambda one: one.consumes_counters),
+    ),
+    _Use(
+        gates.BINDING_CONDITIONS,
+        "devices with binding conditions are not allocated",
+        "device",
+        _devices(lambda one: one.binding_conditions),
+    ),
+    _Use(
+        gates.OPTIONAL_NODE_OPERATIONS,
+        "devices of slices with skipNodeOperations are not allocated",
+        "slice",
+        _slices(lambda one: one.skip_node_operations),
+    ),
+    _Use(gates.COMPATIBILITY_GROUPS, "slices with compatibility groups are ignored", "slice", _slices(has_groups)),
+    _Use(
+        gates.CONSUMABLE_CAPACITY,
+        "devices are not shared",
+        "device",
+        _devices(lambda one: one.allow_multiple_allocations),
+    ),
+    _Use(
+        gates.LIST_TYPE_ATTRIBUTES,
+        "selectors and constraints cannot read lists in attributes",
+        "device",
+        _devices(has_list),
+    ),
+    _Use(
+        gates.NODE_ALLOCATABLE_RESOURCES,
+        "resources that devices take from their node are ignored",
+        "device",
+        _devices(lambda one: one.node_allocatable),
+    ),
+)
+
+
+# What rules found: as a table, JSON, SARIF 2.1.0 for code scanning, and JUnit XML for CI (docs/audit.md).
+
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"
 KIND = "FindingList"
@@ -173,3 +301,119 @@ def _report(case: Element, rule: AnyCheck, found: Sequence[AnyFinding]) -> None:
         SubElement(case, "system-out").text = text
     else:
         SubElement(case, "failure", {"message": rule.summary, "type": str(rule.level)}).text = text
+
+
+# What the rules of `dra lint` and `dra audit` found, as a page (docs/audit.md).
+
+
+_SELECTED, _IN_NO_CLASS = "selected", "in no class"
+
+CLASS_MAP = replace(
+    MAP,
+    holders="CLASSES",
+    groups=(("class", "Class"),),
+    states=(
+        StateLook(_SELECTED, "S", 2, "a class selects it"),
+        StateLook(_IN_NO_CLASS, "N", 4, "no class selects it"),
+    ),
+)
+"""The map of devices and the classes that select them."""
+
+
+def check_page(
+    found: Sequence[AnyFinding],
+    rules: Sequence[AnyCheck],
+    places: InputPlaces,
+    answer: Sequence[str],
+    devices: tuple[MapColumns, PageTable],
+) -> str:
+    """The page, as HTML. answer: the name of the command, and how much was found, in words."""
+    columns, table = devices
+    tables = [_findings(found, places), _rules(found, rules), table]
+    title, counted = answer
+    return data_page(DataPage(title, [f"{counted}."], tables, columns, _sections(found)))
+
+
+def _findings(found: Sequence[AnyFinding], places: InputPlaces) -> PageTable:
+    header = ["LEVEL", "OBJECT", "FINDING", "FIELD", "RULE", "FILE", "WHAT TO DO"]
+    return PageTable("findings", "Findings", ColumnTable(header, [_finding(one, places) for one in found]))
+
+
+def _finding(one: AnyFinding, places: InputPlaces) -> list[str]:
+    subject, rule = one.observation.subject, one.rule
+    file = str(places.of(one.observation) or "-")
+    return [rule.level, str(subject), first_line(one), one.observation.field or "-", rule.name, file, rule.advice]
+
+
+def _rules(found: Sequence[AnyFinding], rules: Sequence[AnyCheck]) -> PageTable:
+    numbers = Counter(one.rule.name for one in found)
+    rows = [[one.name, one.level, str(numbers[one.name]), one.summary] for one in rules]
+    return PageTable("rules", "Rules", ColumnTable(["RULE", "LEVEL", "FOUND", "FINDS"], rows, frozenset({"FOUND"})))
+
+
+def _sections(found: Sequence[AnyFinding]) -> list[Element]:
+    """The messages of several lines, which show a place in a selector."""
+    texts = [
+        element("pre", {"class": "wide", "tabindex": "0"}, whole(one))
+        for one in found
+        if "\n" in one.observation.message
+    ]
+    return [element("section", {}, element("h2", {}, "Places in selectors"), *texts)] if texts else []
+
+
+def class_map(pools: Iterable[PoolStatus], members: Sequence[Membership]) -> PageTable:
+    """A row for each device, with the classes that select it."""
+    classes_of = by_class(members)
+    rows = []
+    for device in (one for pool in pools for one in pool.devices):
+        classes = [name for name in classes_of(device) if name != NO_CLASS]
+        state = _SELECTED if classes else _IN_NO_CLASS
+        rows.append([str(device.device.id), ",".join(by_node(device)), state, ",".join(classes) or "-"])
+    return PageTable(DEVICES, "Devices", ColumnTable(["DEVICE", "NODE", "STATE", "CLASSES"], rows))
+
+
+# Attributes that constraints name and that no device in the input has: usually misspelt ones.
+
+
+_FIELDS = ("matchAttribute", "distinctAttribute")
+
+
+def unknown_attributes(inventory: Inventory) -> Iterator[str]:
+    """A line for each constraint of a claim that waits, or of a template. Cost: O(devices)."""
+    known = _attributes_of(inventory.slices)
+    if not known:
+        return
+    for subject, path, spec in _specs(inventory):
+        for place, field, name in _named(spec):
+            if name not in known:
+                at = f"{subject}: {path}.devices.constraints[{place}].{field}"
+                yield f"warning: {at}: no device of the input has {name}{did_you_mean(name, known)}"
+
+
+def _attributes_of(slices: Iterable[Slice]) -> set[str]:
+    """The full names of all attributes; one without a domain is of the driver's."""
+    return {
+        name if "/" in name else f"{slice_.driver}/{name}"
+        for slice_ in slices
+        for device in slice_.devices
+        for name in device.attributes
+    }
+
+
+def _specs(inventory: Inventory) -> Iterator[tuple[str, str, object]]:
+    """(object, path of the claim's spec in it, that spec)."""
+    for found in inventory.claims.values():
+        if found.claim.allocation is None:
+            yield f"ResourceClaim {found.claim}", "spec", found.decoded.raw.get("spec")
+    for template in inventory.templates.values():
+        yield f"ResourceClaimTemplate {template.namespace}/{template.name}", "spec.spec", template.spec
+
+
+def _named(spec: object) -> Iterator[tuple[int, str, str]]:
+    """(position, field, attribute) of each constraint; the spec is one that was decoded."""
+    devices = spec.get("devices") if isinstance(spec, dict) else None
+    constraints = (devices.get("constraints") if isinstance(devices, dict) else None) or ()
+    for place, constraint in enumerate(constraints):
+        for field in _FIELDS:
+            if name := constraint.get(field):
+                yield place, field, name

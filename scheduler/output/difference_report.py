@@ -1,12 +1,19 @@
-"""What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field)."""
+"""What a change of the cluster does, and how many copies fit."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from allocator.status import PoolStatus
+from scheduler.offline.copies import FittingCopies
+from scheduler.offline.placement import UnplacedPod
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
-from scheduler.output.columns import ColumnTable
-from scheduler.output.status_report import API_VERSION
+from scheduler.output.data_page import ColumnTable, DataPage, PageTable, data_page
+from scheduler.output.status_report import API_VERSION, CHANGE_MAP, change_map
 from scheduler.output.table import reason_of
+from scheduler.status import ClaimStatus
+
+# What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field).
+
 
 KIND = "PlacementDifference"
 
@@ -99,3 +106,115 @@ def _object(place: PlaceOfPod | None) -> Json | None:
         return None
     reason = reason_of(place.refused) if place.refused is not None else None
     return {"node": place.node or None, "devices": list(place.devices), "reason": reason}
+
+
+# What a change does to a placement, as a page: devices that are taken or released are marked in the map.
+
+
+_SENTENCES = {
+    DifferenceKind.LOST: ("no longer fits", "no longer fit"),
+    DifferenceKind.GONE: ("is gone", "are gone"),
+    DifferenceKind.EVICTED: ("is evicted", "are evicted"),
+    DifferenceKind.MOVED: ("moves", "move"),
+    DifferenceKind.GAINED: ("fits now", "fit now"),
+    DifferenceKind.NEW: ("is new", "are new"),
+}
+"""Of one, and of several."""
+
+
+def difference_page(
+    places: tuple[Places, Places],
+    found: Sequence[PlaceDifference],
+    pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]],
+    claims: Iterable[ClaimStatus],
+) -> str:
+    """The page, as HTML. places, pools: before and after the change. claims: after it."""
+    tables = [
+        PageTable("differences", "Pods and claims whose place differs", moves_table(found)),
+        change_map(*pools, claims),
+    ]
+    counts = [
+        f"{name.capitalize()}: {before} before, {after} after." for name, before, after in counts_table(*places).rows
+    ]
+    return data_page(DataPage("What if", [*_answer(found), *counts], tables, CHANGE_MAP))
+
+
+def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
+    kinds = Counter(one.kind for one in found)
+    texts = [_counted(kind, kinds[kind]) for kind in DifferenceKind if kinds[kind]]
+    yield f"{'; '.join(texts)}." if texts else NOTHING_MOVES
+
+
+def _counted(kind: DifferenceKind, number: int) -> str:
+    one, several = _SENTENCES[kind]
+    return f"1 pod or claim {one}" if number == 1 else f"{number:,} pods or claims {several}"
+
+
+# How many copies fit, as a table and as JSON (docs/fit.md describes each field).
+
+
+FIT_KIND = "Fit"
+
+
+def fit_table(subject: str, found: FittingCopies) -> str:
+    """How many, a line for each node, and what stops the next one. subject: in words, such as `pod ml/train-0`."""
+    lines = [counted_text(subject, found)]
+    if found.by_node:
+        lines += ["", str(copies_table(found))]
+    if found.elsewhere:
+        lines += ["", f"{found.elsewhere} on nodes without the labels of -l"]
+    if found.stopped is not None:
+        lines += ["", next_text(found.stopped)]
+    return "\n".join(lines)
+
+
+def counted_text(subject: str, found: FittingCopies) -> str:
+    """How many fit."""
+    least = "at least " if found.is_cut else ""
+    return f"{least}{found.number} more of {subject} fit{'s' if found.number == 1 else ''}"
+
+
+def copies_table(found: FittingCopies) -> ColumnTable:
+    """A line for each node with copies, the most first."""
+    rows = [[node, str(number)] for node, number in _sorted(found)]
+    return ColumnTable(["NODE", "COPIES"], rows, frozenset({"COPIES"}))
+
+
+def next_text(stopped: UnplacedPod) -> str:
+    """Why the next one does not fit."""
+    return f"The next one: {reason_of(stopped)}"
+
+
+def _sorted(found: FittingCopies) -> list[tuple[str, int]]:
+    return sorted(found.by_node.items(), key=lambda one: (-one[1], one[0]))
+
+
+def fit_object(subject: str, found: FittingCopies) -> Json:
+    """All of it. Fields are only added."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": FIT_KIND,
+        "subject": subject,
+        "copies": found.number,
+        "isLimited": found.is_cut,
+        "copiesOnOtherNodes": found.elsewhere,
+        "nodes": [{"name": node, "copies": number} for node, number in _sorted(found)],
+        "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
+    }
+
+
+# How many copies fit, as a page: the devices that they take are marked in the map.
+
+
+def fit_page(
+    subject: str,
+    found: FittingCopies,
+    before: Sequence[PoolStatus],
+    after: Sequence[PoolStatus],
+    claims: Iterable[ClaimStatus],
+) -> str:
+    """The page, as HTML. before, after: without and with the copies. claims: with theirs."""
+    stopped = [next_text(found.stopped)] if found.stopped is not None else []
+    tables = [PageTable("nodes", "Copies by node", copies_table(found)), change_map(before, after, claims)]
+    title = f"More of {subject}"
+    return data_page(DataPage(title, [f"{counted_text(subject, found)}.", *stopped], tables, CHANGE_MAP))

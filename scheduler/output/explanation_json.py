@@ -17,16 +17,16 @@ from allocator.explain.remedies import (
     TaintsTolerated,
 )
 from allocator.explain.selector_operands import SelectorOperand
-from allocator.explain.sentences import conflict_text, remedy_text
+from allocator.explain.text import conflict_text, remedy_text
 from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.search.rules import Category
-from scheduler.decision.node_answers import Answer
+from scheduler.decision.why_not import Answer
 from scheduler.offline.pod_explanation import Explanation, Verdict
-from scheduler.output.explanation_text import other_answers, passed_over_text, reason_of
-from scheduler.output.node_groups import answer_text
+from scheduler.output.explanation import other_answers, passed_over_text, reason_of
 from scheduler.output.selection_report import operand_object
+from scheduler.output.table import answer_text
 from scheduler.terminal_text import json_of
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"

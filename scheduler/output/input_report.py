@@ -14,10 +14,9 @@ from scheduler.core_v1.pod_selector import SERVICE
 from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
 from scheduler.offline.evictions import evictions
-from scheduler.output.switched_off import switched_off
-from scheduler.output.unknown_attributes import unknown_attributes
+from scheduler.output.check_results import switched_off, unknown_attributes
 from scheduler.state.evicting_taints import Eviction
-from scheduler.state.storage_objects import ClaimKey
+from scheduler.state.storage import ClaimKey
 from scheduler.state.volumes import CLAIMS, claims_of
 
 MAX_REPORTED = 100

@@ -5,9 +5,9 @@ from collections import Counter
 import cel
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
-from scheduler.output.columns import aligned
+from scheduler.output.data_page import aligned
 from scheduler.output.status_report import API_VERSION
-from scheduler.status.selection import ExpressionSelection
+from scheduler.status import ExpressionSelection
 from scheduler.terminal_text import printable
 
 KIND = "Selection"

@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from scheduler.output.line_chart import NARROW, WIDE, Chart, line_chart, number
-from scheduler.output.markup import Child, document, element, table
-from scheduler.output.page_assets import STYLE
-from scheduler.output.seed_bands import Band, Curve, band, detail
+from scheduler.output.data_page import STYLE, Child, document, element, table
+from scheduler.output.line_chart import NARROW, WIDE, Band, Chart, Curve, band, detail, line_chart, number
 from scheduler.output.simulation_text import acceptance, alignment
 from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
 

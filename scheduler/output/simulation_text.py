@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scheduler.output.columns import aligned
+from scheduler.output.data_page import aligned
 from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
 from scheduler.simulation.result import Scenario, SimulationResult, Summary, figures
 from scheduler.terminal_text import printable

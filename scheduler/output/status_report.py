@@ -1,14 +1,28 @@
-"""The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field)."""
+"""Devices and claims: tables, map and page."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
 
 from allocator.search.rules import bits
-from allocator.status.largest_claim import LargestClaim
-from allocator.status.pool_status import Amount, DeviceState, DeviceStatus, PoolStatus
-from scheduler.output.columns import ColumnTable
-from scheduler.status.claim_status import ClaimStatus
-from scheduler.status.tally import Tally, by_node
+from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
+from scheduler.output.data_page import (
+    DEVICE_STATES,
+    ColumnTable,
+    DataPage,
+    MapColumns,
+    PageTable,
+    StateLook,
+    aligned,
+    data_page,
+    live_policy,
+)
+from scheduler.status import ClaimStatus, Tally, by_node
+
+# The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).
+
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"
 KIND = "Status"
@@ -246,3 +260,288 @@ def _device(device: DeviceStatus) -> Json:
 
 def _amount(amount: Amount) -> Json:
     return {"total": str(amount.total), "left": str(amount.left)}
+
+
+# The devices of a cluster as a table of a page, which its map shows: as they are, or compared with before a change.
+
+
+DEVICES = "devices"
+MAP = MapColumns(DEVICES, name="DEVICE", node="NODE", state="STATE", holders="CLAIMS")
+"""The map of the devices."""
+
+_CHANGE = "CHANGE"
+_SAME = "-"
+_GONE = StateLook("gone", "G", 1, "no longer there")
+CHANGE_MAP = replace(MAP, marks=_CHANGE, mark_text="the change concerns it", states=(*DEVICE_STATES, _GONE))
+"""The map of the devices after a change."""
+
+
+class DeviceChange(StrEnum):
+    """What a change does to a device."""
+
+    TAKEN = "taken"
+    RELEASED = "released"
+    OTHER_CLAIMS = "other claims"
+    ADDED = "added"
+    GONE = "gone"
+
+
+def device_map(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
+    """A row for each device."""
+    return PageTable(DEVICES, "Devices", device_columns(pools, claims))
+
+
+def change_map(before: Sequence[PoolStatus], after: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
+    """A row for each device as it is after a change, with what has changed, and for those that are gone."""
+    old = {one.device.id: one for one in _all(before)}
+    table = device_columns(after, claims)
+    rows = [[*row, _change(old.get(one.device.id), one)] for row, one in zip(table.rows, _all(after), strict=True)]
+    there = {one.device.id for one in _all(after)}
+    rows += [_gone(status) for one, status in old.items() if one not in there]
+    return PageTable(DEVICES, "Devices after the change", ColumnTable([*table.header, _CHANGE], rows))
+
+
+def _all(pools: Iterable[PoolStatus]) -> Iterator[DeviceStatus]:
+    return (one for pool in pools for one in pool.devices)
+
+
+def _change(old: DeviceStatus | None, new: DeviceStatus) -> str:
+    if old is None:
+        return DeviceChange.ADDED
+    if old.holders == new.holders:
+        return _SAME
+    if not old.holders:
+        return DeviceChange.TAKEN
+    return DeviceChange.OTHER_CLAIMS if new.holders else DeviceChange.RELEASED
+
+
+def _gone(old: DeviceStatus) -> list[str]:
+    holders = ",".join(old.holders) or "-"
+    return [str(old.device.id), ",".join(by_node(old)), _GONE.name, holders, "-", "-", DeviceChange.GONE]
+
+
+# Claims as a table and as JSON (docs/status.md describes each field).
+
+
+CLAIMS_KIND = "ClaimStatusList"
+
+MOST_USERS = 3
+MOST_DEVICES = 4
+"""Users and devices that a line names; of more, the number of the rest is given."""
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+_STEPS = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+    (float("inf"), _YEAR, "y", 0, ""),
+)
+"""(below so many seconds, the unit's seconds and name, those of the second unit, if there is one)."""
+
+
+def claim_table(claims: Sequence[ClaimStatus], now: datetime) -> str:
+    """A line for each claim. now: for their ages."""
+    rows = [[*claim_cells(one, MOST_DEVICES, MOST_USERS), age(one.created, now)] for one in claims]
+    return aligned(["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "AGE"], rows)
+
+
+def claim_cells(one: ClaimStatus, most_devices: int | None = None, most_users: int | None = None) -> list[str]:
+    """Namespace, name, state, devices, node and users. Of more devices and users, the number of the rest is given."""
+    return [
+        one.claim.namespace,
+        one.claim.name,
+        ",".join(one.states),
+        _listed_up_to([str(result.id) for result in one.devices], most_devices),
+        one.node or "-",
+        _listed_up_to(one.users, most_users),
+    ]
+
+
+def _listed_up_to(names: Sequence[str], most: int | None) -> str:
+    shown = ",".join(names[:most])
+    rest = len(names[most:]) if most is not None else 0
+    return f"{shown} + {rest} more" if rest > 0 else shown or "-"
+
+
+def list_of(claims: Sequence[ClaimStatus]) -> Json:
+    """All claims, with all their devices."""
+    return {"apiVersion": API_VERSION, "kind": CLAIMS_KIND, "items": [_object(one) for one in claims]}
+
+
+def _object(one: ClaimStatus) -> Json:
+    return {
+        "namespace": one.claim.namespace,
+        "name": one.claim.name,
+        "states": list(one.states),
+        "node": one.node or None,
+        "usedBy": list(one.users),
+        "created": one.created or None,
+        "devices": [
+            {
+                "request": result.request,
+                "driver": result.driver,
+                "pool": result.pool,
+                "device": result.device,
+                "adminAccess": result.admin_access,
+                "shareID": result.share_id or None,
+                "consumedCapacity": {name: str(amount) for name, amount in result.consumed_capacity.items()},
+            }
+            for result in one.devices
+        ],
+    }
+
+
+def age(created: str, now: datetime) -> str:
+    """How old it is, in the words of kubectl; `<unknown>` without a time stamp. created: RFC 3339."""
+    if not created:
+        return "<unknown>"
+    return duration(int((now - datetime.fromisoformat(created).astimezone(UTC)).total_seconds()))
+
+
+def duration(seconds: int) -> str:
+    """A duration as kubectl writes it: two units while the second one matters, then one.
+
+    Source: k8s.io/apimachinery/pkg/util/duration HumanDuration.
+    """
+    if seconds < 0:
+        return "0s"
+    _, size, unit, part, lesser = next(step for step in _STEPS if seconds < step[0])
+    rest = seconds % size // part if part else 0
+    return f"{seconds // size}{unit}" + (f"{rest}{lesser}" if rest else "")
+
+
+# The devices of a cluster and who holds them, as a page (docs/status.md, docs/ui.md).
+
+
+_MOST = 5
+"""Problems and classes that the answer names."""
+
+
+def status_page(report: StatusReport, shown: str = "") -> str:
+    """The page, as HTML. shown: of which claims alone, in words such as `in namespace ml`; empty for everything."""
+    return data_page(DataPage("Devices", list(_status_answer(report, shown)), list(_tables(report)), MAP))
+
+
+def _status_answer(report: StatusReport, shown: str) -> Iterator[str]:
+    states = states_of(report.pools)
+    holding = {holder for pool in report.pools for device in pool.devices for holder in device.holders}
+    claims = f"{_counted(len(holding), 'claim')}{f' {shown}' if shown else ''} hold{'s' if len(holding) == 1 else ''}"
+    if shown:
+        yield f"{claims} {_counted(states.total(), 'device')}."
+    else:
+        yield states_text(states)
+        yield f"{claims} devices."
+    yield from _first([f"Pool {pool}: {problem}." for pool, problem in problem_table(report).rows])
+    rooms = [(one.name, report.rooms[one.name]) for one in report.classes if one.name in report.rooms]
+    texts = [f"The largest claim of class {name} that fits: {largest_claim_text(room)}." for name, room in rooms]
+    yield from _first(texts)
+
+
+def states_of(pools: Iterable[PoolStatus]) -> Counter[DeviceState]:
+    """How many devices are in each state."""
+    return Counter(device.state for pool in pools for device in pool.devices)
+
+
+def states_text(states: Counter[DeviceState]) -> str:
+    """The numbers as a sentence."""
+    others = ", ".join(f"{states[one]:,} {one}" for one in DeviceState if one is not DeviceState.FREE and states[one])
+    verb = "is" if states.total() == 1 else "are"
+    free = f"{states[DeviceState.FREE]:,} of {_counted(states.total(), 'device')} {verb} free"
+    return f"{free}; {others}." if others else f"{free}."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _first(sentences: Sequence[str]) -> Iterator[str]:
+    yield from sentences[:_MOST]
+    if len(sentences) > _MOST:
+        yield f"And {len(sentences) - _MOST} more, which are in the tables."
+
+
+def _tables(report: StatusReport) -> Iterator[PageTable]:
+    yield PageTable("drivers", "Drivers", driver_table(report))
+    yield PageTable("classes", "Classes", class_table(report))
+    if (problems := problem_table(report)).rows:
+        yield PageTable("problems", "Pools with problems", problems)
+    yield device_map(report.pools, report.claims)
+    yield PageTable("nodes", "Nodes", node_table(report))
+    yield PageTable("pools", "Pools", pool_table(report))
+    yield PageTable("namespaces", "Namespaces", namespace_table(report))
+    yield claims_table(report.claims)
+
+
+def claims_table(claims: Iterable[ClaimStatus]) -> PageTable:
+    """With when they were created: a page is read later, so that no age holds."""
+    header = ["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "CREATED"]
+    return PageTable(
+        "claims", "Claims", ColumnTable(header, [[*claim_cells(one), one.created or "-"] for one in claims])
+    )
+
+
+# Claims as a page, with the devices that they hold in the map (docs/claims.md, docs/ui.md).
+
+
+def claims_page(claims: Sequence[ClaimStatus], pools: Sequence[PoolStatus], where: str) -> str:
+    """The page, as HTML. pools: with the devices that the claims hold. where: in words, such as `in namespace ml`."""
+    tables = [claims_table(claims), device_map(pools, claims)]
+    return data_page(DataPage("Claims", list(_claims_answer(claims, pools, where)), tables, MAP))
+
+
+def _claims_answer(claims: Sequence[ClaimStatus], pools: Sequence[PoolStatus], where: str) -> Iterator[str]:
+    number = len(claims)
+    are = "1 claim is" if number == 1 else f"{number:,} claims are"
+    states = Counter(state for one in claims for state in one.states)
+    counted = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+    yield f"{are} {where}{f': {counted}' if counted else ''}."
+    devices = sum(len(pool.devices) for pool in pools)
+    yield f"{'1 device is' if devices == 1 else f'{devices:,} devices are'} held by them."
+
+
+# The page at `/ui` of a running program: the page of `dra status`, which follows the program's events.
+
+
+ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
+DRIVERS, CLASSES = "drivers", "classes"
+"""Names of the tables; the answer is none, and has a line for each sentence."""
+
+EVENTS = "ui/events"
+"""Where the page gets its data, from the place of the page."""
+
+_TABLES = (
+    PageTable(
+        DECISIONS,
+        "Last decisions",
+        ColumnTable(["TIME", "POD", "RESULT", "NODE", "DEVICES, OR WHY THERE ARE NONE"], ()),
+    ),
+    PageTable(
+        QUEUE,
+        "Pods that wait",
+        ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
+    ),
+    PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ())),
+    PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
+    PageTable(CLASSES, "Classes", class_columns((), {})),
+    device_map((), ()),
+)
+
+
+def live_page(title: str) -> str:
+    """The page, as HTML, without data."""
+    return data_page(DataPage(title, ["Connecting ..."], _TABLES, MAP, events=EVENTS))
+
+
+def headers() -> dict[str, str]:
+    """Of the page: what it may do, which is what its own policy says, and where it may be shown."""
+    return {
+        "Content-Security-Policy": live_policy("frame-ancestors 'none'"),
+        "X-Frame-Options": "DENY",
+        "Cross-Origin-Opener-Policy": "same-origin",
+    }

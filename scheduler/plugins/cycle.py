@@ -8,9 +8,9 @@ from typing import TypeVar
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.template import Template
+from scheduler.state.labels import PodSelectors
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import PodRequests
-from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.pods import PodRequests
 from scheduler.state.volumes import Volumes
 
 T = TypeVar("T")

@@ -12,6 +12,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_resources_fit import offers_asked_differently, stands_for_asked
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.plugin import Plugin, Reason, RefusedPod, Score, always
+from scheduler.state.claims import awaited_claims, claim_keys
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
@@ -22,7 +23,6 @@ from scheduler.state.cluster_changes import (
     TaintRulesChanged,
 )
 from scheduler.state.masks import Numbers
-from scheduler.state.pod_claims import awaited_claims, claim_keys
 
 NAME = "DynamicResources"
 

@@ -12,7 +12,7 @@ from functools import reduce
 import numpy as np
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.affinity_term import AffinityTerm
+from scheduler.core_v1.label_selectors import AffinityTerm
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE

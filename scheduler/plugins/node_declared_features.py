@@ -1,6 +1,6 @@
 """NodeDeclaredFeatures: the node has to declare the features of the kubelet that the pod needs.
 
-`scheduler.core_v1.required_features` determines these features.
+`scheduler.core_v1.node` determines these features.
 Source: KEP-5328.
 """
 

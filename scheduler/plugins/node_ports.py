@@ -7,7 +7,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import MOST_TERMS, Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added
 from scheduler.state.cluster_changes import GivenBack, NodeChanged, PodChanged
-from scheduler.state.ports import UsedPorts
+from scheduler.state.node_infos import UsedPorts
 
 
 def _refused(cycle: Cycle) -> Mask:

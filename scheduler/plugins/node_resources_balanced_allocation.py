@@ -16,7 +16,7 @@ from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Plugin, Score
 from scheduler.state.masks import Flags, Floats, Numbers, Rows, at, at_least, smaller
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
+from scheduler.state.pods import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
 NAME = "NodeResourcesBalancedAllocation"
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from allocator.extended_resources import is_extended
 from allocator.model import DeviceClass
-from allocator.pods.extended_resources import is_extended
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
@@ -32,7 +32,7 @@ from scheduler.state.cluster_changes import ClassChanged, Event, GivenBack, Node
 from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Floats, Numbers, Rows, at, mask_of, union
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
+from scheduler.state.pods import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
 NAME = "NodeResourcesFit"
 

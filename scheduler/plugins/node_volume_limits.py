@@ -6,9 +6,9 @@ Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554.
 from collections.abc import Iterator
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi import CSINode
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.volume_sources import Handle
+from scheduler.core_v1.pod_volumes import Handle
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, is_added
 from scheduler.state.cluster_changes import (

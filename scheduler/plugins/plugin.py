@@ -16,7 +16,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.state.cluster_changes import Event, NodeChanged
 from scheduler.state.masks import Numbers
-from scheduler.state.pod_requests import PodRequests
+from scheduler.state.pods import PodRequests
 
 MOST_TERMS = 100
 """Of a pod with more terms, constraints or ports, hints say yes without a look: each event would take milliseconds."""

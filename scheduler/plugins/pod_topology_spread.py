@@ -12,9 +12,8 @@ from math import log
 import numpy as np
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.label_selector import selects
+from scheduler.core_v1.label_selectors import SpreadConstraint, selects
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.topology_spread import SpreadConstraint
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.normalize import MAX_SCORE
@@ -32,9 +31,9 @@ from scheduler.plugins.plugin import (
 )
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.labels import Domains
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of
 from scheduler.state.pod_counts import SelectedPods
-from scheduler.state.topology_domains import Domains
 
 NAME = "PodTopologySpread"
 

@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.state.masks import Rows, at, at_least, smaller
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import CPU, MEMORY, OF_NODES, PODS, PodRequests
+from scheduler.state.pods import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
 CPU_AND_MEMORY: Mapping[str, int] = {CPU: 1, MEMORY: 1}
 """What counts where nothing else is said, by weight."""

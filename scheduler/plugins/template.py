@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
+from scheduler.state.labels import Domains
 from scheduler.state.masks import Flags, Numbers
-from scheduler.state.topology_domains import Domains
 
 NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
 """In place of filters' bits: no node has the number, or it is none of those that the pod names."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.persistent_volume_claim import LOST, SELECTED_NODE, PersistentVolumeClaim
+from scheduler.core_v1.persistent_volume import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume
 from scheduler.plugins.cycle import Cycle

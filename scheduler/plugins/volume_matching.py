@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.label_selector import selects
-from scheduler.core_v1.persistent_volume import PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
-from scheduler.state.free_volumes import AlikeVolumes, Likeness
+from scheduler.core_v1.label_selectors import selects
+from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.state.masks import union
+from scheduler.state.storage import AlikeVolumes, Likeness
 from scheduler.state.volumes import Volumes
 
 

@@ -6,12 +6,12 @@ Source: kube-scheduler's volume_restrictions.go; KEP-2485 for ReadWriteOncePod.
 from collections.abc import Iterator
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.persistent_volume_claim import ONE_POD
+from scheduler.core_v1.persistent_volume import ONE_POD
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, Rejected, is_added
 from scheduler.state.cluster_changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
-from scheduler.state.disks import UsedDisks
+from scheduler.state.storage import UsedDisks
 
 NO_DISK = "node(s) had no available disk"
 IN_USE = (

@@ -7,9 +7,8 @@ Source: kube-scheduler's volume_zone.go.
 from collections.abc import Iterator
 
 from allocator.search.rules import Mask
-from scheduler.core_v1.persistent_volume import PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
-from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
+from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
 from scheduler.plugins.volume_binding import is_labelled_anew, is_own

@@ -10,17 +10,22 @@ Source: k8s.io/apiserver's delegating authenticator and authorizer; authenticati
 
 import asyncio
 import hashlib
+import ssl
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from scheduler.client.api import Api
+from scheduler.client.connection import Api
 from scheduler.client.errors import CallFailed
-from scheduler.token_bucket import TokenBucket
+from scheduler.rates import TokenBucket
+from scheduler.runtime.configuration import Common, is_loopback
+from scheduler.runtime.tls import Certificates, Files, self_signed
 
 REMEMBERED_S = 10.0
 """For so long an answer counts, whichever."""
@@ -187,3 +192,31 @@ _HEADERS: Mapping[int, Mapping[str, str]] = {401: {"WWW-Authenticate": "Bearer"}
 def is_open(path: str, open_paths: Collection[str]) -> bool:
     """Whether everybody may read the path. open_paths: whole ones, or beginnings with a * after them."""
     return any(path.startswith(one[:-1]) if one.endswith("*") else path == one for one in open_paths)
+
+
+# How probes and metrics are served outside loopback: HTTPS, and authorization.
+#
+# On loopback without a certificate they are served over plain HTTP, and everybody on the machine may read them.
+
+
+@dataclass(frozen=True, slots=True)
+class Secure:
+    """What a server needs for it. open_paths: that everybody may read. trouble: why changed files are not in use."""
+
+    context: ssl.SSLContext
+    access: Access
+    open_paths: Collection[str]
+    trouble: Callable[[], str] = lambda: ""
+
+
+def secure(configuration: Common, api: Api) -> Secure | None:
+    """What the configuration asks for; None for plain HTTP on loopback. api: who is asked. Raises BadCertificates."""
+    wanted = configuration.secure_serving
+    access, open_paths = Access(api, time.monotonic), wanted.authorization_always_allow_paths
+    if wanted.tls_cert_file:
+        certificates = Certificates(Files(Path(wanted.tls_cert_file), Path(wanted.tls_private_key_file)))
+        return Secure(certificates.context, access, open_paths, lambda: certificates.trouble)
+    if is_loopback(configuration.health_address):
+        return None
+    context, _ = self_signed()
+    return Secure(context, access, open_paths)

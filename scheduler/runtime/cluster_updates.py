@@ -16,7 +16,7 @@ from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import KINDS, PodSelector
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claim_index import with_devices_of
+from scheduler.state.claims import with_devices_of
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,

@@ -1,48 +1,239 @@
-"""The base of both programs: the watched state, the cluster that follows it, the writer, and regular checks.
-
-A program fills the caches, recovers what an earlier process left unfinished, and starts its own work. The watches, the
-sweep of leftovers and the check of the invariants run beside it.
-"""
+"""What each program for a cluster has: watched state, leader election, health, metrics."""
 
 import asyncio
 import gc
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, get_args
+from functools import partial
+from typing import Any, TypeVar, get_args
 from uuid import uuid4
 
+from allocator.api import TaintRule
 from allocator.gates import Features
+from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.claim_objects import Claim, ClaimKey, key_of
-from scheduler.attempt.intent import ANNOTATION
-from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.attempt.claim_objects import ANNOTATION, Claim, ClaimRef, key_of
+from scheduler.attempt.decision import AttemptOutcome, Decision
+from scheduler.attempt.step import Listener, Point
+from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
+from scheduler.cache import kinds
+from scheduler.cache.decoding import held_by_claim, held_by_pod, holds_nothing
 from scheduler.cache.kinds import WatchedClaim
-from scheduler.cache.watch_events import Found, Undecoded
-from scheduler.client.api import Api
-from scheduler.client.api_resources import Resource
-from scheduler.client.connection import Connection
+from scheduler.cache.watch_events import Decoder, Found, Holder, Undecoded
+from scheduler.cache.watcher import Reflector, Watcher
+from scheduler.client.api_resources import (
+    ATTACHMENTS,
+    CSI_CAPACITIES,
+    CSI_DRIVERS,
+    CSI_NODES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
+    SERVICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+    Resource,
+)
+from scheduler.client.connection import Api, Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decision_time_limit import DecisionTimeLimit
+from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.plugins.profile import Profile
-from scheduler.repair.claim_statuses import ClaimStatuses
-from scheduler.repair.recovery import epoch_after, recover
-from scheduler.repair.sweep import EVERY_S, Leftover, Sweep
-from scheduler.runtime import health, metrics, watches
+from scheduler.repair import EVERY_S, ClaimStatuses, Leftover, Sweep, epoch_after, recover
+from scheduler.runtime import health, metrics
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Allocating
-from scheduler.runtime.reporter import Reporter
-from scheduler.runtime.watched_state import WatchedState
+from scheduler.runtime.metrics import CommonMetrics, Watch
 from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
+
+# The reflectors of all kinds that decisions read.
+
+
+T = TypeVar("T")
+
+ChangeHandler = Callable[[Resource, Found[Any] | None, Found[Any] | None], None]  # Any: of whatever kind
+"""Called with the resource, and its object as it was and as it is: None before it was there, and after it is gone."""
+
+_BESIDE_DEVICES: Mapping[Resource, Decoder[Any]] = {  # Any: of whatever kind
+    STORAGE_CLASSES: kinds.storage_class_of,
+    VOLUMES: kinds.volume_of,
+    VOLUME_CLAIMS: kinds.volume_claim_of,
+    CSI_NODES: kinds.csi_node_of,
+    CSI_DRIVERS: kinds.csi_driver_of,
+    CSI_CAPACITIES: kinds.csi_capacity_of,
+    ATTACHMENTS: kinds.attachment_of,
+    SERVICES: kinds.pod_selector_of,
+    REPLICATION_CONTROLLERS: kinds.pod_selector_of,
+    REPLICA_SETS: kinds.pod_selector_of,
+    STATEFUL_SETS: kinds.pod_selector_of,
+}
+
+
+class WatchedState:
+    """The reflectors. chance: gives a random number from 0 to 1. clock: seconds that only go forward.
+
+    places_pods: whether volumes, Services and controllers are watched as well, which decide where a pod can be but not
+    which devices it gets.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        served: Served,
+        chance: Callable[[], float],
+        clock: Callable[[], float],
+        *,
+        places_pods: bool,
+    ) -> None:
+        def reflector(
+            resource: Resource,
+            decode: Decoder[T],
+            held: Holder = holds_nothing,
+            selector: Mapping[str, str] | None = None,
+        ) -> Reflector[T]:
+            return Reflector(Watcher(connection, resource, decode, chance, selector or {}, held=held), clock)
+
+        self.nodes: Reflector[Node] = reflector(NODES, kinds.node_of)
+        self.pods: Reflector[Pod] = reflector(PODS, kinds.pod_of, held_by_pod, kinds.UNFINISHED)
+        self.namespaces: Reflector[Namespace] = reflector(NAMESPACES, kinds.namespace_of)
+        self.claims: Reflector[WatchedClaim] = reflector(served.claims, kinds.claim_of, held_by_claim)
+        self.slices: Reflector[Slice] = reflector(served.slices, kinds.slice_of)
+        self.classes: Reflector[DeviceClass] = reflector(served.classes, kinds.class_of)
+        rules = served.taint_rules
+        self.taint_rules: Reflector[TaintRule] | None = reflector(rules, kinds.taint_rule_of) if rules else None
+        beside = _BESIDE_DEVICES.items() if places_pods else ()
+        self.beside_devices: Sequence[Reflector[Any]] = [reflector(one, decode) for one, decode in beside]
+        self._every: list[Reflector[Any]] = [self.nodes, self.namespaces, self.classes, self.slices]
+        self._every += [*self.beside_devices, self.claims, self.pods]
+        if self.taint_rules is not None:
+            self._every.append(self.taint_rules)
+
+    def __iter__(self) -> Iterator[Reflector[Any]]:  # Any: of whatever kind
+        return iter(self._every)
+
+    def on_change(self, handler: ChangeHandler) -> None:
+        """Call the handler with every change of every object from now on."""
+        for reflector in self:
+            reflector.store.on_change(partial(handler, reflector.resource))
+
+    async def run(self) -> None:
+        """Fill the stores until cancelled. Raises HistoryLost."""
+        async with asyncio.TaskGroup() as watching:
+            for reflector in self:
+                watching.create_task(reflector.run(), name=reflector.name)
+
+    async def filled(self) -> None:
+        """Wait until everything was listed once."""
+        for reflector in self:
+            await reflector.store.synced.wait()
+
+
+# The state of the watches, for metrics and probes.
+
+
+Reflectors = Iterable[Reflector[Any]]  # Any: of whatever kind
+
+
+def watch_states(reflectors: Reflectors, now: float) -> Sequence[Watch]:
+    """Each watch as the metrics show it. now: in seconds of the reflectors' own clock."""
+    return [
+        Watch(
+            resource=reflector.resource.plural,
+            objects=len(reflector.store),
+            restarts=reflector.store.restarts,
+            refused=len(reflector.store.undecoded),
+            failures=reflector.store.failures,
+            silence_s=reflector.silence_s(now),
+            is_alive=reflector.is_alive(now),
+        )
+        for reflector in reflectors
+    ]
+
+
+def unfilled(reflectors: Reflectors) -> str:
+    """Which resources have not been listed yet, and why not; empty where all have."""
+    return "; ".join(
+        _said(reflector, "not listed yet") for reflector in reflectors if not reflector.store.synced.is_set()
+    )
+
+
+def silent(reflectors: Reflectors, now: float) -> str:
+    """Which watches were once filled and are dead now; empty where none is."""
+    dead = (one for one in reflectors if one.store.synced.is_set() and not one.is_alive(now))
+    return "; ".join(_said(reflector, f"not heard for {reflector.silence_s(now):.0f} s") for reflector in dead)
+
+
+def _said(reflector: Reflector[Any], what: str) -> str:
+    return f"{reflector.name}: {what}{f' ({reflector.trouble})' if reflector.trouble else ''}"
+
+
+# Reports attempts, removed leftovers, internal errors and violated invariants in logs and metrics.
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class Reporter(Listener):
+    """What programs for a cluster report."""
+
+    def __init__(self, metrics: CommonMetrics) -> None:
+        self._metrics = metrics
+
+    def pending(self, decision: Decision, message: str) -> None:
+        """The pod waits for its devices to be made ready."""
+        _LOG.info(message, extra={"pod": str(decision.pod), "node": decision.node})
+
+    def passed(self, decision: Decision, point: Point, *, is_done: bool, duration_s: float) -> None:
+        """A phase of the attempt ended."""
+        status = metrics.PointStatus.SUCCESS if is_done else metrics.PointStatus.ERROR
+        self._metrics.passed(decision.pod.scheduler_name, metrics.Point(point), status, duration_s)
+
+    def rolled_back(self, decision: Decision, outcome: AttemptOutcome) -> None:
+        """What the attempt wrote was taken back."""
+        kind = metrics.rollback_reason(type(outcome))
+        reason = getattr(outcome, "reason", kind)
+        _LOG.info("rolled back", extra={"pod": str(decision.pod), "node": decision.node, "reason": reason})
+        self._metrics.rolled_back(kind)
+
+    def swept(self, leftover: Leftover, number: int) -> None:
+        """So many claims had such a left-over, which was removed."""
+        self._metrics.swept(leftover, number)
+
+    def undecoded(self, resource: Resource, found: Undecoded) -> None:
+        """An object cannot be decoded, for another reason than before; the reflector has logged it."""
+
+    def started(self, component: str) -> None:
+        """A component of the program begins to work."""
+        self._metrics.started(component)
+
+    def failed(self, component: str) -> None:
+        """A component of the program has failed unexpectedly; the failure is logged, and it restarts."""
+        self._metrics.failed(component)
+
+    def violated(self, violation: Violation) -> None:
+        """An invariant is violated, as it was shortly before; reported once for as long as it lasts."""
+        self._metrics.violated(violation.invariant)
+        _LOG.error("%s: %s", violation.subject, violation.message, extra={"invariant": violation.invariant})
+
+
+# The base of both programs: the watched state, the cluster that follows it, the writer, and regular checks.
+#
+# A program fills the caches, recovers what an earlier process left unfinished, and starts its own work. The watches,
+# the sweep of leftovers and the check of the invariants run beside it.
+
 
 _MARK = ANNOTATION.encode()
 
@@ -51,8 +242,6 @@ CHECK_S = 5.0
 
 AGAIN_S = 1.0
 """How long after a failure a component of the program restarts."""
-
-_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +396,8 @@ class Core:
     def ready(self) -> Mapping[str, health.Check]:
         """Why decisions cannot be made, or not be trusted: checks by name."""
         return {
-            "caches": lambda: watches.unfilled(self.watched) or ("" if self.is_filled else "recovering"),
-            "watches": lambda: watches.silent(self.watched, time.monotonic()),
+            "caches": lambda: unfilled(self.watched) or ("" if self.is_filled else "recovering"),
+            "watches": lambda: silent(self.watched, time.monotonic()),
             "credentials": lambda: self._connection.refused,
         }
 
@@ -221,7 +410,7 @@ class Core:
 
     def watches(self) -> Sequence[metrics.Watch]:
         """Each watch, as the metrics show it."""
-        return watches.watches(self.watched, time.monotonic())
+        return watch_states(self.watched, time.monotonic())
 
     async def _sweep_all_the_time(self) -> None:
         await self.watched.filled()
@@ -266,7 +455,7 @@ class Core:
         """What may have been left over: of the marked ones those that have no devices, or devices but no pods."""
         return (found.raw for found in self._marked_claims() if not (found.claim.allocation and found.reserved_for))
 
-    def _is_in_flight(self, claim: ClaimKey) -> bool:
+    def _is_in_flight(self, claim: ClaimRef) -> bool:
         return self.cluster.claims.reservation(claim.uid) is not None
 
 

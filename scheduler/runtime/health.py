@@ -15,10 +15,9 @@ from itertools import islice
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from scheduler.runtime.access import guarding, is_open, may_not
+from scheduler.runtime.access import Secure, guarding, is_open, may_not
+from scheduler.runtime.http_head import answering_own
 from scheduler.runtime.listening import listening
-from scheduler.runtime.own_hosts import answering_own
-from scheduler.runtime.secure import Secure
 from scheduler.terminal_text import json_of
 
 _AT_ONCE = 100

@@ -27,7 +27,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.runtime.configuration import host_and_port
-from scheduler.runtime.own_hosts import requiring_host
+from scheduler.runtime.http_head import requiring_host
 
 STOPPED_S = 1.0
 """Seconds that calls in progress have to end when the server stops."""

@@ -28,7 +28,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from scheduler.attempt.decision import AttemptOutcome
-from scheduler.repair.sweep import Leftover
+from scheduler.repair import Leftover
 from scheduler.state.invariants import Invariant
 from scheduler.version import VERSION
 

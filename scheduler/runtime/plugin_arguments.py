@@ -13,8 +13,8 @@ from pydantic import AfterValidator, Field, model_validator
 
 from allocator.api import names
 from allocator.model import NodeSelector, Requirement, Term
+from scheduler.core_v1.label_selectors import DO_NOT_SCHEDULE, SpreadConstraint
 from scheduler.core_v1.pod import Preference
-from scheduler.core_v1.topology_spread import DO_NOT_SCHEDULE, SpreadConstraint
 from scheduler.plugins.inter_pod_affinity import HARD_POD_AFFINITY_WEIGHT, inter_pod_affinity
 from scheduler.plugins.node_affinity import node_affinity_plugins
 from scheduler.plugins.node_resources_balanced_allocation import node_resources_balanced_allocation

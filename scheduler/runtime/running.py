@@ -5,11 +5,14 @@ restarted.
 """
 
 import asyncio
+import ctypes
 import logging
 import signal
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from allocator.gates import Features, UnknownGate
 from scheduler.cache.states import HistoryLost
@@ -18,10 +21,81 @@ from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.runtime.configuration import Allocating, Common
 from scheduler.runtime.core import Site
-from scheduler.runtime.event_loop import new_event_loop
 from scheduler.runtime.leader_election import LeadershipLost
 from scheduler.runtime.listening import CannotServe
-from scheduler.runtime.memory import give_back_large_blocks, keep_trimmed
+
+# Returns unused memory to the system, as far as the C library keeps it.
+#
+# Only glibc does so; elsewhere this does nothing. Source: mallopt(3), malloc_trim(3).
+
+
+LARGE_BLOCK = 1 << 19
+"""Bytes of memory from which on a block is one of its own, and goes back to the system with what was in it.
+
+More than the 256 KiB that the event loop reads TLS into: mapping memory for each read costs as much as the read.
+"""
+
+KEPT = 1 << 22
+"""Bytes at the end of the heap that stay until memory is trimmed.
+
+By default 128 KiB do: what TLS is read into would be given back to the system and taken again with each read.
+"""
+
+TRIMMED_EVERY_S = 60.0
+"""How often smaller blocks go back, of which whole pages are free. It takes some milliseconds."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+"""glibc's numbers of these parameters."""
+
+
+def give_back_large_blocks() -> None:
+    """Keep the C library from raising the limit itself: one list of objects, or one huge object, would do for good."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BLOCK)
+        mallopt(_M_TRIM_THRESHOLD, KEPT)
+
+
+def trim() -> None:
+    """Give back the pages that are free now, wherever they are: between blocks in use, the C library keeps them."""
+    malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if malloc_trim is not None:
+        malloc_trim(0)
+
+
+async def keep_trimmed() -> None:
+    """Trim now and then, until cancelled."""
+    while True:
+        await asyncio.sleep(TRIMMED_EVERY_S)
+        trim()
+
+
+# The event loop of all programs: uvloop, or asyncio's own where there is no uvloop.
+#
+# When a connection is lost while it is being made, uvloop closes the file descriptor of its socket, but the socket does
+# not know, and closes that number again. Another connection may have it by then, and libuv ends the program (SIGABRT)
+# when it is to wait for a number that is closed. An API server that restarts under load is enough.
+
+
+try:
+    import uvloop
+except ImportError:  # there is none for some platforms
+    new_event_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+else:
+
+    class _SocketOwningLoop(uvloop.Loop):
+        async def create_connection(self, *args: Any, sock: socket.socket | None = None, **options: Any) -> Any:
+            """As uvloop's, but a socket whose connection is lost meanwhile does not close its number once more."""
+            made: tuple[Any, Any] | None = None
+            try:
+                made = await super().create_connection(*args, sock=sock, **options)
+                return made
+            finally:
+                if sock is not None and (made is None or made[0].is_closing()):
+                    sock.detach()
+
+    new_event_loop = _SocketOwningLoop
+
 
 BESIDE_BINDINGS = 36
 """Calls that may be under way beside those that bind pods: lists, events, conditions, what is swept and taken back."""

@@ -8,16 +8,16 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from allocator.fleet.questions import fingerprint_of
+from allocator.fleet.alike import fingerprint_of
 from allocator.model import Claim
 from allocator.outcome import AllocationError
 from allocator.policies.whole_nodes import UnitRequest
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.requirements import requirements
+from scheduler.decision.filters import requirements
 from scheduler.offline.input_claims import Claims
-from scheduler.state.pod_requests import PodRequests, pod_requests
+from scheduler.state.pods import PodRequests, pod_requests
 
 NO_DEVICES = "no devices"
 

@@ -18,7 +18,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
 from scheduler.plugins.plugin import Reason
-from scheduler.queue.queue import PodBackoff, PodPlace, Queue, QueuedPod
+from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
 from scheduler.simulation.events import (
     ClassAppears,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from allocator.exact import exact
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
-from allocator.policies.fgd import fragment, fragment_by_cause
+from allocator.policies.published import fragment, fragment_by_cause
 from allocator.policies.whole_nodes import UNIT, NodeRoom
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.rooms import Rooms

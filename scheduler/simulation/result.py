@@ -2,7 +2,7 @@
 
 The names in the document are those of the fields here in camelCase. Everything but `measured` is the same on every
 machine for the same input. Shares are percents of the fleet's capacity in units: a unit is a device, or a counter set
-that devices are cut from (`allocator.policies.fullness`), of those that not every node reaches.
+that devices are cut from (`allocator.policies.hardware`), of those that not every node reaches.
 """
 
 from collections.abc import Iterator, Mapping

@@ -19,10 +19,9 @@ from allocator.did_you_mean import did_you_mean
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.core_v1.pod_status import POD_SCHEDULED
-from scheduler.input.documents import Finding, Place, RawObject
+from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, require_single_keys
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.input.json_values import InvalidJSON, require_single_keys
 from scheduler.simulation.changes import ChangingFleet, InvalidChange, belongs_to_node, claims_without
 from scheduler.simulation.events import ClassAppears, Event, NodeAppears, PodGoes, RuleAppears, SliceAppears
 from scheduler.simulation.jobs import LATEST_S, InvalidWorkload, Job, unscheduled

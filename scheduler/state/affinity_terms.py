@@ -17,11 +17,10 @@ import numpy as np
 
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.core_v1.affinity_term import NO_POD_AFFINITY, AffinityTerm, PodAffinity, WeightedTerm
-from scheduler.core_v1.label_selector import Labels
+from scheduler.core_v1.label_selectors import NO_POD_AFFINITY, AffinityTerm, Labels, PodAffinity, WeightedTerm
 from scheduler.core_v1.pod import Pod
+from scheduler.state.labels import Domains, DomainSums, Topology
 from scheduler.state.masks import Numbers, mask_of
-from scheduler.state.topology_domains import Domains, DomainSums, Topology
 
 MOST_LABELLINGS = 256
 """Kinds of pods for which the matching terms are remembered; beyond, the least recently used one is forgotten."""

@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from allocator.model import Claim, DeviceClass, Node, Slice
-from scheduler.core_v1.csi_driver import CSIDriver
-from scheduler.core_v1.csi_node import CSINode
-from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
-from scheduler.core_v1.namespace import Namespace
-from scheduler.core_v1.persistent_volume import PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.node import Namespace
+from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.storage_class import StorageClass
-from scheduler.core_v1.volume_attachment import VolumeAttachment
 
 Object = TypeVar("Object")
 

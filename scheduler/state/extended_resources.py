@@ -12,9 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.api import decode, names
-from allocator.gates import EXTENDED_RESOURCE, Features
-from allocator.model import Claim, DeviceClass, Node
-from allocator.pods.extended_resources import (
+from allocator.extended_resources import (
     CLAIM_ANNOTATION,
     CountRequest,
     RequestMapping,
@@ -22,6 +20,8 @@ from allocator.pods.extended_resources import (
     generate,
     is_extended,
 )
+from allocator.gates import EXTENDED_RESOURCE, Features
+from allocator.model import Claim, DeviceClass, Node
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import mask_of

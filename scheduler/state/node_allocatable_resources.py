@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from allocator.gates import Release
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
-from allocator.pods.node_allocatable_resources import (
+from allocator.node_allocatable_resources import (
     Amounts,
     ClaimResources,
     PodResources,
@@ -21,7 +21,7 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import CPU, is_of_node, pod_requests, units
+from scheduler.state.pods import CPU, is_of_node, pod_requests, units
 
 
 @dataclass(frozen=True, slots=True)

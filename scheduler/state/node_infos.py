@@ -6,24 +6,260 @@ counted even if their node does not exist.
 Source: kube-scheduler's NodeInfo.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from allocator.model import Node
-from scheduler.core_v1.affinity_term import PodAffinity
-from scheduler.core_v1.host_ports import HostPort
-from scheduler.core_v1.label_selector import Labels
+from allocator.model import Image, Node
+from allocator.search.rules import Mask
+from cel.lru import LruCache
+from scheduler.core_v1.label_selectors import Labels, PodAffinity
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.resources import ANY_ADDRESS, HostPort
 from scheduler.state.affinity_terms import HeldTerms
-from scheduler.state.by_row import ByRow
-from scheduler.state.masks import Numbers
-from scheduler.state.node_images import Images
+from scheduler.state.labels import Topology
+from scheduler.state.masks import Numbers, mask_of, mask_of_numbers, union
 from scheduler.state.pod_counts import PodCounts, PodLabels
-from scheduler.state.pod_requests import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
-from scheduler.state.ports import UsedPorts
-from scheduler.state.topology_domains import Topology
+from scheduler.state.pods import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
+
+# Which rows have changed, so that whoever follows them looks at these alone.
+
+
+LEAST_CHANGES = 256
+"""Changes that are kept however few rows there are; of many rows, two for each."""
+
+
+class RowChanges:
+    """The numbers of rows that have changed, the oldest first; old ones are forgotten."""
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._forgotten = 0
+
+    @property
+    def now(self) -> int:
+        """The number of changes so far."""
+        return self._forgotten + len(self._rows)
+
+    def add(self, row: int, rows: int) -> None:
+        """The row has changed. rows: how many there are. Cost: O(1) on average."""
+        self._rows.append(row)
+        if len(self._rows) > max(LEAST_CHANGES, 2 * rows):
+            older = len(self._rows) // 2
+            self._forgotten += older
+            del self._rows[:older]
+
+    def since(self, seen: int) -> Sequence[int] | None:
+        """The rows that have changed after the first `seen` changes, each once, ascending; None for any."""
+        if seen < self._forgotten:
+            return None
+        return sorted(set(self._rows[seen - self._forgotten :]))
+
+
+# Values derived from single rows of the nodes' columns: cached, and computed again for rows that have changed.
+
+
+WorkOut = Callable[[Any], Any]  # Any: of one row its number or flag, of an array of rows an array of theirs
+"""Numbers or flags by row; each follows from its own row alone."""
+
+MOST_KEPT = 128
+"""Arrays that are kept; beyond, the least recently used one is forgotten."""
+
+MOST_WORDS = 1 << 18
+"""Words of all keys: what a single pod requests has room for thousands."""
+
+
+FEW_ROWS = 32
+"""So many are worked out as fast as those that have changed since they were asked for."""
+
+FEW_CHANGED = 8
+"""So many are worked out faster one by one, without arrays."""
+
+
+@dataclass(slots=True, eq=False)
+class _Values:
+    """values: by row. seen: the last change that they know. mask: the rows with a flag, None until it is needed."""
+
+    values: NDArray[Any]  # Any: numbers or flags, by the key
+    seen: int
+    mask: Mask | None = None
+
+    def set(self, row: int, value: Any) -> None:  # Any: one of the values
+        """The row has this value."""
+        if self.mask is not None and self.values[row] != value:
+            self.mask ^= 1 << row
+        self.values[row] = value
+
+    def set_all(self, rows: Numbers, values: NDArray[Any]) -> None:  # Any: some of the values
+        """The rows have these values."""
+        if self.mask is not None:
+            flipped = rows[self.values[rows] != values]
+            self.mask ^= mask_of_numbers(flipped, len(self.values))
+        self.values[rows] = values
+
+
+class ByRow:
+    """Arrays with a number for each row, by what they are asked for. changes: of rows."""
+
+    def __init__(self, rows: int) -> None:
+        self.changes = RowChanges()
+        self.forget(rows)
+
+    def touch(self, row: int) -> None:
+        """The row has changed."""
+        self.changes.add(row, self._rows)
+
+    def forget(self, rows: int) -> None:
+        """The columns are others, and have so many rows."""
+        self._rows = rows
+        self._kept: LruCache[Hashable, _Values] = LruCache(MOST_KEPT, MOST_WORDS)
+
+    def of(self, key: Hashable, words: int, work_out: WorkOut) -> NDArray[Any]:  # Any: numbers or flags
+        """The values by row, for reading. work_out: those of certain rows, which nothing else may decide.
+
+        words: of the key. Cost: O(rows that have changed since the key was asked for).
+        """
+        return self._caught_up(key, words, work_out).values
+
+    def at(self, rows: Numbers, key: Hashable, words: int, work_out: WorkOut) -> Numbers:
+        """The numbers of these rows; of a few, nothing needs to be kept."""
+        if len(rows) <= FEW_CHANGED:
+            return np.array([work_out(row) for row in rows.tolist()], np.int64)
+        found: Numbers = work_out(rows) if len(rows) <= FEW_ROWS else self.of(key, words, work_out)[rows]
+        return found
+
+    def mask(self, key: Hashable, words: int, work_out: WorkOut) -> Mask:
+        """The rows with a flag, as `of` has it. Cost: as there, and O(rows / 8) where many have changed."""
+        kept = self._caught_up(key, words, work_out)
+        if kept.mask is None:
+            kept.mask = mask_of(kept.values)
+        return kept.mask
+
+    def _caught_up(self, key: Hashable, words: int, work_out: WorkOut) -> _Values:
+        kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(self._rows)), self.changes.now))
+        if kept.seen != self.changes.now:
+            changed = self.changes.since(kept.seen)
+            if changed is None or len(changed) > FEW_CHANGED:
+                rows = np.arange(self._rows) if changed is None else np.array(changed, np.int64)
+                kept.set_all(rows, work_out(rows))
+            else:
+                for row in changed:
+                    kept.set(row, work_out(row))
+            kept.seen = self.changes.now
+        return kept
+
+
+# Host ports that pods use on nodes, and the nodes on which a pod's ports are not free.
+#
+# A port on all addresses conflicts with the same port on any address, and vice versa. Source: kube-scheduler's
+# HostPortInfo and its plugin NodePorts.
+
+
+class UsedPorts:
+    """Who holds which port where; each pod counts, so that a port is free once the last of them is gone."""
+
+    def __init__(self) -> None:
+        self._holders: Counter[tuple[HostPort, int]] = Counter()
+        self._nodes: dict[tuple[int, str], dict[str, Mask]] = {}
+
+    def add(self, number: int, ports: Iterable[HostPort]) -> None:
+        """A pod on the node holds these."""
+        for port in ports:
+            self._holders[port, number] += 1
+            by_address = self._nodes.setdefault((port.port, port.protocol), {})
+            by_address[port.address] = by_address.get(port.address, 0) | 1 << number
+
+    def remove(self, number: int, ports: Iterable[HostPort]) -> None:
+        """A pod on the node, which was added, holds these no more."""
+        for port in ports:
+            self._holders[port, number] -= 1
+            if not self._holders[port, number]:
+                del self._holders[port, number]
+                self._free(number, port)
+
+    def clashes(self, ports: Iterable[HostPort]) -> Mask:
+        """The nodes on which one of the ports is not free. Cost: O(ports times addresses in use)."""
+        taken = 0
+        for port in ports:
+            for address, nodes in self._nodes.get((port.port, port.protocol), {}).items():
+                if ANY_ADDRESS in (port.address, address) or address == port.address:
+                    taken |= nodes
+        return taken
+
+    def _free(self, number: int, port: HostPort) -> None:
+        by_address = self._nodes[port.port, port.protocol]
+        by_address[port.address] &= ~(1 << number)
+        if not by_address[port.address]:
+            del by_address[port.address]
+        if not by_address:
+            del self._nodes[port.port, port.protocol]
+
+
+# Which nodes have which image, and of what size. Source: kube-scheduler's ImageStateSummary.
+
+
+class Images:
+    """The images on all nodes, by name and size: one of several architectures differs in it."""
+
+    def __init__(self) -> None:
+        self._on_node: dict[int, tuple[Image, ...]] = {}
+        self._by_name: dict[str, dict[int, Mask]] = {}
+
+    @property
+    def total(self) -> int:
+        """How many nodes there are."""
+        return len(self._on_node)
+
+    def set_node(self, number: int, images: tuple[Image, ...]) -> None:
+        """The node has these images. Cost: O(images), nothing where they are the same as before."""
+        if self._on_node.get(number) == images:
+            return
+        self.remove_node(number)
+        self._on_node[number] = images
+        for name, size in _sizes(images).items():
+            sizes = self._by_name.setdefault(name, {})
+            sizes[size] = sizes.get(size, 0) | 1 << number
+
+    def remove_node(self, number: int) -> None:
+        """The node is gone, if it was there."""
+        for name, size in _sizes(self._on_node.pop(number, ())).items():
+            sizes = self._by_name[name]
+            sizes[size] ^= 1 << number
+            if not sizes[size]:
+                del sizes[size]
+            if not sizes:
+                del self._by_name[name]
+
+    def spread_size(self, name: str) -> tuple[int, Mask] | None:
+        """The size of the image in proportion to the nodes that have it, and these nodes; None where none has it.
+
+        Differs from kube-scheduler: of several sizes that on the lowest node number counts, there that on the node that
+        had the image first.
+        """
+        sizes = self._by_name.get(name)
+        if sizes is None:
+            return None
+        nodes, (size, _) = union(sizes.values()), min(sizes.items(), key=_lowest)
+        return int(size * (nodes.bit_count() / self.total)), nodes
+
+
+def _lowest(size: tuple[int, Mask]) -> Mask:
+    _, nodes = size
+    return nodes & -nodes
+
+
+def _sizes(images: tuple[Image, ...]) -> dict[str, int]:
+    """The size of each name; the first of several counts."""
+    found: dict[str, int] = {}
+    for image in images:
+        for name in image.names:
+            found.setdefault(name, image.size)
+    return found
+
 
 _FEWEST_ROWS = 64
 

@@ -12,10 +12,9 @@ from typing import Protocol
 import numpy as np
 
 from cel.lru import LruCache
-from scheduler.core_v1.affinity_term import AffinityTerm
-from scheduler.core_v1.label_selector import Labels, LabelSelector, selects
+from scheduler.core_v1.label_selectors import AffinityTerm, Labels, LabelSelector, selects
+from scheduler.state.labels import Domains, DomainSums
 from scheduler.state.masks import Numbers
-from scheduler.state.topology_domains import Domains, DomainSums
 
 MOST_QUESTIONS = 256
 """Answers that are kept; beyond, the least recently used one is forgotten."""

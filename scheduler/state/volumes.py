@@ -15,20 +15,12 @@ from typing import NamedTuple
 from allocator.model import Node
 from allocator.search.rules import Mask
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi_driver import CSIDriver
-from scheduler.core_v1.csi_node import CSINode
-from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
-from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.storage_class import StorageClass
-from scheduler.core_v1.volume_attachment import VolumeAttachment
-from scheduler.core_v1.volume_sources import Handle
-from scheduler.state.capacities import StorageCapacities
-from scheduler.state.disks import UsedDisks
-from scheduler.state.free_volumes import FreeVolumes
-from scheduler.state.node_labels import NodeLabels
-from scheduler.state.storage_objects import ClaimKey, ObjectKey, StorageObjects
+from scheduler.core_v1.pod_volumes import Handle
+from scheduler.state.labels import NodeLabels
+from scheduler.state.storage import ClaimKey, FreeVolumes, ObjectKey, StorageCapacities, StorageObjects, UsedDisks
 from scheduler.state.volume_use import VolumeUse
 
 

@@ -7,7 +7,7 @@ Readers are not known here: each asks for what has changed since the version tha
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -15,27 +15,73 @@ import orjson
 
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
-from allocator.status.largest_claim import LargestClaims
-from allocator.status.matching import Membership
-from allocator.status.pool_status import DeviceState, PoolStatus, pool_status
-from scheduler.output.columns import ColumnTable
-from scheduler.output.device_map import DEVICES
-from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
-from scheduler.output.status_page import states_text
+from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
+from scheduler.output.data_page import ColumnTable
 from scheduler.output.status_report import (
+    ANSWER,
+    CLASSES,
+    DECISIONS,
+    DEVICES,
+    DRIVERS,
+    PROBLEMS,
+    QUEUE,
     ClassRoom,
     class_columns,
     device_columns,
     largest_claim_text,
     pool_problems,
+    states_text,
     tally_columns,
 )
-from scheduler.state.claim_index import ClaimObject
-from scheduler.status.claim_status import claim_statuses
-from scheduler.status.tally import Tally, by_class, by_driver, tallies
+from scheduler.state.claims import ClaimObject
+from scheduler.status import Tally, by_class, by_driver, claim_statuses, tallies
 from scheduler.terminal_text import printable
-from scheduler.ui.live_tallies import LiveTallies
-from scheduler.ui.ui_source import UiSource
+from scheduler.ui.ui_server import UiSource
+
+# Devices counted by group over all pools, kept up to date pool by pool.
+
+
+@dataclass(slots=True)
+class _Sum:
+    """A group of all pools. claims: in how many pools each holds devices of it."""
+
+    states: Counter[DeviceState] = field(default_factory=Counter)
+    claims: Counter[str] = field(default_factory=Counter)
+
+    def add(self, one: Tally) -> None:
+        self.states.update(one.states)
+        self.claims.update(one.claims)
+
+    def subtract(self, one: Tally) -> None:
+        self.states.subtract(one.states)
+        self.claims.subtract(one.claims)
+        for claim in one.claims:
+            if not self.claims[claim]:
+                del self.claims[claim]
+
+
+class LiveTallies:
+    """The groups of all pools by name."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, _Sum] = {}
+
+    def replace(self, old: Iterable[Tally], new: Iterable[Tally]) -> None:
+        """Count these groups of a pool in place of those that it had. Cost: O(groups and claims of the pool)."""
+        for one in old:
+            self._sums[one.name].subtract(one)
+        for one in new:
+            self._sums.setdefault(one.name, _Sum()).add(one)
+
+    def tallies(self, known: Iterable[str] = ()) -> Sequence[Tally]:
+        """The groups with devices, and those of `known`. Cost: O(groups, and claims that hold devices)."""
+        names = {name for name, one in self._sums.items() if one.states.total()} | set(known)
+        return [self._tally(name) for name in sorted(names)]
+
+    def _tally(self, name: str) -> Tally:
+        one = self._sums.get(name) or _Sum()
+        return Tally(name, one.states, set(one.claims))
+
 
 REFRESH_S = 1.0
 """Pause between two looks at everything."""

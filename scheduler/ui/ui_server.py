@@ -5,16 +5,37 @@ A reader who does not read gets no more until he does, then all that has changed
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from scheduler.ui.ui_source import UiSource
+from scheduler.decision.cluster import Cluster
+from scheduler.ui.decision_log import DecisionLog
 
 if TYPE_CHECKING:
     from scheduler.ui.live_view import LiveView
+
+
+# What a program shows of itself at `/ui`.
+
+
+@dataclass(frozen=True, slots=True)
+class UiSource:
+    """What a program shows. title: of the page. queue: pods that wait, as JSON objects; waiting: how many they are.
+
+    troubles: what keeps the program from its work, or an operator should know of.
+    """
+
+    title: str
+    cluster: Cluster
+    decisions: DecisionLog
+    queue: Callable[[], Iterable[Mapping[str, object]]]
+    waiting: Callable[[], int]
+    troubles: Callable[[], Iterable[str]]
+
 
 PATH, EVENTS_PATH = "/ui", "/ui/events"
 
@@ -66,7 +87,7 @@ class Ui:
 
     async def _page(self, _: web.Request) -> web.Response:
         await asyncio.to_thread(_import)
-        from scheduler.output.live_page import headers, live_page
+        from scheduler.output.status_report import headers, live_page
 
         text = live_page(self._source.title)
         return web.Response(text=text, content_type="text/html", headers={**_HEADERS, **headers()})
@@ -122,7 +143,7 @@ class Ui:
 def _import() -> None:
     """What the first reader needs: programs that nobody looks at do without, and none waits for it."""
     import_module("scheduler.ui.live_view")
-    import_module("scheduler.output.live_page")
+    import_module("scheduler.output.status_report")
 
 
 async def _follow(view: "LiveView", response: web.StreamResponse) -> None:

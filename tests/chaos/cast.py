@@ -37,8 +37,8 @@ GUARD_ELECTION = {**ELECTION, "leaseDurationSeconds": 12, "renewDeadlineSeconds"
 
 BACKOFF = {"podInitialBackoffSeconds": 0.1, "podMaxBackoffSeconds": 1}
 LIMITS = {
-    "scheduler.reporting.event_recorder:QUEUE_MAX": 4,
-    "scheduler.reporting.event_recorder:QUEUED_OF_NAMESPACE": 2,
+    "scheduler.reporting:QUEUE_MAX": 4,
+    "scheduler.reporting:QUEUED_OF_NAMESPACE": 2,
 }
 """So few events that wait that their queue is full as soon as none can be written."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 from tests.controlplane.contents import manifests, of_kind, restore
 from tests.controlplane.rest import CLAIM, CLASS, NODE, POD, SLICE, TEMPLATE, Json, Kind, RestClient
 from tests.integration.conftest import FLEET, ROOT

@@ -12,11 +12,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache.reflector import Reflector
 from scheduler.cache.states import HistoryLost
-from scheduler.cache.watch_backoff import WatchBackoff
 from scheduler.cache.watch_events import Entry, Found, Key, Undecodable
-from scheduler.cache.watcher import Watcher
+from scheduler.cache.watcher import Reflector, WatchBackoff, Watcher
 from scheduler.client.api_resources import PODS, Resource, classes
 from scheduler.client.connection import MERGE, Connection, Json, connect
 from tests.controlplane.binaries import Binaries

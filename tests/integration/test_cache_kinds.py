@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from scheduler.cache import kinds
-from scheduler.cache.reflector import Reflector
-from scheduler.cache.watcher import Watcher
+from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import (
     NAMESPACES,
     NODES,

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.client import cluster_dump
-from scheduler.client.cluster_dump import ListedResource, dump
+from scheduler.client import discovery
 from scheduler.client.connection import connect
-from scheduler.client.discovery import discover
+from scheduler.client.discovery import ListedResource, discover, dump
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import TENANT, Identity
 from tests.controlplane.plane import ControlPlane
@@ -111,7 +110,7 @@ def test_the_release_is_that_of_the_server_unless_another_is_chosen(plane: Contr
 @pytest.mark.usefixtures("fleet")
 def test_a_list_of_many_pages_is_the_whole_list(plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = listed(plane)
-    monkeypatch.setattr(cluster_dump, "PAGE", 1)
+    monkeypatch.setattr(discovery, "PAGE", 1)
     assert [(one.resource, len(one.objects)) for one in listed(plane)] == [
         (one.resource, len(one.objects)) for one in whole
     ]

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.output.columns import ColumnTable
-from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
+from scheduler.output.data_page import ColumnTable, DataPage, MapColumns, PageTable, data_page
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.extent import PRODUCT
 from tests.integration.test_simulation_page import TEXTS, TOO_WIDE, WIDTH

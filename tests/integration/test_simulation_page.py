@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.output.page_assets import STYLE
+from scheduler.output.data_page import STYLE
 from scheduler.output.simulation_page import simulation_page
 from scheduler.simulation.result import Distribution, ExplainedAttempt, ShapeSummary
 from tests.browser import FLAGS, MISSING, PROGRAM, Browser, browser

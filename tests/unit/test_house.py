@@ -18,8 +18,8 @@ SAME_ROLE = {
     *("contract", "errors"),  # of each room
     *("allocate", "audit", "lint"),  # the function or the rules, and the subcommand that calls them
     *("device", "quantity", "semver"),  # the value, and how the API or CEL spells it
-    *("admin_access", "extended_resources", "node_affinity", "node_allocatable_resources"),  # the same in Kubernetes
-    *("volume_binding",),  # the plugin's filter, and its step of an attempt
+    *("extended_resources", "node_affinity", "node_allocatable_resources"),  # the same in Kubernetes
+    *("claims", "pod", "status", "volumes"),  # each room's side of the same objects
 }
 """Names that several rooms share because they mean the same there (docs/architecture.md)."""
 
@@ -34,19 +34,19 @@ OF_THE_FIELD = {
     ("scheduler/extender/", "body"),
     ("scheduler/guard/", "body"),
     ("scheduler/cache/decoding.py", "body"),
-    ("scheduler/reporting/event_recorder.py", "body content"),
-    ("scheduler/runtime/call_connection.py", "body"),
+    ("scheduler/reporting.py", "body content"),
+    ("scheduler/runtime/server.py", "body"),
     ("scheduler/runtime/server.py", "body"),
     ("scheduler/input/documents.py", "content"),  # of a file
-    ("scheduler/runtime/self_signed.py", "content"),
-    ("scheduler/cli/run_folder.py", "content"),
+    ("scheduler/runtime/tls.py", "content"),
+    ("scheduler/cli/run_scenarios.py", "content"),
     ("scheduler/kube_scheduler/configuration.py", "content contention"),  # contentType, enableContentionProfiling
-    ("allocator/api/device_status.py", "observed"),  # observedGeneration
+    ("allocator/api/allocation.py", "observed"),  # observedGeneration
     ("scheduler/core_v1/pod_status.py", "observed"),
     ("scheduler/offline/pod_explanation.py", "verdict"),  # of `dra explain`
     ("scheduler/output/explanation_json.py", "verdict"),
-    ("scheduler/output/explanation_text.py", "verdict"),
-    ("scheduler/output/markup.py", "body"),  # of a page
+    ("scheduler/output/explanation.py", "verdict"),
+    ("scheduler/output/data_page.py", "body"),  # of a page
     ("cel/ext/cidr.py", "base"),  # of a network
     ("cel/ext/format.py", "base"),  # base64
 }

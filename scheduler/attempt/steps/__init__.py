@@ -1,1 +1,1 @@
-"""The steps of an attempt, one file each; `scheduler.attempt.bind_pod` lists them in their order."""
+"""The steps of an attempt, one file each; `scheduler.attempt.run` lists them in their order."""

@@ -14,24 +14,21 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
-from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.claim_objects import Claim, ClaimKey, allocation_of, key_of, results_of
+from scheduler.attempt.claim_objects import Claim, ClaimRef, allocation_of, key_of, results_of
 from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
-from scheduler.attempt.listener import Listener
-from scheduler.attempt.pod_device_fields import device_status
-from scheduler.attempt.step import Point
-from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.attempt.watched_volumes import WatchedVolumes
-from scheduler.client.api import Api
+from scheduler.attempt.pod_calls import device_status
+from scheduler.attempt.run import bind_pod
+from scheduler.attempt.step import Listener, Point
+from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import Resource, claims
-from scheduler.client.connection import JSON, connect
+from scheduler.client.connection import JSON, Api, connect
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
+from scheduler.state.claims import Rival
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.rivals import Rival
 from tests.builders import a_class, kubernetes
 from tests.controlplane import faults
 from tests.controlplane.contents import ensure_namespace
@@ -90,7 +87,7 @@ class ListedClaims(WatchedClaims):
 
     api: RestClient
     writes: list[tuple[str, int]] = field(default_factory=list)
-    makes: dict[str, ClaimKey] = field(default_factory=dict)
+    makes: dict[str, ClaimRef] = field(default_factory=dict)
     reason: str = ""
     is_shown: bool = True
     is_node_gone: bool = False
@@ -112,16 +109,16 @@ class ListedClaims(WatchedClaims):
         found = [one for one in self.api.list(CLAIM, key.namespace) if key_of(one) == key]
         return found[0] if found else None
 
-    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
+    def rivals(self, claim: ClaimRef) -> Sequence[Rival]:
         found = {(one["metadata"]["namespace"], one["metadata"]["name"]): one for one in self.api.list(CLAIM)}
         mine = devices_of(found.pop((claim.namespace, claim.name), {}))
         rivals = [a_rival(*key, version_of(other)) for key, other in found.items() if mine & devices_of(other)]
         return [*rivals, *(self.others if mine else ()), *self.faster]
 
-    def written(self, claim: ClaimKey, resource_version: int) -> None:
+    def written(self, claim: ClaimRef, resource_version: int) -> None:
         self.writes.append((claim.name, resource_version))
 
-    def made(self, made_up: str, claim: ClaimKey) -> None:
+    def made(self, made_up: str, claim: ClaimRef) -> None:
         self.makes[made_up] = claim
 
     def has_node(self, node: str) -> bool:

@@ -3,9 +3,8 @@
 import pytest
 
 from allocator.model import Allocation, DeviceResult, Requirement, Term
-from scheduler.attempt.claim_objects import allocation_of, consumers_of
+from scheduler.attempt.claim_objects import ANNOTATION, Intent, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound, BoundElsewhere, ClaimPlan, Fatal, Gone, Retry, Unschedulable
-from scheduler.attempt.intent import ANNOTATION, Intent
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse
 from tests.controlplane.rest import CLAIM, Cause, Json, Kind
 from tests.controlplane.rest import NAMESPACE as NAMESPACES

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
-from scheduler.reporting.event_recorder import NOTE_MAX_BYTES, SERIES_S, Events
+from scheduler.reporting import NOTE_MAX_BYTES, SERIES_S, Events
 from tests.controlplane.faults import refuse
 from tests.controlplane.rest import Json, Kind
 from tests.integration.attempt.scene import NAMESPACE, NODE, SCHEDULER, Scene, pod_key

@@ -6,8 +6,16 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler.attempt.bind_pod import bind_pod
-from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of, is_made_for, key_of
+from scheduler.attempt.claim_objects import (
+    ANNOTATION,
+    ClaimRef,
+    Intent,
+    allocation_of,
+    consumers_of,
+    intent_of,
+    is_made_for,
+    key_of,
+)
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
@@ -19,10 +27,10 @@ from scheduler.attempt.decision import (
     Gone,
     Retry,
 )
-from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
-from scheduler.client.api import Api
-from scheduler.repair.recovery import recover
-from scheduler.state.claim_index import FINALIZER
+from scheduler.attempt.run import bind_pod
+from scheduler.client.connection import Api
+from scheduler.repair import recover
+from scheduler.state.claims import FINALIZER
 from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse, send_twice
 from tests.controlplane.polling import poll_until
@@ -147,7 +155,7 @@ def test_claim_is_made_then_allocated_then_reported_to_the_pod_then_the_pod_is_b
         "requestMappings": [{"containerName": "c", "resourceName": GPU, "requestName": REQUEST}],
     }
     assert scene.pod()["spec"]["nodeName"] == NODE
-    assert scene.watched.makes == {plan.claim.claim.uid: ClaimKey(NAMESPACE, name, metadata["uid"])}
+    assert scene.watched.makes == {plan.claim.claim.uid: ClaimRef(NAMESPACE, name, metadata["uid"])}
     assert scene.watched.writes == [(name, int(metadata["resourceVersion"]))]
 
 
@@ -559,7 +567,7 @@ def start_again(scene: Scene) -> int:
     return scene.run(lambda binder: recover(binder, all_claims(scene), is_bound), epoch=2)
 
 
-def take_away(scene: Scene, pod: Json, left: Json) -> ClaimKey | None:
+def take_away(scene: Scene, pod: Json, left: Json) -> ClaimRef | None:
     """What the next process does with a claim that is left."""
     decision = scene.a_decision(pod, keeps(left))
     found = scene.run(lambda binder: deallocate_one(binder, decision), epoch=2)

@@ -2,7 +2,7 @@
 
 from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.decision import Bound, Gone, Retry
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.faults import meanwhile
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.attempt.scene import (

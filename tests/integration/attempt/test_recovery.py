@@ -4,16 +4,14 @@ import asyncio
 
 import pytest
 
-from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import allocation_of, consumers_of, key_of
+from scheduler.attempt.claim_objects import allocation_of, consumers_of, intent_of, key_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Retry
-from scheduler.attempt.intent import intent_of
-from scheduler.client.api import Api
+from scheduler.attempt.run import bind_pod
+from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError
-from scheduler.repair.recovery import recover
-from scheduler.repair.sweep import LEAST_AGE_S, Sweep
+from scheduler.repair import LEAST_AGE_S, Sweep, recover
 from tests.controlplane.faults import Hold, meanwhile
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.attempt.scene import (

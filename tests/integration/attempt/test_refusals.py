@@ -9,8 +9,8 @@ import pytest
 
 from scheduler.attempt import pod_calls
 from scheduler.core_v1.pod import Pod, decode_pod
-from scheduler.reporting.condition_writer import WRITERS_OF_NAMESPACE as WRITERS
-from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting import WRITERS_OF_NAMESPACE as WRITERS
+from scheduler.reporting import Refusals
 from tests.controlplane.faults import meanwhile
 from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import Json

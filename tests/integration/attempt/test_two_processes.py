@@ -8,17 +8,16 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 
 from allocator.model import NodeSelector
-from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import ClaimKey, allocation_of, consumers_of
+from scheduler.attempt.claim_objects import ClaimRef, allocation_of, consumers_of
 from scheduler.attempt.decision import AttemptOutcome, Bound, ClaimPlan, Decision
-from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.run import bind_pod
+from scheduler.attempt.watched_objects import WatchedClaims
 from scheduler.cache.kinds import WatchedClaim, claim_of
-from scheduler.cache.reflector import Reflector
-from scheduler.cache.watcher import Watcher
+from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
-from scheduler.state.rivals import Rival
+from scheduler.state.claims import Rival
 from tests.controlplane.rest import CLAIM, Json
 from tests.integration.attempt.scene import Scene, a_rival, devices_of, gets, is_untouched, version_of
 
@@ -41,16 +40,16 @@ class OwnWatch(WatchedClaims):
     async def catch_up(self) -> None:
         await self.reflector.catch_up()
 
-    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
-        raw = {ClaimKey(one.claim.namespace, one.claim.name, one.claim.uid): one.raw for one in self._all()}
+    def rivals(self, claim: ClaimRef) -> Sequence[Rival]:
+        raw = {ClaimRef(one.claim.namespace, one.claim.name, one.claim.uid): one.raw for one in self._all()}
         mine = devices_of(dict(raw.pop(claim)))
         found = [(key, dict(other)) for key, other in raw.items()]
         return [a_rival(*key[:2], version_of(other)) for key, other in found if mine & devices_of(other)]
 
-    def written(self, claim: ClaimKey, resource_version: int) -> None:
+    def written(self, claim: ClaimRef, resource_version: int) -> None:
         """Nothing is reserved here."""
 
-    def made(self, made_up: str, claim: ClaimKey) -> None:
+    def made(self, made_up: str, claim: ClaimRef) -> None:
         """Nothing is reserved here."""
 
     def has_node(self, node: str) -> bool:

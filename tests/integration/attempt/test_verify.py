@@ -2,11 +2,11 @@
 
 import asyncio
 
-from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import AttemptOutcome, Bound, Retry
-from scheduler.attempt.steps.verification import GIVE_WAY_S
+from scheduler.attempt.run import bind_pod
+from scheduler.attempt.steps.claims import GIVE_WAY_S
 from tests.integration.attempt.scene import (
     NODE,
     Scene,

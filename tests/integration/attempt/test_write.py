@@ -6,13 +6,12 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler.attempt.bind_pod import bind_pod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import consumers_of
+from scheduler.attempt.claim_objects import ANNOTATION, Intent, consumers_of, intent_of
 from scheduler.attempt.decision import AttemptOutcome, Bound, Unschedulable
-from scheduler.attempt.intent import ANNOTATION, Intent, intent_of
+from scheduler.attempt.run import bind_pod
 from scheduler.plugins.dynamic_resources import CLAIMS
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.rest import CLAIM, POD, TEMPLATE, Json, Kind
 from tests.integration.attempt.scene import (
     DRIVER,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scheduler.attempt.intent import ANNOTATION as INTENT
+from scheduler.attempt.claim_objects import ANNOTATION as INTENT
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.setup import Setup, document, flags
 from tests.controlplane.plane import ControlPlane, free_ports

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.attempt.intent import ANNOTATION as INTENT
+from scheduler.attempt.claim_objects import ANNOTATION as INTENT
 from scheduler.extender.poke import ANNOTATION as POKE
 from tests.controlplane.rest import CLAIM, NODE
 from tests.integration.extender.beside import IN_TREE, Beside

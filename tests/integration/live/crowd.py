@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.attempt.claim_objects import FENCE, allocation_of, consumers_of, results_of
-from scheduler.attempt.intent import ANNOTATION
+from scheduler.attempt.claim_objects import ANNOTATION, FENCE, allocation_of, consumers_of, results_of
 from scheduler.client import api_resources
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import connect
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.contents import ensure_namespace, restore
 from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane

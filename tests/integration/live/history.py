@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from scheduler.attempt.claim_objects import allocation_of
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.controlplane.rest import CLAIM, POD, SLICE, Json, Kind, RestClient
 from tests.integration.live.crowd import NAMESPACE, a_claim, a_pod
 from tests.soak.checker import Checker

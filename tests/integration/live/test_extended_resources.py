@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from scheduler.attempt.intent import ANNOTATION
+from scheduler.attempt.claim_objects import ANNOTATION
 from scheduler.core_v1.pod import Pod
 from scheduler.state.extended_resources import claim_name
 from tests.controlplane.faults import CutAndGoOn, Hold

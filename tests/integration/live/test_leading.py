@@ -7,7 +7,7 @@ import os
 import re
 import signal
 
-from scheduler.attempt.intent import intent_of
+from scheduler.attempt.claim_objects import intent_of
 from tests.controlplane.faults import Hold, cut_before
 from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane

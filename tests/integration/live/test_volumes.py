@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 from tests.controlplane.faults import cut_before, lose_answer, meanwhile
 from tests.controlplane.ours import PROGRAM
 from tests.controlplane.plane import ControlPlane

@@ -86,7 +86,7 @@ def same(slice_: Slice) -> dict[str, Any]:
 def agrees(monkeypatch: pytest.MonkeyPatch, refuses: Refuses, pools: list[list[Slice]]) -> None:
     """Of two nodes with pools of these slices one can, and the fleet says so."""
     features = (*FEATURES, Choosy(refuses))
-    for module in ("allocator.features", "allocator.requests.candidates", "allocator.fleet.questions"):
+    for module in ("allocator.features", "allocator.requests.candidates", "allocator.fleet.alike"):
         monkeypatch.setattr(f"{module}.FEATURES", features)
     claim = a_claim(a_request())
     nodes = [a_node(f"n{number}") for number in range(len(pools))]

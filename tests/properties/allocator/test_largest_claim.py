@@ -11,7 +11,7 @@ from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
 from allocator.requests.candidates import MAX_RESULTS
 from allocator.search.rules import bits
-from allocator.status.largest_claim import LargestClaims, largest_claim
+from allocator.status import LargestClaims, largest_claim
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ABOUT
 from tests.properties.allocator.test_fleet import a_sequel

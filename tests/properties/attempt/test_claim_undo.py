@@ -5,10 +5,18 @@ from hypothesis import strategies as st
 
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempt import WrittenClaim
-from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, key_of, version_of
-from scheduler.attempt.claim_undo import next_edit
-from scheduler.attempt.intent import Intent, intent_of, is_of_another_attempt
-from scheduler.state.claim_index import FINALIZER
+from scheduler.attempt.claim_objects import (
+    Intent,
+    Json,
+    allocation_of,
+    consumers_of,
+    intent_of,
+    is_of_another_attempt,
+    key_of,
+    version_of,
+)
+from scheduler.attempt.claim_step import next_edit
+from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 SUCCESSOR = Intent("dra-scheduler", 3, "3", OURS.podUID, "node-1", 1)

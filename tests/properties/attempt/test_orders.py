@@ -17,13 +17,11 @@ from random import Random
 
 import pytest
 
+from allocator.extended_resources import CountRequest, RequestMapping
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
-from allocator.pods.extended_resources import CountRequest, RequestMapping
 from scheduler.attempt.attempt import new_attempt
-from scheduler.attempt.bind_pod import steps
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.call_limit import CallLimit
-from scheduler.attempt.claim_objects import ClaimKey, Json, allocation_of, is_made_for, key_of, results_of, version_of
+from scheduler.attempt.claim_objects import ClaimRef, Json, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
@@ -35,18 +33,18 @@ from scheduler.attempt.decision import (
     Gone,
     PodKey,
 )
-from scheduler.attempt.listener import Listener
-from scheduler.attempt.run import run
-from scheduler.attempt.steps.extended_claim import MakeClaim
-from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.attempt.run import run, steps
+from scheduler.attempt.slots import CallLimit
+from scheduler.attempt.step import Listener
+from scheduler.attempt.steps.claims import MakeClaim
+from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
+from scheduler.state.claims import Rival
 from scheduler.state.cluster_changes import PodChanged
 from scheduler.state.extended_resources import ExtendedClaim, claim_name
-from scheduler.state.rivals import Rival
 from tests import extent
 from tests.builders import a_pod
 from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
@@ -148,15 +146,15 @@ class Process(WatchedClaims, Listener):
     async def catch_up(self) -> None:
         """It is never behind where it waits."""
 
-    def rivals(self, claim: ClaimKey) -> Sequence[Rival]:
+    def rivals(self, claim: ClaimRef) -> Sequence[Rival]:
         stored = {key_of(one): one for one in self.history.server.all("resourceclaims")}
         mine = _devices(stored.pop(claim))
         return [Rival(*key, int(version_of(one))) for key, one in stored.items() if mine & _devices(one)]
 
-    def written(self, claim: ClaimKey, resource_version: int) -> None:
+    def written(self, claim: ClaimRef, resource_version: int) -> None:
         """Nothing is reserved in memory."""
 
-    def made(self, made_up: str, claim: ClaimKey) -> None:
+    def made(self, made_up: str, claim: ClaimRef) -> None:
         """Nothing is reserved in memory."""
 
     def has_node(self, node: str) -> bool:

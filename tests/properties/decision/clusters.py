@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.node_order import NodeOrder
+from scheduler.decision.cluster import NodeOrder
 from scheduler.decision.templates import Templates
 from scheduler.state.node_infos import NodeInfos
 from tests.properties.decision import naive, strategies

@@ -6,11 +6,9 @@ from fractions import Fraction
 from math import ceil, log
 
 from allocator.model import Node, Requirement, Taint, Term, Toleration
-from scheduler.core_v1.affinity_term import AffinityTerm
-from scheduler.core_v1.host_ports import ANY_ADDRESS
-from scheduler.core_v1.label_selector import LabelSelector
+from scheduler.core_v1.label_selectors import AffinityTerm, LabelSelector, SpreadConstraint
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.topology_spread import SpreadConstraint
+from scheduler.core_v1.resources import ANY_ADDRESS
 
 MI = 2**20
 NAMESPACES = {"default": {"zone": "a"}}

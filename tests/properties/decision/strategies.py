@@ -4,10 +4,9 @@ from hypothesis import strategies as st
 
 from allocator.model import Container, Node, Requirement, Taint, Term, Toleration
 from cel.values.quantity import Quantity
-from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity, WeightedTerm
-from scheduler.core_v1.host_ports import HostPort
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, WeightedTerm
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.core_v1.topology_spread import SpreadConstraint
+from scheduler.core_v1.resources import HostPort
 from tests.properties.decision.naive import HOSTNAME
 
 NAMES = ("n0", "n1", "n2", "n3", "n4")

@@ -18,10 +18,10 @@ from allocator.policies import NAMES, policy_of
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.node_answers import Answer, answers
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
+from scheduler.decision.why_not import Answer, answers
 from scheduler.plugins.profile import Profile
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import (
     DRIVER,
     NODE,

@@ -10,10 +10,9 @@ from allocator.model import Node
 from allocator.policies.contract import Score
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.choice import pick
-from scheduler.decision.feasibility import feasible, rejections
+from scheduler.decision.filters import feasible, pick, rejections
 from scheduler.plugins.plugin import Rejected
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.clusters import GeneratedCluster, Step, assigned, steps

@@ -16,22 +16,22 @@ import pytest
 from allocator.gates import Features
 from allocator.model import Claim
 from allocator.policies import policy_of
-from scheduler.attempt.claim_objects import ClaimKey
-from scheduler.attempt.giving_way import given_up, lost_to
+from scheduler.attempt.claim_objects import ClaimRef
+from scheduler.attempt.steps.claims import given_up, lost_to
 from scheduler.cli.verify_scheduling import case_of
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.admin_access import LABEL
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.diagnosis import diagnosis_of
+from scheduler.decision.filters import LABEL
 from scheduler.decision.schedule_result import Failed, NotPlaced
+from scheduler.decision.why_not import diagnosis_of
 from scheduler.extender.bind import NotBound
-from scheduler.extender.filter import Undecided, filter_nodes
+from scheduler.extender.verbs import Undecided, filter_nodes
 from scheduler.guard.ledger import Ledger, Update
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.claims import Waiting, full
 from tests.builders import a_user, amounts, watched
 from tests.generators.workloads import NAMESPACES
 from tests.generators.worlds import cases
@@ -116,7 +116,7 @@ def of_lost_races(cluster: Cluster, theirs: list[Claim]) -> Iterator[str]:
         user = a_user(f"user-{number}", mine.name, node_name="node-0")
         cluster.set_claim(watched(mine, users=[user]), 2)
         cluster.set_pod(user)
-        key = ClaimKey(mine.namespace, mine.name, mine.uid)
+        key = ClaimRef(mine.namespace, mine.name, mine.uid)
         for rival in cluster.rival_claims.of(mine.uid):
             if rival.namespace == OTHER:
                 yield lost_to(rival, key).reason

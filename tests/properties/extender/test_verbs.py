@@ -4,13 +4,11 @@ from collections import Counter
 
 import pytest
 
-from allocator.fleet.questions import rank_of
+from allocator.fleet.alike import rank_of
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies.contract import Score
-from scheduler.decision.everywhere import refused_everywhere
-from scheduler.extender.filter import Undecided, filter_nodes
-from scheduler.extender.preempt import kept_nodes
-from scheduler.extender.prioritize import prioritize
+from scheduler.decision.filters import refused_everywhere
+from scheduler.extender.verbs import Undecided, filter_nodes, kept_nodes, prioritize
 from scheduler.extender.wire import MAX_SCORE
 from tests.properties.allocator.instances import ABOUT
 from tests.properties.extender.worlds import FAILS, World, worlds

@@ -14,10 +14,10 @@ from allocator.model import Allocation, Claim, Node, NodeSelector, Slice
 from allocator.outcome import AllocationError, Outcome
 from allocator.policies import policy_of
 from allocator.policies.contract import Policy
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.admin_access import LABEL
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.filters import LABEL
 from scheduler.plugins.profile import Profile
 from scheduler.state.invariants import is_reached
 from tests.builders import a_pod, a_user, an_allocated_claim, named, watched

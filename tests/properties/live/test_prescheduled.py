@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.live.prescheduled import Prescheduled
+from scheduler.live.program import Prescheduled
+from scheduler.state.claims import claim_keys
 from scheduler.state.cluster_changes import ClaimChanged, GivenBack, PodChanged
-from scheduler.state.pod_claims import claim_keys
 from tests.builders import a_claim, a_pod, an_allocated_claim
 
 CLAIMS = ("a", "b")

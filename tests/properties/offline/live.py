@@ -7,8 +7,7 @@ from allocator.api import allocation_to_v1, decode
 from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.policies.contract import Policy
-from scheduler.attempt.claim_objects import made
-from scheduler.attempt.intent import Intent
+from scheduler.attempt.claim_objects import Intent, made
 from scheduler.cache import kinds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -16,7 +15,7 @@ from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import Placed
 from scheduler.offline.placement import order_of
 from scheduler.plugins.profile import Profile
-from scheduler.state.pod_claims import Waiting, full
+from scheduler.state.claims import Waiting, full
 
 Json = dict[str, Any]  # Any: the JSON of an API object
 

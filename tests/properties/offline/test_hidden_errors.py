@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator.gates import Features
-from scheduler.offline.hidden_errors import HiddenError
 from scheduler.offline.input_claims import Claims, identified
-from scheduler.offline.placement import PlacedPod, Placement, Result
+from scheduler.offline.placement import HiddenError, PlacedPod, Placement, Result
 from scheduler.offline.snapshot_cluster import cluster_of
 from tests.unit.scheduler.manifests import DRIVER, Json, a_claim, a_class, a_node, a_pod, a_request, a_slice
 from tests.unit.scheduler.scenario import inventory_of

@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 from typing_extensions import is_typeddict
 
 import scheduler
-from allocator.api.device_class import ClassFields
-from allocator.api.device_taint_rule import RuleFields
+from allocator.api.device_class import ClassFields, RuleFields
 from allocator.api.resource_claim import ClaimFields, TemplateFields
 from allocator.api.resource_slice import SliceFields
-from scheduler.core_v1 import unusable_entries  # noqa: F401 - with all that reads objects
-from scheduler.core_v1.embedded import decode_embedded
+from scheduler.cache import kinds  # noqa: F401 - with all that reads objects
 from scheduler.core_v1.object_fields import ObjectFields
+from scheduler.core_v1.workload import decode_embedded
 from scheduler.input.inventory import KINDS_THAT_COUNT
-from scheduler.offline.field_names import FIELDS as FIELD_NAMES
 from scheduler.offline.kept_texts import AMOUNTS, LABEL_KEYS, TIMES, WORDS, fields_of, is_amount
+from scheduler.offline.redaction import FIELDS as FIELD_NAMES
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import ANNOTATIONS, shareable
 from tests.unit.scheduler.manifests import DRIVER, a_class, a_node, a_slice, an_object
@@ -285,7 +284,7 @@ def test_amounts_and_numbers_that_selectors_compare_stay() -> None:
     assert all(map(is_amount, node_after["status"]["allocatable"].values()))
 
 
-READERS = ("scheduler/core_v1", "allocator/api/older_versions.py")
+READERS = ("scheduler/core_v1", "allocator/api/versions.py")
 READING = frozenset({"get", "objects", "_object", "_chosen", "pop"})
 
 

@@ -8,12 +8,12 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from allocator.model import Node
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced
-from scheduler.queue.wakeups import helps
+from scheduler.queue import helps
 from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from tests.builders import kubernetes
 from tests.properties.decision import naive, strategies

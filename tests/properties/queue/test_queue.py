@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import Refusal
-from scheduler.queue.queue import PodPlace, Queue
-from scheduler.queue.wakeups import helps
+from scheduler.queue import PodPlace, Queue, helps
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
@@ -21,7 +20,7 @@ from scheduler.state.cluster_changes import (
     PodChanged,
     SliceChanged,
 )
-from scheduler.state.pod_requests import PodRequests
+from scheduler.state.pods import PodRequests
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, an_allocated_claim
 
 NAMES = ("a", "b", "c", "d")

@@ -10,7 +10,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced
-from scheduler.queue.wakeups import helps
+from scheduler.queue import helps
 from scheduler.state.cluster_changes import Event
 from tests.builders import amounts
 from tests.properties.volumes import naive

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.feasibility import rejections
+from scheduler.decision.filters import rejections
 from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import NO_NODES, Refusal
-from scheduler.queue.wakeups import concerned, helps
+from scheduler.queue import concerned, helps
 from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_cycle
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.clusters import GeneratedCluster, Step, steps

@@ -12,21 +12,19 @@ from hypothesis import strategies as st
 
 from scheduler.attempt.decision import PodKey
 from scheduler.core_v1.pod import Pod
-from scheduler.reporting.condition_writer import (
-    DETAILS_EVERY_S,
-    REASONS_AT_ONCE,
-    REASONS_EVERY_S,
-    RELEASE_EVERY_S,
-    Refusals,
-)
-from scheduler.reporting.event_recorder import (
+from scheduler.reporting import (
     CHANGES_AT_ONCE,
     CHANGES_EVERY_S,
     CHANGES_OF_ALL_AT_ONCE,
     CHANGES_OF_ALL_EVERY_S,
+    DETAILS_EVERY_S,
     FINISHED_S,
+    REASONS_AT_ONCE,
+    REASONS_EVERY_S,
+    RELEASE_EVERY_S,
     SERIES_S,
     Events,
+    Refusals,
 )
 from tests.builders import a_pod
 

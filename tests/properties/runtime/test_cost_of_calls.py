@@ -22,8 +22,8 @@ from allocator.api.resource_claim import ClaimFields
 from scheduler.core_v1.object_fields import ObjectFields
 from scheduler.core_v1.pod import _PodFields
 from scheduler.extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderPreemptionArgs
-from scheduler.guard import review
-from scheduler.input.keyword_fields import Fields
+from scheduler.guard import reviewer
+from scheduler.runtime.section import Fields
 from scheduler.runtime.server import LARGEST_BODY, LONGEST_MESSAGE, Malformed
 from tests.fuzz.extender_bodies import bodies
 from tests.fuzz.guard_bodies import a_reviewer
@@ -135,7 +135,7 @@ def doors() -> Mapping[str, Door]:
             _question(),
             tuple(
                 [("request", part, *path) for part in ("object", "oldObject") for path in places(ClaimFields)]
-                + list(places(review.AdmissionReview))
+                + list(places(reviewer.AdmissionReview))
             ),
         ),
         "filter": Door(verbs.filter, args["filter"][0], (*places(ExtenderArgs), *pod)),

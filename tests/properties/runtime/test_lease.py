@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.runtime.lease import Durations, Elector
+from scheduler.runtime.leader_election import Durations, Elector
 
 DRIFT = 0.05
 """A clock may be so much faster or slower than the true time."""

@@ -17,7 +17,7 @@ from allocator.outcome import Allocated
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.claim_index import ClaimObject
+from scheduler.state.claims import ClaimObject
 from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, kubernetes
 from tests.properties.state.late_watch import LateWatch
 

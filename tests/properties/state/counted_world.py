@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity, WeightedTerm
-from scheduler.core_v1.label_selector import equal_labels
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, WeightedTerm, equal_labels
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed

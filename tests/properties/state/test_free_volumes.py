@@ -11,7 +11,7 @@ from allocator.cluster.node_affinity import selects_leniently
 from allocator.model import Node
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.plugins.volume_matching import matching
-from scheduler.state import free_volumes
+from scheduler.state import storage
 from scheduler.state.volumes import Volumes
 from tests.builders import a_node
 from tests.storage import a_pv, a_pvc, where_label
@@ -50,7 +50,7 @@ def test_any_history_offers_each_node_its_smallest_volume(few_nodes: int, histor
     """few_nodes: whether groups of volumes lie by node or not."""
     found, nodes, there = Volumes(), dict[int, Node](), dict[str, PersistentVolume]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(free_volumes, "FEW_NODES", few_nodes)
+        patch.setattr(storage, "FEW_NODES", few_nodes)
         for event, value in [*history, ("ask", None)]:
             match event:
                 case "volume":

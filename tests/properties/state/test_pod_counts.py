@@ -6,13 +6,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.core_v1.label_selector import equal_labels
+from scheduler.core_v1.label_selectors import equal_labels
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.able import cycle_of
+from scheduler.decision.filters import cycle_of
+from scheduler.state.labels import Domains
 from scheduler.state.masks import Numbers, numbers_of
 from scheduler.state.pod_counts import MatchingPods, SelectedPods
-from scheduler.state.pod_requests import pod_requests
-from scheduler.state.topology_domains import Domains
+from scheduler.state.pods import pod_requests
 from tests.builders import a_pod
 from tests.properties.state.counted_world import KEYS, NAMESPACES, CountedWorld, Meant, Step, meant, steps
 

@@ -8,16 +8,10 @@ from dataclasses import dataclass, field
 
 from allocator.cluster.node_affinity import all_hold, selects_leniently
 from allocator.model import Node
-from scheduler.core_v1.csi_driver import CSIDriver
-from scheduler.core_v1.csi_node import CSINode
-from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
-from scheduler.core_v1.persistent_volume import PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import ONE_POD, PersistentVolumeClaim
+from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.persistent_volume import ONE_POD, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_volumes import Disk
-from scheduler.core_v1.storage_class import StorageClass
-from scheduler.core_v1.volume_attachment import VolumeAttachment
-from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZONE
+from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, Disk
 
 IN_USE = (
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"

@@ -8,16 +8,17 @@ from hypothesis import strategies as st
 
 from allocator.model import Node, NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi_driver import CSIDriver
-from scheduler.core_v1.csi_node import CSINode
-from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
-from scheduler.core_v1.persistent_volume import AVAILABLE, ClaimReference, PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import ONE_POD, PersistentVolumeClaim
+from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.persistent_volume import (
+    AVAILABLE,
+    ONE_POD,
+    ClaimReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_volumes import ClaimVolume, Disk, PodVolumes
-from scheduler.core_v1.storage_class import StorageClass
-from scheduler.core_v1.volume_attachment import VolumeAttachment
-from scheduler.core_v1.volume_sources import BETA_ZONE, ZONE, Handle
+from scheduler.core_v1.pod_volumes import BETA_ZONE, ZONE, ClaimVolume, Disk, Handle, PodVolumes
 
 NODES = ("n0", "n1", "n2")
 CLAIMS = ("c0", "c1", "c2", "p-e")

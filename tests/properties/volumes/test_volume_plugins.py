@@ -9,11 +9,11 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
-from scheduler.decision.able import cycle_of
+from scheduler.decision.filters import cycle_of
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.volume_binding import plan
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.properties.volumes import naive
 from tests.properties.volumes.strategies import extras, furniture, pods_that_ask, steps
 from tests.properties.volumes.world import Step, World

@@ -1,7 +1,7 @@
 """What is kept of fingerprints must not grow with what users write."""
 
 from allocator.cluster.read_key import ReadKey
-from allocator.fleet.fingerprint import MOST_PROJECTIONS, Fingerprints
+from allocator.fleet.alike import MOST_PROJECTIONS, Fingerprints
 
 
 def reading(attribute: str) -> ReadKey:

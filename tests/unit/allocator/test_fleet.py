@@ -5,10 +5,9 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.explain.text import OPERATOR, node_text
-from allocator.fleet.fingerprint import SPARE
+from allocator.fleet.alike import SPARE, fingerprint_of
 from allocator.fleet.fleet import Fleet
-from allocator.fleet.group_changes import LEAST_CHANGES
-from allocator.fleet.questions import fingerprint_of
+from allocator.fleet.nodes import LEAST_CHANGES
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.policies import policy_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from allocator.fleet.node_index import MOST_KEYS, NodeIndex
+from allocator.fleet.nodes import MOST_KEYS, NodeIndex
 from tests.builders import a_node
 
 

@@ -4,8 +4,7 @@ from itertools import permutations, product
 
 import pytest
 
-from allocator.cluster.pools import Pool
-from allocator.cluster.slice_index import SliceIndex
+from allocator.cluster.pools import Pool, SliceIndex
 from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import NOWHERE, CounterConsumption, CounterSet, Node, PoolID, Slice, Term

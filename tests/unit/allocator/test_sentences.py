@@ -15,8 +15,16 @@ from allocator.explain.remedies import (
     TaintsTolerated,
     ToleratedTaint,
 )
-from allocator.explain.sentences import conflict_text, constraint_offer_text, near_miss, remedy_text, remedy_texts
-from allocator.explain.text import OPERATOR, left_text, refusal_text
+from allocator.explain.text import (
+    OPERATOR,
+    conflict_text,
+    constraint_offer_text,
+    left_text,
+    near_miss,
+    refusal_text,
+    remedy_text,
+    remedy_texts,
+)
 from allocator.model import Claim, CounterConsumption, CounterSet, DeviceID, Slice, Taint
 from allocator.outcome import DeviceRefusal
 from cel.values.quantity import Quantity

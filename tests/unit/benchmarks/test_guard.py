@@ -5,7 +5,7 @@ import pytest
 from benchmarks.extender.figures import Row
 from benchmarks.guard.figures import TARGET_MS, rows
 from benchmarks.guard.measurement import PairedRound, device, status, turned
-from scheduler.guard.holders import holder_of
+from scheduler.guard.reviewer import holder_of
 
 
 def a_row(name: str, *rounds: PairedRound) -> Row:

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from scheduler.cache.kinds import claim_of, namespace_of, node_of, pod_of, pod_selector_of, slice_of
-from scheduler.cache.reflector import Reflector
 from scheduler.cache.watch_events import Applied, Deleted, Entry, Key, Restarted
+from scheduler.cache.watcher import Reflector
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 from tests.builders import a_class
 

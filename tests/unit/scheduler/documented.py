@@ -6,8 +6,8 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.input.keyword_fields import Fields
 from scheduler.runtime.metrics import CommonMetrics
+from scheduler.runtime.section import Fields
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from scheduler.runtime.event_loop import new_event_loop
+from scheduler.runtime.running import new_event_loop
 
 Loop = Callable[[], asyncio.AbstractEventLoop]
 LOOPS = pytest.mark.parametrize("loop", [asyncio.new_event_loop, new_event_loop], ids=["asyncio", "uvloop"])

@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.backoff import backoff_s
+from scheduler.rates import backoff_s
 
 
 def test_wait_doubles_with_each_failure_up_to_the_longest() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from allocator.model import Requirement, Taint, Term, Toleration
-from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.node import decode_node
 from scheduler.core_v1.pod import Owner, Pod, PodClaim, Preference, decode_pod
 from scheduler.core_v1.pod_status import Condition
+from scheduler.core_v1.resources import HostPort
 from scheduler.core_v1.workload import MAX_PODS, Workload, decode_workload
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 

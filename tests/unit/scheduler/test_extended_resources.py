@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from allocator.api import decode
+from scheduler.cli.allocate import list_of
 from scheduler.offline.placement import PlacedPod, UnplacedPod
-from scheduler.output.result_objects import list_of
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import (
     Json,

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.offline.input_claims import ENTRY_ANNOTATION, Claims, uid_of_pod
-from scheduler.state.pod_claims import Waiting
+from scheduler.state.claims import Waiting
 from tests.unit.scheduler.manifests import Json, a_claim, a_pod, a_request, a_template, owned_by
 from tests.unit.scheduler.scenario import inventory_of, taken
 

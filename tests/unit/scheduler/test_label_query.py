@@ -2,8 +2,7 @@
 
 import pytest
 
-from scheduler.core_v1.label_query import InvalidLabelQuery, requirements
-from scheduler.core_v1.label_selector import selects
+from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
 
 LABELS = {"app": "train", "tier": "gold", "weight": "7", "example.com/team": "vision", "empty": ""}
 

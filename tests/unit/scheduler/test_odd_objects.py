@@ -13,12 +13,11 @@ import pytest
 
 from allocator.api import allocation_to_v1
 from allocator.model import Toleration
-from scheduler.attempt.claim_objects import allocated, deallocated, marked
-from scheduler.attempt.intent import Intent
+from scheduler.attempt.claim_objects import Intent, allocated, deallocated, marked
 from scheduler.cache.decoding import input_of, page_of
 from scheduler.cache.kinds import WatchedClaim
-from scheduler.cache.reflector import Reflector
 from scheduler.cache.watch_events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
+from scheduler.cache.watcher import Reflector
 from scheduler.client.api_resources import taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
@@ -27,10 +26,10 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import Placed
-from scheduler.queue.queue import Queue
-from scheduler.runtime.watched_state import WatchedState
+from scheduler.queue import Queue
+from scheduler.runtime.core import WatchedState
+from scheduler.state.claims import Waiting, full
 from scheduler.state.cluster_changes import Event, PodChanged
-from scheduler.state.pod_claims import Waiting, full
 from tests.builders import a_claim, a_class, a_node, a_request, a_slice, a_user, amounts, kubernetes, on_node, watched
 from tests.odd_objects import (
     BROKEN,

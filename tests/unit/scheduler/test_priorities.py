@@ -1,8 +1,8 @@
 import pytest
 
+from scheduler.core_v1.node import PriorityClass, decode_priority_class
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.priority_class import PriorityClass, decode_priority_class
-from scheduler.offline.priorities import Priorities
+from scheduler.offline.input_claims import Priorities
 from tests.unit.scheduler.manifests import Json, an_object
 
 HIGH, LOW = PriorityClass("high", 100), PriorityClass("low", -5, is_default=True)

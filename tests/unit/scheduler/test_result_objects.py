@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from allocator.api import decode
-from scheduler.output.result_objects import list_of
-from scheduler.state.claim_index import FINALIZER
+from scheduler.cli.allocate import list_of
+from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,

@@ -8,15 +8,33 @@ import pytest
 from allocator.api.findings import FieldError
 from allocator.model import Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi_driver import CSIDriver, decode_csi_driver
-from scheduler.core_v1.csi_node import CSINode, decode_csi_node
-from scheduler.core_v1.csi_storage_capacity import decode_csi_storage_capacity
-from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume, decode_persistent_volume
-from scheduler.core_v1.persistent_volume_claim import decode_persistent_volume_claim
-from scheduler.core_v1.pod_volumes import ClaimVolume, Disk, PodVolumes, pod_volumes
-from scheduler.core_v1.storage_class import decode_storage_class
-from scheduler.core_v1.volume_attachment import VolumeAttachment, decode_volume_attachment
-from scheduler.core_v1.volume_sources import BETA_REGION, BETA_ZONE, REGION, ZONE, Handle
+from scheduler.core_v1.csi import (
+    CSIDriver,
+    CSINode,
+    VolumeAttachment,
+    decode_csi_driver,
+    decode_csi_node,
+    decode_csi_storage_capacity,
+    decode_volume_attachment,
+)
+from scheduler.core_v1.persistent_volume import (
+    ClaimReference,
+    PersistentVolume,
+    decode_persistent_volume,
+    decode_persistent_volume_claim,
+    decode_storage_class,
+)
+from scheduler.core_v1.pod_volumes import (
+    BETA_REGION,
+    BETA_ZONE,
+    REGION,
+    ZONE,
+    ClaimVolume,
+    Disk,
+    Handle,
+    PodVolumes,
+    pod_volumes,
+)
 from tests.unit.scheduler.manifests import Json, an_object
 
 Decoded = TypeVar("Decoded")

@@ -3,7 +3,7 @@ import pytest
 from allocator.gates import RELEASES, Features
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.output.switched_off import switched_off
+from scheduler.output.check_results import switched_off
 from tests.unit.scheduler.manifests import RESOURCE, Json, a_cluster, a_slice, an_object
 from tests.unit.scheduler.scenario import inventory_of
 

@@ -1,4 +1,4 @@
-from scheduler.output.unknown_attributes import unknown_attributes
+from scheduler.output.check_results import unknown_attributes
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from scheduler.offline.input_claims import identified
+from scheduler.offline.snapshot_cluster import VolumeClaims, volume_claims_to_be
 from scheduler.offline.virtual_pods import expand
-from scheduler.offline.volume_claims import VolumeClaims, volume_claims_to_be
 from scheduler.output.input_report import early_volumes, unchecked_volumes
 from tests.unit.scheduler.manifests import (
     Json,

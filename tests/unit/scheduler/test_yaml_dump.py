@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.input.yaml_1_1 import documents
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import documents, dump
 
 
 def read_back(value: Any) -> Any:

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from allocator.api import decode
-from allocator.api.attributes import _usual_attribute
 from allocator.api.capacity import _shared
+from allocator.api.device import _usual_attribute
 from allocator.api.field_types import _recently_counted
 from tests.unit.allocator.api.raw_objects import (
     Raw,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Slice
-from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from cel.values.quantity import Quantity
 from tests.builders import a_claim, a_device, a_request, a_result, a_slice, an_allocated_claim, on_node
 

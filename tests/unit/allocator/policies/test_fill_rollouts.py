@@ -5,10 +5,21 @@ from random import Random
 
 import pytest
 
-from allocator.policies.cells import UnitCells
-from allocator.policies.fill_amounts import FillAmounts
-from allocator.policies.fill_rollouts import LENGTHS, PLENTY, SEQUENCES, FillShape, Rollouts, _drawn, tightest
-from allocator.policies.unit_states import NONE, PRICE, UnitKind, UnitStates
+from allocator.policies.fill_choices import FillAmounts
+from allocator.policies.fill_rollouts import (
+    LENGTHS,
+    NONE,
+    PLENTY,
+    PRICE,
+    SEQUENCES,
+    FillShape,
+    Rollouts,
+    UnitKind,
+    UnitStates,
+    _drawn,
+    tightest,
+)
+from allocator.policies.hardware import UnitCells
 
 MILLI = (1000, 500, 300, 100)
 """What a device of each request takes of a unit."""

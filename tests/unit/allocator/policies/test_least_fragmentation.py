@@ -4,7 +4,7 @@ from random import Random
 import pytest
 
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet
-from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from tests.builders import DRIVER, a_claim, a_device, a_request, a_slice, kubernetes, match, strings
 from tests.unit.allocator.policies.hardware import (
     a_partition,

@@ -5,7 +5,7 @@ import pytest
 
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 
 
 def test_every_policy_is_found_by_its_name() -> None:

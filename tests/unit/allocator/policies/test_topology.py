@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from allocator.model import Claim, Device
-from allocator.policies.devices_by_attribute import NUMA_NODE, PCIE_ROOT
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.policies.topology import MOST_LINKS, MOST_PLACES, Values, _distances
 from tests.builders import DRIVER, a_claim, a_device, a_request, a_slice, kubernetes, match, strings
 from tests.unit.allocator.policies.hardware import a_share, a_shared_device, gpu_slice, holding, homed, placed

@@ -6,12 +6,7 @@ from random import Random as Draw
 import pytest
 
 from allocator.policies import policy_of
-from allocator.policies.best_fit import BestFit
-from allocator.policies.dot_product import DotProduct
-from allocator.policies.fgd import FGD, fragment
-from allocator.policies.gpu_clustering import GpuClustering
-from allocator.policies.gpu_packing import GpuPacking
-from allocator.policies.random import Random
+from allocator.policies.published import FGD, BestFit, DotProduct, GpuClustering, GpuPacking, Random, fragment
 from allocator.policies.whole_nodes import (
     NO_SHAPES,
     NodePolicy,

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.attempt.claim_objects import Json
-from scheduler.attempt.intent import ANNOTATION, Intent
-from scheduler.state.claim_index import FINALIZER
+from scheduler.attempt.claim_objects import ANNOTATION, Intent, Json
+from scheduler.state.claims import FINALIZER
 
 OURS = Intent("dra-scheduler", 2, "2", "pod-uid", "node-0", 7)
 TIME = "2026-01-01T00:00:00Z"

@@ -10,16 +10,14 @@ from typing import Any, cast
 from allocator.model import Claim
 from scheduler.attempt.attempt import Attempt, WrittenClaim, WrittenPod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Json, key_of
+from scheduler.attempt.claim_objects import Intent, Json, key_of
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Pending, PodKey, Retry
-from scheduler.attempt.intent import Intent
 from scheduler.attempt.slots import Slots
-from scheduler.attempt.steps.binding_conditions import LOOK_S, AwaitConditions
-from scheduler.attempt.watched_changes import WatchedChanges
-from scheduler.attempt.watched_claims import WatchedClaims
+from scheduler.attempt.steps.pod import LOOK_S, AwaitConditions
+from scheduler.attempt.watched_objects import WatchedChanges, WatchedClaims
 from scheduler.cache.kinds import WatchedClaim
-from scheduler.cache.store import Store
 from scheduler.cache.watch_events import Applied, Deleted, Entry, Key, Undecoded
+from scheduler.cache.watcher import Store
 from scheduler.decision.cluster import Cluster
 from scheduler.state.cluster_changes import ClaimChanged, NodeChanged
 from tests.builders import a_node, a_pod, kubernetes

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Gone, Retry
-from scheduler.attempt.steps.bound_volumes import AwaitVolumes
+from scheduler.attempt.steps.volumes import AwaitVolumes
 from scheduler.state.volumes import Match, VolumePlan
 from tests.storage import a_bound_pvc, a_pv, a_pvc, meant_for, where_label
 from tests.unit.scheduler.attempt.volume_scene import NODE, TURNS, VolumeScene

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.attempt.call_limit import CallLimit
+from scheduler.attempt.slots import CallLimit
 
 
 async def turns() -> None:

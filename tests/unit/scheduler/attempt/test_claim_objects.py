@@ -6,10 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.attempt import claim_objects
-from scheduler.attempt.claim_objects import Claim, Json, is_same_allocation
-from scheduler.attempt.intent import ANNOTATION, intent_of
+from scheduler.attempt.claim_objects import ANNOTATION, Claim, Json, intent_of, is_same_allocation
 from scheduler.cache.kinds import claim_of
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 TYPE = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}

@@ -9,8 +9,7 @@ from allocator.model import Allocation
 from scheduler.attempt.attempt import WrittenClaim
 from scheduler.attempt.claim_objects import key_of
 from scheduler.attempt.decision import ExtendedPlan
-from scheduler.attempt.steps.claim_allocation import Allocate
-from scheduler.attempt.steps.extended_claim import MakeClaim
+from scheduler.attempt.steps.claims import Allocate, MakeClaim
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim
 
 NO_BINDER = cast(Any, None)

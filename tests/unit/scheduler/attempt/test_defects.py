@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.attempt.defects import PROBE_S, Defects
+from scheduler.attempt.write_outcome import PROBE_S, Defects
 from scheduler.client.errors import LASTS_S
 
 REASON = "403 Forbidden: it is forbidden"

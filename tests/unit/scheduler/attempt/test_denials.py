@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.attempt.denials import EVERY_S, Denials
+from scheduler.attempt.write_outcome import EVERY_S, Denials
 
 REASON = 'PUT /a: 409: admission webhook "hook.example.com" denied the request: no'
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from scheduler.attempt.key_locks import KeyLocks
+from scheduler.attempt.slots import KeyLocks
 
 
 class World:

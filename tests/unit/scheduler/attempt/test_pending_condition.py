@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.attempt import pending_condition
+from scheduler.attempt import pod_fate
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import Decision, PodKey
-from scheduler.attempt.pending_condition import reporting
+from scheduler.attempt.pod_fate import reporting
 from scheduler.attempt.slots import Slots
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.runtime.core import TIME
@@ -57,7 +57,7 @@ class PendingScene:
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pending_condition, "REPORT_S", 0.0)
+    monkeypatch.setattr(pod_fate, "REPORT_S", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")

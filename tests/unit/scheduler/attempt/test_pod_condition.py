@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from scheduler.attempt.pod_condition import current_of, not_scheduled, status_with
+from scheduler.attempt.pod_calls import current_of, not_scheduled, status_with
 from scheduler.core_v1.pod_status import Condition
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

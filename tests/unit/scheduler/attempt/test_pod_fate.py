@@ -11,7 +11,6 @@ import pytest
 from scheduler.attempt import pod_fate
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.call_limit import CallLimit
 from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import (
     AttemptOutcome,
@@ -25,9 +24,9 @@ from scheduler.attempt.decision import (
     Unschedulable,
 )
 from scheduler.attempt.pod_fate import fence, look
-from scheduler.attempt.slots import Slots
-from scheduler.attempt.steps.binding import Bind
-from scheduler.attempt.watched_changes import WatchedChanges
+from scheduler.attempt.slots import CallLimit, Slots
+from scheduler.attempt.steps.pod import Bind
+from scheduler.attempt.watched_objects import WatchedChanges
 from scheduler.client.errors import Unanswered
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.dynamic_resources import CLAIMS

@@ -16,7 +16,7 @@ from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.step import Step
-from scheduler.attempt.watched_changes import WatchedChanges
+from scheduler.attempt.watched_objects import WatchedChanges
 from scheduler.client.errors import ApiError, ApiStatus
 
 FAILED = Retry("failed")

@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from scheduler.attempt.decision import AttemptEnded, Fatal, Retry
-from scheduler.attempt.steps.volume_binding import BindVolume
-from scheduler.attempt.steps.volume_provisioning import SelectNode
-from scheduler.attempt.volume_step import VolumeStep
+from scheduler.attempt.steps.volumes import BindVolume, SelectNode, VolumeStep
 from scheduler.cache.kinds import volume_claim_of, volume_of
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed
 from scheduler.state.volumes import Match, VolumePlan

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Pending, Retry
 from scheduler.attempt.step import Step
-from scheduler.attempt.steps.waits import Waits
+from scheduler.attempt.steps.pod import Waits
 
 
 @dataclass(eq=False)

@@ -12,11 +12,9 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.slots import Slots
-from scheduler.attempt.watched_changes import WatchedChanges
-from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.attempt.watched_objects import WatchedChanges, WatchedVolumes
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
-from scheduler.core_v1.persistent_volume import PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.state.cluster_changes import (
     NodeChanged,

@@ -2,9 +2,8 @@
 
 import pytest
 
-from scheduler.cache.kinds import claim_of, namespace_of, node_of, pod_of, slice_of
+from scheduler.cache.kinds import MANAGER, claim_of, namespace_of, node_of, pod_of, slice_of
 from scheduler.cache.watch_events import Undecodable
-from scheduler.core_v1.unusable_entries import MANAGER
 from tests.unit.allocator.api.raw_objects import a_slice_of
 
 Raw = dict[str, object]

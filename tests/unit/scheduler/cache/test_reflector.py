@@ -8,9 +8,8 @@ from typing import Never, cast
 
 import pytest
 
-from scheduler.cache.reflector import ALIVE_S, Reflector
 from scheduler.cache.watch_events import Applied, Event, Interrupted, Outdated, Progressed, Restarted
-from scheduler.cache.watcher import Watcher
+from scheduler.cache.watcher import ALIVE_S, Reflector, Watcher
 from scheduler.client.api_resources import PODS, Resource
 from scheduler.client.errors import Unanswered
 from tests.unit.scheduler.cache.objects import a_refused, an_entry

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.cache.store import Store
 from scheduler.cache.watch_events import Applied, Entry, Found, Interrupted, Key, Progressed, Restarted
+from scheduler.cache.watcher import Store
 from scheduler.client.errors import Unanswered
 from tests.unit.scheduler.cache.objects import a_refused, an_entry, applied, deleted
 

@@ -1,6 +1,6 @@
 """Waits between failed calls."""
 
-from scheduler.cache.watch_backoff import WatchBackoff
+from scheduler.cache.watcher import WatchBackoff
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 
 CUT = Unanswered("GET /x", "cut", is_ambiguous=True)

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cache.watch_backoff import WatchBackoff
 from scheduler.cache.watch_events import Event, Interrupted, Outdated, Progressed, Restarted
-from scheduler.cache.watcher import PAGE_BYTES, VAIN_OPENINGS, Watcher
+from scheduler.cache.watcher import PAGE_BYTES, VAIN_OPENINGS, WatchBackoff, Watcher
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
 from scheduler.client.errors import TooLarge

@@ -8,9 +8,8 @@ from typing import cast
 import orjson
 import pytest
 
-from scheduler.cache.watch_backoff import WatchBackoff
 from scheduler.cache.watch_events import Event
-from scheduler.cache.watcher import Watcher
+from scheduler.cache.watcher import WatchBackoff, Watcher
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
 

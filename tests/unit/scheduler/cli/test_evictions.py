@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from allocator.gates import Features
 from scheduler.offline.evictions import evictions
-from scheduler.state.claim_index import FINALIZER
+from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.cli.test_input_warnings import ARGUMENTS
 from tests.unit.scheduler.cli.test_simulate import a_trace, only, simulate

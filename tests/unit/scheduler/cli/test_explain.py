@@ -14,17 +14,16 @@ from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
 from scheduler.cli.inputs import Input, inventory_of
-from scheduler.decision.node_answers import Answer
+from scheduler.decision.why_not import Answer
 from scheduler.input.documents import read
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
 from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output import node_groups
+from scheduler.output import table
+from scheduler.output.explanation import text_of as explanation_text
 from scheduler.output.explanation_json import object_of
-from scheduler.output.explanation_text import text_of as explanation_text
-from scheduler.output.node_groups import answer_text
-from scheduler.output.table import reason_of
+from scheduler.output.table import answer_text, reason_of
 from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -890,7 +889,7 @@ def test_equal_nodes_are_worked_out_once_for_all(monkeypatch: pytest.MonkeyPatch
         said.append(answer)
         return answer_text(answer)
 
-    monkeypatch.setattr(node_groups, "answer_text", text)
+    monkeypatch.setattr(table, "answer_text", text)
     run = run_on("--all", held_on(*(f"node-{number:02}" for number in range(40))))
     assert "39 nodes (node-01, " in run.out
     assert len(said) < 5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scheduler.cli import scenario_runs
+from scheduler.cli import run_scenarios
 from tests.unit.scheduler.cli.command import dra, saved
 from tests.unit.scheduler.cli.test_simulate import result
 from tests.unit.scheduler.manifests import Json, a_cluster, a_pod
@@ -102,11 +102,11 @@ def test_a_pod_that_the_policy_fails_for_is_not_placed(tmp_path: Path, module: P
     assert run.out.count(f"policy own failed: {module}:16: score_node: KeyError: 'x'") == 2
 
 
-@pytest.mark.parametrize("few", [0, scenario_runs.FEW])
+@pytest.mark.parametrize("few", [0, run_scenarios.FEW])
 def test_other_scenarios_are_kept_and_a_corrected_policy_goes_on_with_them(
     few: int, tmp_path: Path, module: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scenario_runs, "FEW", few)
+    monkeypatch.setattr(run_scenarios, "FEW", few)
     written(module, "Nodes", "score_node(self, needs, room)", "return {}['x']")
     policies = [text for name in ("failing_policies:Own", "pack", "spread") for text in ("--policy", name)]
     options: list[str | Path] = [

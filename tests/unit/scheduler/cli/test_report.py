@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from scheduler.cli.main import dra as program
-from scheduler.decision.admin_access import LABEL
+from scheduler.decision.filters import LABEL
 from scheduler.output.input_report import MAX_REPORTED
 from tests.unit.scheduler.cli.command import ROOM, Run, dra
 from tests.unit.scheduler.manifests import (

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cli import scenario_runs, scenarios
+from scheduler.cli import run_scenarios, scenarios
 from scheduler.simulation.compare import METRICS
 from scheduler.simulation.result import Distribution, Measured, Scenario, SimulationResult, result_of
 from tests.unit.scheduler.cli.command import Run, dra, saved
@@ -325,7 +325,7 @@ def test_a_record_that_cannot_be_read_ends_the_run_before_it_begins(
     def never(*_: Any) -> Scenario:
         raise AssertionError("it has begun")
 
-    monkeypatch.setattr(scenario_runs, "run_case", never)
+    monkeypatch.setattr(run_scenarios, "run_case", never)
     absent = tmp_path / "absent.csv"
     run = simulate(tmp_path, a_cluster("n1"), "--compare", absent)
     assert (run.code, run.err) == (2, f"dra: {absent}: cannot be read: No such file or directory\n")
@@ -548,7 +548,7 @@ def test_a_fleet_that_cannot_be_made_ends_the_run_before_it_begins(
     def never(*_: Any) -> Scenario:
         raise AssertionError("it has begun")
 
-    monkeypatch.setattr(scenario_runs, "run_case", never)
+    monkeypatch.setattr(run_scenarios, "run_case", never)
     monkeypatch.chdir(tmp_path)
     Path("broken.yaml").write_text("a: [b")
     run = simulate(tmp_path, [*a_cluster("n1"), a_pod("a", template="one")], *second)

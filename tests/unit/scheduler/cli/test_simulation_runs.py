@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from allocator.policies import NAMES
-from scheduler.cli import run_folder, scenario_runs, scenarios
+from scheduler.cli import run_scenarios, scenarios
 from scheduler.cli.progress import Progress
-from scheduler.cli.run_folder import opened
+from scheduler.cli.run_scenarios import MOST_RUNS, opened
 from scheduler.cli.scenarios import Case, Plan
-from scheduler.cli.worker_processes import MOST_RUNS
 from scheduler.simulation.figures import RunFigures
 from scheduler.simulation.result import Scenario, Summary
 from tests.extent import PRODUCT
@@ -34,7 +33,7 @@ import signal
 from multiprocessing import parent_process
 from pathlib import Path
 
-from allocator.policies.spread import Spread
+from allocator.policies.pack import Spread
 
 
 class Deadly(Spread):
@@ -85,7 +84,7 @@ def deadly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     (folder / "most").write_text("0")
     monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
-    monkeypatch.setattr(scenario_runs, "FEW", 0)
+    monkeypatch.setattr(run_scenarios, "FEW", 0)
     yield lambda most: (folder / "most").write_text(str(most))
     sys.modules.pop("deadly_policy", None)
 
@@ -104,7 +103,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
         found.append(case)
         return real(plan, case, *rest)
 
-    monkeypatch.setattr(scenario_runs, "run_case", counted)
+    monkeypatch.setattr(run_scenarios, "run_case", counted)
     return found
 
 
@@ -114,7 +113,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Case]:
 def test_processes_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     options = ("--policy", "pack", "--policy", "spread", "--arrivals", "poisson:0.9", "--durations", "exp:10")
     alone = result(simulate(tmp_path, three_pods(), *options))
-    monkeypatch.setattr(scenario_runs, "FEW", 0)
+    monkeypatch.setattr(run_scenarios, "FEW", 0)
     together = result(simulate(tmp_path, three_pods(), *options, "--jobs", "2"))
     assert measured_apart(together) == measured_apart(alone)
 
@@ -249,7 +248,7 @@ def test_a_folder_of_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.
     path.write_text(text_of(*three_pods(), a_pod("d")))
     assert differing(*options, stdin=stdin) == f"the contents of {path}"
     saved(tmp_path, *three_pods())
-    monkeypatch.setattr(run_folder, "VERSION", "0.0.9")
+    monkeypatch.setattr(run_scenarios, "VERSION", "0.0.9")
     assert differing(*options, stdin=stdin) == "program"
 
 
@@ -286,7 +285,7 @@ def test_input_that_changes_during_a_run_ends_it(tmp_path: Path, monkeypatch: py
         a_trace(tmp_path, an_arrival(1, "x"))
         return found
 
-    monkeypatch.setattr(scenario_runs, "run_case", editing)
+    monkeypatch.setattr(run_scenarios, "run_case", editing)
     run = simulate(tmp_path, a_cluster("n1"), "--trace", trace, "--seeds", "1-2")
     assert (run.code, run.out) == (2, "")
     assert run.err.splitlines()[-1] == f"dra: {trace}: has changed since the run began"

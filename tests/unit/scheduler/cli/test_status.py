@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from scheduler.output.columns import aligned
+from scheduler.output.data_page import aligned
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,

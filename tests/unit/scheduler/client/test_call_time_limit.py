@@ -11,8 +11,7 @@ import pytest
 
 from scheduler.client import connection as connection_module
 from scheduler.client import credentials
-from scheduler.client.call_time_limit import TICKS, TimeLimit
-from scheduler.client.connection import Connection, connect
+from scheduler.client.connection import TICKS, Connection, TimeLimit, connect
 from scheduler.client.errors import Unanswered
 from tests.unit.scheduler.client.answering import Beside, answer, beside, connected, kubeconfig
 from tests.unit.scheduler.loops import LOOPS, Loop

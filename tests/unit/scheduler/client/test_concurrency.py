@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from scheduler.client import concurrency
-from scheduler.client.concurrency import ConcurrencyLimit
+from scheduler.client import connection
+from scheduler.client.connection import ConcurrencyLimit
 
 
 async def some_turns_of_the_loop() -> None:
@@ -39,7 +39,7 @@ def test_no_more_than_the_limit_are_under_way_at_a_time() -> None:
 
 
 def test_what_takes_long_does_not_count_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "SLOW_S", 0.0)
+    monkeypatch.setattr(connection, "SLOW_S", 0.0)
 
     async def act() -> list[int]:
         return await began(ConcurrencyLimit(3), 5, asyncio.Event())
@@ -51,7 +51,7 @@ def test_place_of_what_took_long_is_given_back_once(monkeypatch: pytest.MonkeyPa
     async def act() -> list[int]:
         limit = ConcurrencyLimit(1)
         with monkeypatch.context() as soon:
-            soon.setattr(concurrency, "SLOW_S", 0.0)
+            soon.setattr(connection, "SLOW_S", 0.0)
             await began(limit, 3, asyncio.Event())
         return await began(limit, 3, asyncio.Event())
 

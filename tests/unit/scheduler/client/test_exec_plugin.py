@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.client.exec_plugin import Exec, PluginFailed, Programs, exec_of
+from scheduler.client.credentials import Exec, PluginFailed, Programs, exec_of
 
 API_VERSION = "client.authentication.k8s.io/v1"
 NAME = f"exec.command {sys.executable}: "

@@ -12,9 +12,8 @@ import pytest
 import trustme
 
 from scheduler.client.connection import connect
-from scheduler.client.credentials import load
+from scheduler.client.credentials import InlineFiles, load
 from scheduler.client.errors import NotConfigured
-from scheduler.client.inline_files import InlineFiles
 
 
 def encoded(blob: trustme.Blob) -> str:

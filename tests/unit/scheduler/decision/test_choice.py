@@ -4,13 +4,13 @@ import pytest
 from allocator.model import Taint
 from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.decision.choice import Groups, pick
-from scheduler.decision.node_order import NodeOrder
+from scheduler.decision.cluster import NodeOrder
+from scheduler.decision.filters import Groups, pick
 from scheduler.decision.templates import Templates
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.scoring_strategies import least_allocated
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts, requires
 
 SOFT = Taint("k", "", "PreferNoSchedule")

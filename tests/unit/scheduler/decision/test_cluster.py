@@ -4,17 +4,16 @@ import pytest
 
 from allocator.api import TaintRule
 from allocator.api.allocation import RESERVED_FOR_MAX
-from allocator.api.device_taint_rule import DeviceTaintSelector
+from allocator.api.device_class import DeviceTaintSelector
 from allocator.model import Allocation, Claim, CounterConsumption, CounterSet, DeviceResult, Taint, Term
 from allocator.search.rules import bits
 from cel.values.quantity import Quantity
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.claim_index import FINALIZER, AlreadyReserved
-from scheduler.state.pod_claims import Waiting, full
-from scheduler.state.pod_requests import CPU
+from scheduler.state.claims import FINALIZER, AlreadyReserved, Waiting, full
+from scheduler.state.pods import CPU
 from tests.builders import (
     Watched,
     a_claim,

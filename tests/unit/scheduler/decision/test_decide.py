@@ -6,12 +6,12 @@ import pytest
 
 from allocator.model import Allocation, Claim, Device, Taint
 from cel.values.quantity import Quantity
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
+from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES

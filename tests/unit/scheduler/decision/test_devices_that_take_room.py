@@ -8,16 +8,15 @@ import pytest
 
 from allocator.model import Claim, Container
 from cel.values.quantity import Quantity
-from scheduler.attempt.pod_device_fields import device_status
+from scheduler.attempt.pod_calls import device_status
 from scheduler.core_v1.pod import Pod, PodClaim, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
-from scheduler.decision.node_answers import answers, unfit
-from scheduler.decision.not_placed import NO_ROOM_BESIDE
+from scheduler.decision.decide import NO_ROOM_BESIDE, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.why_not import answers, unfit
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_claim, a_class, a_device, a_node, a_pod, a_request, a_slice, amounts, kubernetes, on_node
 
 CPUS = {"cpu": {"mapping": {"deviceMultiplier": Quantity.of(4)}}}

@@ -3,12 +3,12 @@ from typing import Any
 from allocator.model import Taint
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.diagnosis import Diagnosis, diagnosis_of
+from scheduler.decision.why_not import Diagnosis, diagnosis_of
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import Rejected
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
-from scheduler.state.pod_claims import Waiting
+from scheduler.state.claims import Waiting
 from tests.builders import (
     a_claim,
     a_class,

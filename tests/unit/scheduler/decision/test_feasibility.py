@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from allocator.model import Node, Taint, Term
-from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.feasibility import feasible, fit_error, refused_by_all, rejections
+from scheduler.core_v1.resources import HostPort
+from scheduler.decision.filters import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.default import PLUGINS

@@ -13,11 +13,10 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
-from scheduler.decision.fill_scores import FillScores
-from scheduler.decision.fill_workload import MOST_SHAPES, FillWorkload, NodeCells
+from scheduler.decision.fill_scores import MOST_FILL_SHAPES, FillScores, FillWorkload, NodeCells
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import (
     a_claim,
     a_container,
@@ -224,7 +223,7 @@ def of_many_shapes(shapes: int) -> FillWorkload:
     cluster = a_cluster("fill-value", 1, 2, 3, 4)
     claims = [a_share("w", milli) for milli in range(1, 1001)]
     pods = [pod_requests(a_pod(a_container(cpu=f"{cpu}m"))) for cpu in range(1, 11)]
-    often = [(pods[0], [claim]) for claim in claims[:MOST_SHAPES]]
+    often = [(pods[0], [claim]) for claim in claims[:MOST_FILL_SHAPES]]
     rare = [(pods[number // 1000], [claims[number % 1000]]) for number in range(shapes)]
     rooms = cluster.rooms
     rooms.workload.set([*often, *often, *rare])

@@ -1,4 +1,4 @@
-from scheduler.decision.namespace_time import BURST_S, FACTOR, FREE_S, MOST_NAMESPACES, DecisionTime
+from scheduler.decision.time_limits import BURST_S, FACTOR, FREE_S, MOST_NAMESPACES, DecisionTime
 
 
 def test_namespace_whose_decisions_are_quick_never_waits() -> None:

@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.node_answers import unfit
 from scheduler.decision.schedule_result import NotPlaced
+from scheduler.decision.why_not import unfit
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, Rejected
 from scheduler.plugins.profile import Profile

@@ -3,13 +3,11 @@ from collections.abc import Sequence
 import pytest
 
 from allocator.model import Node, Taint
-from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
-from scheduler.core_v1.host_ports import HostPort
-from scheduler.core_v1.label_selector import equal_labels
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, equal_labels
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.topology_spread import SpreadConstraint
+from scheduler.core_v1.resources import HostPort
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.plugin_remedies import PluginRefusal, plugin_refusal, refusing_plugins
+from scheduler.decision.why_not import PluginRefusal, plugin_refusal, refusing_plugins
 from tests.builders import a_container, a_node, a_pod, a_term, amounts, kubernetes, requires
 
 ROOM = amounts(cpu="4", memory="8Gi", pods="10")

@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from scheduler.core_v1.affinity_term import AffinityTerm
+from scheduler.core_v1.label_selectors import AffinityTerm
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.decision_time_limit import DecisionTimeLimit
 from scheduler.decision.schedule_result import NotPlaced, OutOfTime, Placed
+from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import MOST_TERMS, Plugin, Refusal, RefusedPod
 from scheduler.plugins.pod_topology_spread import POD_TOPOLOGY_SPREAD
 from scheduler.state.cluster_changes import PodChanged
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_node, amounts, kubernetes
 from tests.unit.scheduler.plugins.raw_pods import (
     HOST,

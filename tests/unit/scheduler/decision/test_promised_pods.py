@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.core_v1.host_ports import HostPort
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.resources import HostPort
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed

@@ -13,13 +13,13 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.node_answers import answers, unfit
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.why_not import answers, unfit
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.profile import Profile
+from scheduler.state.claims import Waiting
 from scheduler.state.extended_resources import claim_name
-from scheduler.state.pod_claims import Waiting
 from tests.builders import (
     a_claim,
     a_class,

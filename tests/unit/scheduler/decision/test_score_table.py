@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator.search.rules import bits
-from scheduler.decision import score_table
-from scheduler.decision.score_table import ScoreTable
+from scheduler.decision import scores
+from scheduler.decision.scores import ScoreTable
 
 NODES = 70
 NUMBERS = st.integers(0, NODES - 1)
@@ -18,7 +18,7 @@ STEPS = st.one_of(
 )
 
 
-@patch.object(score_table, "MOST_SCORES", 2)
+@patch.object(scores, "MOST_SCORES", 2)
 @given(st.lists(STEPS))
 def test_highest_is_that_of_a_dictionary(steps: list[dict[int, float] | list[int]]) -> None:
     table, scores = ScoreTable(NODES), dict[int, float]()
@@ -46,7 +46,7 @@ def test_a_table_that_grows_keeps_its_scores() -> None:
     assert table.highest() == (2.0, 0b1_0000_0001)
 
 
-@patch.object(score_table, "MOST_SCORES", 2)
+@patch.object(scores, "MOST_SCORES", 2)
 def test_nodes_that_were_passed_over_are_found_again() -> None:
     table = ScoreTable(8)
     table.set(0, 1.0)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.decision.typical_pods import START_PODS, PodShapes
-from scheduler.state.pod_requests import PodRequests, pod_requests
+from scheduler.decision.rooms import START_PODS, PodShapes
+from scheduler.state.pods import PodRequests, pod_requests
 from tests.builders import a_container, a_pod
 
 

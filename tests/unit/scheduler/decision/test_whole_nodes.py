@@ -13,11 +13,11 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide, decide_claim
-from scheduler.decision.node_scores import NodeScores
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
+from scheduler.decision.scores import NodeScores
 from scheduler.plugins.profile import Profile
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import (
     a_claim,
     a_class,

@@ -11,11 +11,10 @@ import pytest
 from allocator.model import Claim, PoolID
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.listener import Listener
-from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.attempt.watched_volumes import WatchedVolumes
-from scheduler.client.api import Api
+from scheduler.attempt.step import Listener
+from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
+from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed

@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume, PodVolumes
-from scheduler.extender.expected_bind import ExpectedBind
+from scheduler.extender.bind import ExpectedBind
 from tests.builders import a_user
 
 FIRST, SECOND = a_user("first"), a_user("second")

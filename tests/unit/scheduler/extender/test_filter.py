@@ -8,14 +8,13 @@ import pytest
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.model import Allocation, Claim
 from allocator.policies.pack import Pack
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.not_placed import NOT_REACHED
+from scheduler.decision.decide import NOT_REACHED
 from scheduler.decision.schedule_result import Placed
-from scheduler.extender.filter import Filtered, Undecided, filter_nodes
 from scheduler.extender.question import Asked
-from scheduler.extender.sampling import Sampling
+from scheduler.extender.verbs import Filtered, Sampling, Undecided, filter_nodes
 from scheduler.plugins.profile import Profile
 from tests.builders import (
     a_claim,

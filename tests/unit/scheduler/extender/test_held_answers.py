@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from scheduler.extender.held_answers import HeldAnswers
+from scheduler.extender.verbs import HeldAnswers
 
 LONG_S = 3600.0
 

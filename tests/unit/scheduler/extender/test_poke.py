@@ -10,7 +10,7 @@ import pytest
 
 from allocator.model import Reach
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.decision.cluster import Cluster
 from scheduler.extender.poke import ANNOTATION, ASKED_AGAIN_S, DEBOUNCE_S, MOST_NODES, Poke
 from scheduler.state.cluster_changes import (

@@ -9,7 +9,7 @@ from allocator.model import Allocation, Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.extender.preempt import kept_nodes
+from scheduler.extender.verbs import kept_nodes
 from tests.builders import a_claim, a_pod, a_request, a_result, a_user, an_allocated_claim, named, watched
 from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of
 

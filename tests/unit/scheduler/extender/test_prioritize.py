@@ -6,7 +6,7 @@ from allocator.model import Allocation, Claim
 from allocator.policies import policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
 from scheduler.decision.cluster import Cluster
-from scheduler.extender.prioritize import prioritize
+from scheduler.extender.verbs import prioritize
 from scheduler.plugins.profile import Profile
 from tests.builders import a_claim, a_request, a_result, a_user, an_alternative, first_available, named
 from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of

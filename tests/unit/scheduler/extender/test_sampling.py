@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.extender.sampling import FEWEST, Sampling, nodes_to_find
+from scheduler.extender.verbs import FEWEST, Sampling, nodes_to_find
 
 EVERY_100 = (1 << 100) - 1
 

@@ -13,10 +13,8 @@ from allocator.model import Allocation, Claim
 from scheduler.cache.kinds import pod_of
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decision_time_limit import DecisionTimeLimit
-from scheduler.decision.namespace_time import FACTOR
-from scheduler.extender.bind import Binds
-from scheduler.extender.expected_bind import ExpectedBind
+from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
+from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs

@@ -11,8 +11,8 @@ from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.guard import ledger, program
 from scheduler.guard.configuration import GuardConfiguration
-from scheduler.guard.holders import holder_of
 from scheduler.guard.program import Guard
+from scheduler.guard.reviewer import holder_of
 from scheduler.runtime.core import Site
 from scheduler.runtime.leader_election import LeaderElection
 from tests.builders import kubernetes

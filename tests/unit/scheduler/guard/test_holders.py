@@ -7,8 +7,8 @@ import pytest
 from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.decision.cluster import Cluster
-from scheduler.guard.holders import holder_of
-from scheduler.state.claim_index import FINALIZER
+from scheduler.guard.reviewer import holder_of
+from scheduler.state.claims import FINALIZER
 from tests.builders import kubernetes
 
 RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "a", "shareID": "s", "consumedCapacity": {"m": "1Gi"}}

@@ -8,7 +8,7 @@ import pytest
 
 from allocator.model import Allocation, Claim, CounterSet, Device, DeviceResult
 from cel.values.quantity import Quantity
-from scheduler.cache.held import held_by_claim
+from scheduler.cache.decoding import held_by_claim
 from scheduler.decision.cluster import Cluster
 from scheduler.guard.ledger import CAPACITY, COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update, counting
 from tests.builders import a_claim, a_device, a_slice, kubernetes

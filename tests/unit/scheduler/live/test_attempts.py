@@ -11,21 +11,19 @@ import pytest
 
 from scheduler.attempt.attempts import FASTER_S, Attempts
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.intent import ANNOTATION, Intent
-from scheduler.attempt.listener import Listener
-from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.attempt.claim_objects import ANNOTATION, Intent
+from scheduler.attempt.step import Listener
+from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.cache.kinds import claim_of
-from scheduler.cache.reflector import Reflector
+from scheduler.cache.watcher import Reflector
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.live.loop import Loop, LoopDependencies
-from scheduler.queue.queue import Queue
-from scheduler.reporting.condition_writer import Refusals
-from scheduler.reporting.event_recorder import Events
+from scheduler.queue import Queue
+from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import Metrics
 from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation

@@ -12,22 +12,20 @@ from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.defects import PROBE_S
-from scheduler.attempt.intent import Intent
-from scheduler.attempt.listener import Listener
-from scheduler.attempt.watched_claims import WatchedClaims
-from scheduler.attempt.watched_volumes import WatchedVolumes
+from scheduler.attempt.claim_objects import Intent
+from scheduler.attempt.step import Listener
+from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
+from scheduler.attempt.write_outcome import PROBE_S
 from scheduler.cache.kinds import claim_of
-from scheduler.client.api import Api
 from scheduler.client.api_resources import claims
+from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.live.loop import LEFT_S, Loop, LoopDependencies
-from scheduler.queue.queue import Queue
-from scheduler.reporting.condition_writer import Refusals
-from scheduler.reporting.event_recorder import Events
+from scheduler.queue import Queue
+from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.cluster_changes import Event, NodeChanged
 from scheduler.state.invariants import Violation

@@ -7,10 +7,17 @@ from html.parser import HTMLParser
 
 import pytest
 
-from scheduler.output.columns import ColumnTable
-from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page, tree
-from scheduler.output.markup import element
-from scheduler.output.page_assets import SCRIPT, STYLE
+from scheduler.output.data_page import (
+    SCRIPT,
+    STYLE,
+    ColumnTable,
+    DataPage,
+    MapColumns,
+    PageTable,
+    data_page,
+    element,
+    tree,
+)
 from tests.unit.scheduler.output.pages import data_of
 
 HOSTILE = (

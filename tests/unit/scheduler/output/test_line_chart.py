@@ -7,8 +7,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from scheduler.output.line_chart import Chart, line_chart, number
-from scheduler.output.seed_bands import Band
+from scheduler.output.line_chart import Band, Chart, line_chart, number
 
 
 def chart(*means: Sequence[float], from_zero: bool = True, name: str = "policy") -> Element:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.output.seed_bands import Band, Curve, band, detail
+from scheduler.output.line_chart import Band, Curve, band, detail
 
 PLACES = st.lists(st.integers(0, 20), unique=True, max_size=8).map(sorted)
 VALUES = st.integers(-5, 100).map(float)

@@ -3,11 +3,10 @@
 from typing import Any
 
 from allocator.search.rules import bits
-from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity, WeightedTerm
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, WeightedTerm
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.core_v1.pod_selector import PodSelector
-from scheduler.core_v1.topology_spread import SpreadConstraint
-from scheduler.decision.feasibility import feasible, rejections
+from scheduler.decision.filters import feasible, rejections
 from scheduler.decision.templates import Templates
 from scheduler.plugins.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.node_affinity import node_affinity_plugins
@@ -15,12 +14,12 @@ from scheduler.plugins.node_resources_fit import Ignored, node_resources_fit
 from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
 from scheduler.plugins.pod_topology_spread import DefaultConstraints, pod_topology_spread
 from scheduler.plugins.profile import PluginSets, plugins_of
-from scheduler.queue.wakeups import helps
+from scheduler.queue import helps
 from scheduler.state.cluster_changes import NodeChanged, PodChanged
+from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import numbers_of
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import pod_requests
-from scheduler.state.pod_selectors import PodSelectors
+from scheduler.state.pods import pod_requests
 from tests.builders import a_container, a_cycle, a_node, a_pod, a_term, amounts, requires
 
 GPU = "example.com/gpu"

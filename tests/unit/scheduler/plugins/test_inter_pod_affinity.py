@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.inter_pod_affinity import AFFINITY, ANTI_AFFINITY, EXISTING, INTER_POD_AFFINITY

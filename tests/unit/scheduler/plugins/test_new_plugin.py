@@ -7,13 +7,13 @@ from allocator.model import Node
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
-from scheduler.decision.plugin_remedies import plugin_refusal, refusing_plugins
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.why_not import plugin_refusal, refusing_plugins
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Static
 from scheduler.plugins.profile import Profile
-from scheduler.queue.wakeups import helps
+from scheduler.queue import helps
 from scheduler.state.cluster_changes import NodeChanged
 from tests.builders import a_node, a_pod, amounts, kubernetes
 

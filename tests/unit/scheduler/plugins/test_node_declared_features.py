@@ -6,7 +6,7 @@ from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.plugins.node_declared_features import NODE_DECLARED_FEATURES, node_declared_features
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.state.cluster_changes import NodeChanged
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_node
 from tests.unit.scheduler import manifests
 from tests.unit.scheduler.manifests import Json

@@ -1,10 +1,8 @@
 import pytest
 
-from scheduler.core_v1.csi_node import CSINode
+from scheduler.core_v1.csi import CSINode, VolumeAttachment
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_volumes import PodVolumes
-from scheduler.core_v1.volume_attachment import VolumeAttachment
-from scheduler.core_v1.volume_sources import Handle
+from scheduler.core_v1.pod_volumes import Handle, PodVolumes
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.node_volume_limits import EXCEEDED, NODE_VOLUME_LIMITS
 from scheduler.plugins.plugin import Refusal, RefusedPod
@@ -17,7 +15,7 @@ from scheduler.state.cluster_changes import (
     PodChanged,
     VolumeAttachmentChanged,
 )
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_node, a_pod
 from tests.storage import DRIVER, a_bound_pvc, a_pod_with, a_pv, a_pvc, a_storage_class
 from tests.unit.scheduler.plugins.world import a_world, in_zone, said

@@ -12,7 +12,7 @@ from scheduler.plugins.scoring_strategies import (
     requested_to_capacity_ratio,
 )
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_container, a_node, a_pod, amounts
 
 GPU = "example.com/gpu"

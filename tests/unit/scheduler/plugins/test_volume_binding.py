@@ -5,12 +5,11 @@ import pytest
 
 from allocator.model import Requirement
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi_driver import CSIDriver
-from scheduler.core_v1.csi_node import CSINode
-from scheduler.core_v1.label_selector import equal_labels
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.csi import CSIDriver, CSINode
+from scheduler.core_v1.label_selectors import equal_labels
+from scheduler.core_v1.persistent_volume import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.volume_sources import ZONE
+from scheduler.core_v1.pod_volumes import ZONE
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
@@ -27,7 +26,7 @@ from scheduler.state.cluster_changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES
 from tests.builders import a_pod, amounts
 from tests.storage import (

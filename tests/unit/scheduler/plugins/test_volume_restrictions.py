@@ -1,12 +1,12 @@
 import pytest
 
-from scheduler.core_v1.persistent_volume_claim import ONE_POD
+from scheduler.core_v1.persistent_volume import ONE_POD
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Disk, PodVolumes
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_restrictions import IN_USE, NO_DISK, VOLUME_RESTRICTIONS
 from scheduler.state.cluster_changes import Event, GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_node, a_pod
 from tests.storage import a_bound_pvc, a_pod_with, a_pvc
 from tests.unit.scheduler.plugins.world import a_world, before, left, said

@@ -1,8 +1,8 @@
 import pytest
 
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.persistent_volume import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.volume_sources import BETA_ZONE, REGION, ZONE
+from scheduler.core_v1.pod_volumes import BETA_ZONE, REGION, ZONE
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_zone import ELSEWHERE, VOLUME_ZONE
@@ -13,7 +13,7 @@ from scheduler.state.cluster_changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.storage import a_bound_pvc, a_pod_with, a_pv, a_pvc, a_storage_class
 from tests.unit.scheduler.plugins.world import a_world, before, in_zone, left, said
 

@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.volume_sources import ZONE
-from scheduler.decision import able
+from scheduler.core_v1.pod_volumes import ZONE
+from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
 from scheduler.state.cluster_changes import Event
 from scheduler.state.masks import numbers_of
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import a_node, kubernetes
 
 HOST = "kubernetes.io/hostname"
@@ -39,7 +39,7 @@ def a_world(
 
 def cycle_of(cluster: Cluster, pod: Pod) -> Cycle:
     """An attempt at the pod."""
-    return able.cycle_of(cluster, pod, pod_requests(pod))
+    return filters.cycle_of(cluster, pod, pod_requests(pod))
 
 
 def before(plugin: Plugin, cluster: Cluster, pod: Pod) -> str:

@@ -2,15 +2,15 @@ from dataclasses import replace
 
 import pytest
 
+from scheduler import queue as queue_module
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES, DYNAMIC_RESOURCES
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.plugin import Reason, Refusal
-from scheduler.queue import queue as queue_module
-from scheduler.queue.queue import FLUSH_EVERY_S, PodBackoff, PodPlace, Queue
+from scheduler.queue import FLUSH_EVERY_S, PodBackoff, PodPlace, Queue
 from scheduler.state.cluster_changes import ClaimChanged, ClassChanged, SliceChanged, TaintRulesChanged
-from scheduler.state.pod_requests import PodRequests
+from scheduler.state.pods import PodRequests
 from tests.builders import a_claim, a_class, a_pod, a_slice, an_allocated_claim
 
 HELP = SliceChanged(None, a_slice("gpu-0"))

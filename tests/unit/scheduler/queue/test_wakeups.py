@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from allocator.model import Allocation, Node, Taint, Toleration
-from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
-from scheduler.core_v1.host_ports import HostPort
-from scheduler.core_v1.namespace import Namespace
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.resources import HostPort
 from scheduler.plugins.default import REASONS
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
@@ -18,7 +18,8 @@ from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
-from scheduler.queue.wakeups import concerned, helps
+from scheduler.queue import concerned, helps
+from scheduler.state.claims import claim_keys
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
@@ -30,8 +31,7 @@ from scheduler.state.cluster_changes import (
     SliceChanged,
     TaintRulesChanged,
 )
-from scheduler.state.pod_claims import claim_keys
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.pods import pod_requests
 from tests.builders import (
     a_claim,
     a_class,

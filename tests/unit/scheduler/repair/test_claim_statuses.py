@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from scheduler.client.api import Api
+from scheduler.cache.kinds import MANAGER
+from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.core_v1.unusable_entries import MANAGER
 from scheduler.decision.cluster import Cluster
-from scheduler.repair.claim_statuses import TRIES, ClaimStatuses
+from scheduler.repair import _STATUS_TRIES, ClaimStatuses
 from scheduler.state.cluster_changes import PodChanged
 from tests.builders import a_claim, a_pod, a_result, an_allocated_claim, kubernetes, watched
 
@@ -149,5 +149,5 @@ def test_what_is_stored_by_now_decides_and_not_what_was_seen() -> None:
 
 def test_pod_that_changes_meanwhile_is_read_again() -> None:
     before, after = {"a": "claim-a", "b": "claim-b"}, {"b": "claim-b"}
-    assert applied(before, after, claims=("claim-a", "claim-b"), conflicts=TRIES - 1) == [before]
-    assert applied(before, after, claims=("claim-a", "claim-b"), conflicts=TRIES) == []
+    assert applied(before, after, claims=("claim-a", "claim-b"), conflicts=_STATUS_TRIES - 1) == [before]
+    assert applied(before, after, claims=("claim-a", "claim-b"), conflicts=_STATUS_TRIES) == []

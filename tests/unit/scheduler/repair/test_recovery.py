@@ -3,8 +3,8 @@
 from typing import Any, NamedTuple, cast
 
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.intent import ANNOTATION, Intent
-from scheduler.repair.recovery import LAST_EPOCH, epoch_after
+from scheduler.attempt.claim_objects import ANNOTATION, Intent
+from scheduler.repair import LAST_EPOCH, epoch_after
 
 EPOCH = 1_000
 

@@ -1,8 +1,7 @@
 """Which claims hold something of ours that nobody uses, and for how long."""
 
-from scheduler.attempt.claim_objects import ClaimKey, Json
-from scheduler.attempt.intent import Intent
-from scheduler.repair.sweep import LEAST_AGE_S, Sweep
+from scheduler.attempt.claim_objects import ClaimRef, Intent, Json
+from scheduler.repair import LEAST_AGE_S, Sweep
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 FOREIGN = Intent("another-scheduler", 1, "1", "pod-uid", "node-0", 1)
@@ -12,7 +11,7 @@ def a_sweep() -> Sweep:
     return Sweep("dra-scheduler")
 
 
-def never(_: ClaimKey) -> bool:
+def never(_: ClaimRef) -> bool:
     return False
 
 
@@ -61,7 +60,7 @@ def test_leftover_of_another_kind_begins_anew() -> None:
 def test_claim_of_an_attempt_under_way_is_not_due() -> None:
     sweep, claims = a_sweep(), [unused("busy"), unused("idle")]
 
-    def in_flight(key: ClaimKey) -> bool:
+    def in_flight(key: ClaimRef) -> bool:
         return key.name == "busy"
 
     sweep.due(claims, in_flight, 0.0)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from scheduler import reporting as module
 from scheduler.attempt.decision import PodKey
 from scheduler.cache.watch_events import Key
 from scheduler.client.api_resources import NODES, claims
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.reporting import event_recorder as module
-from scheduler.reporting.event_recorder import (
+from scheduler.reporting import (
     FINISHED_S,
     NOTE_MAX_BYTES,
     QUEUE_MAX,

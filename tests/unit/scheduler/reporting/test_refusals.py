@@ -7,10 +7,10 @@ from typing import cast
 
 import pytest
 
-from scheduler.attempt import pod_condition
-from scheduler.client.api import Api
+from scheduler.attempt import pod_calls
+from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError, ApiStatus
-from scheduler.reporting.condition_writer import Refusals
+from scheduler.reporting import Refusals
 from tests.builders import a_pod
 
 REASONS = ["BadRequest", "BadRequest", "BadRequest", "", "BadRequest", "InternalError"]
@@ -42,7 +42,7 @@ def test_server_that_takes_no_condition_is_logged_once_and_again_when_it_has_tak
             await refusals.drain()
         running.cancel()
 
-    with caplog.at_level(logging.DEBUG, "scheduler.reporting.condition_writer"):
+    with caplog.at_level(logging.DEBUG, "scheduler.reporting"):
         asyncio.run(tell_all())
     reported = [record.getMessage().split(":")[0] for record in caplog.records if record.levelno == logging.WARNING]
     assert reported == ["pod default/pod-0", "pod default/pod-4", "pod default/pod-5"]
@@ -95,7 +95,7 @@ def test_pod_that_says_that_it_waits_is_told_at_once_why_its_attempt_has_failed(
     async def tell() -> None:
         refusals = Refusals(cast(Api, Taking()), lambda: datetime(2026, 1, 1, tzinfo=UTC))
         running = asyncio.create_task(refusals.run())
-        waits = pod_condition.not_scheduled("BindingPending", "waiting", 0)
+        waits = pod_calls.not_scheduled("BindingPending", "waiting", 0)
         for pod in (a_pod(resource_version="1"), a_pod(resource_version="3", conditions=(waits,))):
             refusals.refuse(pod, "SchedulerError", "no answer")
             await refusals.drain()

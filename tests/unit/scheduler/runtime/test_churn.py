@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.client.api import Api
+from scheduler.client.connection import Api
 from scheduler.runtime import access
 from scheduler.runtime.access import Access
 from tests.unit.scheduler.churn import AT_ONCE, FIRST, ROUNDS, assert_nothing_has_grown, entries

@@ -8,17 +8,17 @@ import orjson
 
 from allocator.model import DeviceID, PoolID
 from scheduler.cache.decoding import input_of
-from scheduler.cache.reflector import Reflector
 from scheduler.cache.watch_events import Applied, Deleted, Key, Undecoded
+from scheduler.cache.watcher import Reflector
 from scheduler.client.api_resources import Resource, taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.decide import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.runtime.watched_state import WatchedState
+from scheduler.runtime.core import WatchedState
+from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged
-from scheduler.state.pod_claims import Waiting
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, a_user, amounts, kubernetes, on_node
 from tests.unit.scheduler.runtime.updates import update_from
 

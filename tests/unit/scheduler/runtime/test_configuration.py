@@ -8,7 +8,7 @@ import pytest
 from scheduler.extender.configuration import ExtenderConfiguration
 from scheduler.guard.configuration import GuardConfiguration
 from scheduler.input.documents import Finding, read
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 from scheduler.runtime.configuration import (
     Common,
     Configuration,

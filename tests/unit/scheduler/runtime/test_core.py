@@ -13,9 +13,8 @@ from scheduler.client.errors import CallFailed, Unanswered
 from scheduler.plugins.profile import Profile
 from scheduler.runtime import core
 from scheduler.runtime.configuration import Configuration
-from scheduler.runtime.core import Core, Site
+from scheduler.runtime.core import Core, Reporter, Site
 from scheduler.runtime.metrics import Metrics
-from scheduler.runtime.reporter import Reporter
 from scheduler.state.invariants import Violation
 from tests.builders import kubernetes
 

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from typing import cast
 
-from scheduler.runtime.event_loop import new_event_loop
+from scheduler.runtime.running import new_event_loop
 
 
 class Lost(asyncio.Protocol):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.runtime.configuration import JITTER
-from scheduler.runtime.lease import Durations, Elector
+from scheduler.runtime.leader_election import Durations, Elector
 
 DURATIONS = Durations(15, 10, 2)
 WALL = datetime(2026, 1, 1, tzinfo=UTC)

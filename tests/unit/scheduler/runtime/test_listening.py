@@ -14,7 +14,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.runtime.listening import CannotServe, Limits, Refusal, Service, _Acceptor, listening
-from scheduler.runtime.self_signed import self_signed
+from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop, left_open
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]

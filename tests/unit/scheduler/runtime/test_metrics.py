@@ -6,9 +6,9 @@ from typing import get_args
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from scheduler.repair.sweep import Leftover
+from scheduler.repair import Leftover
+from scheduler.runtime.core import Reporter
 from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus, Reading, Watch
-from scheduler.runtime.reporter import Reporter
 from scheduler.version import VERSION
 
 PROFILE = "mine"

@@ -7,10 +7,9 @@ import aiohttp
 import pytest
 
 from scheduler.runtime import health, server
-from scheduler.runtime.access import Access
+from scheduler.runtime.access import Access, Secure
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
-from scheduler.runtime.secure import Secure
-from scheduler.runtime.self_signed import self_signed
+from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.extender.serving import served as served_verbs
 from tests.unit.scheduler.runtime.test_access import Reviews
 from tests.unit.scheduler.runtime.test_health import served

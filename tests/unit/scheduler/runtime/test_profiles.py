@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.output.yaml_dump import dump
+from scheduler.input.yaml_1_1 import dump
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.profile import Profile
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load

@@ -9,11 +9,10 @@ import aiohttp
 import pytest
 import trustme
 
-from scheduler.runtime.access import Access
+from scheduler.runtime.access import Access, Secure, secure
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 from scheduler.runtime.health import serving
-from scheduler.runtime.secure import Secure, secure
-from scheduler.runtime.self_signed import self_signed
+from scheduler.runtime.tls import self_signed
 from tests.unit.scheduler.loops import LOOPS, Loop
 from tests.unit.scheduler.runtime.test_access import Reviews
 from tests.unit.scheduler.runtime.test_health import served

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from cryptography import x509
 
-from scheduler.runtime.self_signed import self_signed
+from scheduler.runtime.tls import self_signed
 
 
 @pytest.mark.parametrize("year", [2001, 2026, 2100])

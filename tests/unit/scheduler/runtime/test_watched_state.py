@@ -5,21 +5,16 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.cache.store import Store
 from scheduler.cache.watch_events import Applied, Deleted, Entry, Key
+from scheduler.cache.watcher import Store
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
-from scheduler.core_v1.csi_driver import CSIDriver
-from scheduler.core_v1.csi_node import CSINode
-from scheduler.core_v1.csi_storage_capacity import CSIStorageCapacity
-from scheduler.core_v1.namespace import Namespace
-from scheduler.core_v1.persistent_volume import PersistentVolume
-from scheduler.core_v1.persistent_volume_claim import PersistentVolumeClaim
+from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.node import Namespace
+from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_selector import PodSelector
-from scheduler.core_v1.storage_class import StorageClass
-from scheduler.core_v1.volume_attachment import VolumeAttachment
 from scheduler.decision.cluster import Cluster
-from scheduler.runtime.watched_state import WatchedState
+from scheduler.runtime.core import WatchedState
 from scheduler.state import cluster_changes as changes
 from tests.builders import a_class, a_node, a_pod, a_slice
 from tests.unit.scheduler.runtime.updates import update_from

@@ -1,9 +1,9 @@
 """Watches are told with their numbers, and the troubled ones by name and reason."""
 
-from scheduler.cache.reflector import ALIVE_S
 from scheduler.cache.watch_events import Progressed
+from scheduler.cache.watcher import ALIVE_S
+from scheduler.runtime.core import silent, unfilled, watch_states
 from scheduler.runtime.metrics import Watch
-from scheduler.runtime.watches import silent, unfilled, watches
 from tests.unit.scheduler.cache.test_reflector import LISTED, cut, played
 
 DEAD_AT = 10 + ALIVE_S
@@ -12,7 +12,7 @@ DEAD_AT = 10 + ALIVE_S
 def test_watch_is_reported_with_its_numbers() -> None:
     reflector = played((0.0, LISTED), (5.0, LISTED), (10.0, Progressed(1)))
     expected = Watch("pods", objects=1, restarts=1, refused=0, failures=0, silence_s=2.0, is_alive=True)
-    assert watches([reflector], 12.0) == [expected]
+    assert watch_states([reflector], 12.0) == [expected]
 
 
 def test_resource_that_was_never_listed_is_reported_with_what_keeps_it() -> None:

@@ -7,7 +7,7 @@ from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.client.api_resources import Resource
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
-from scheduler.runtime.watched_state import WatchedState
+from scheduler.runtime.core import WatchedState
 from scheduler.state.cluster_changes import Event
 
 

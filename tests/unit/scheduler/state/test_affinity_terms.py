@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from scheduler.core_v1.affinity_term import PodAffinityFields, pod_affinity_of
+from scheduler.core_v1.label_selectors import PodAffinityFields, pod_affinity_of
 from scheduler.core_v1.object_fields import typed
 from scheduler.core_v1.pod import Pod
 from scheduler.state.affinity_terms import HeldTerms
-from scheduler.state.topology_domains import Topology
+from scheduler.state.labels import Topology
 from tests.builders import a_node, a_pod
 
 NOISY = {"matchLabels": {"noisy": "yes"}}

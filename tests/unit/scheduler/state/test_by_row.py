@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from scheduler.plugins.node_resources_balanced_allocation import balanced_allocation
 from scheduler.plugins.scoring_strategies import least_allocated
-from scheduler.state.by_row import FEW_CHANGED, MOST_KEPT, ByRow
 from scheduler.state.masks import Flags, Numbers, Rows
-from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_requests import pod_requests
+from scheduler.state.node_infos import FEW_CHANGED, MOST_KEPT, ByRow, NodeInfos
+from scheduler.state.pods import pod_requests
 from tests.builders import a_container, a_node, a_pod, amounts
 
 GPU = "example.com/gpu"

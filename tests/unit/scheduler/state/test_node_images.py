@@ -2,9 +2,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator.model import Image
-from scheduler.core_v1.images import images_of_node, images_of_pod
+from scheduler.core_v1.node import images_of_node, images_of_pod
 from scheduler.core_v1.pod import decode_pod
-from scheduler.state.node_images import Images
+from scheduler.state.node_infos import Images
 from tests.unit.scheduler.manifests import Json, a_pod
 
 NAMES = ("a:1", "b:1", "c:1")

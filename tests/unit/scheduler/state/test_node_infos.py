@@ -4,10 +4,9 @@ from typing import Any
 import pytest
 
 from allocator.model import Container
-from scheduler.core_v1.affinity_term import AffinityTerm, PodAffinity
-from scheduler.core_v1.host_ports import HostPort
-from scheduler.core_v1.label_selector import equal_labels
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.resources import HostPort
 from scheduler.state.node_infos import Miscounted, NodeInfos
 from scheduler.state.pod_counts import SelectedPods
 from tests.builders import a_container, a_node, a_pod, amounts

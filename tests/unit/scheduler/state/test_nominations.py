@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from scheduler.core_v1.pod import Pod
-from scheduler.state.nominations import Nominations
+from scheduler.state.pods import Nominations
 from tests.builders import a_pod
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from scheduler.core_v1.affinity_term import AffinityTerm
-from scheduler.core_v1.label_selector import equal_labels
+from scheduler.core_v1.label_selectors import AffinityTerm, equal_labels
 from scheduler.state.pod_counts import MatchingPods, PodCounts, PodLabels, SelectedPods
 
 WEB, DB = {"app": "web"}, {"app": "db"}

@@ -4,8 +4,8 @@ import pytest
 
 from allocator.model import Container
 from scheduler.core_v1.pod import Pod
-from scheduler.state import pod_requests as module
-from scheduler.state.pod_requests import MOST, USUAL_REQUESTS, PodRequests, is_counted, pod_requests
+from scheduler.state import pods as module
+from scheduler.state.pods import MOST, USUAL_REQUESTS, PodRequests, is_counted, pod_requests
 from tests.builders import a_container, a_pod, amounts
 from tests.builders import an_init_container as init
 

@@ -2,7 +2,7 @@
 
 from random import Random
 
-from scheduler.state.row_changes import LEAST_CHANGES, RowChanges
+from scheduler.state.node_infos import LEAST_CHANGES, RowChanges
 
 
 def test_rows_that_have_changed_since_are_named_once_in_their_order() -> None:

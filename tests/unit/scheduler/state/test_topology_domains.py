@@ -1,6 +1,6 @@
 import numpy as np
 
-from scheduler.state.topology_domains import Topology
+from scheduler.state.labels import Topology
 from tests.builders import a_node
 
 

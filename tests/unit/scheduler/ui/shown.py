@@ -9,7 +9,7 @@ from allocator.model import Claim
 from scheduler.decision.cluster import Cluster
 from scheduler.ui.decision_log import DecisionLog
 from scheduler.ui.live_view import LiveView
-from scheduler.ui.ui_source import UiSource
+from scheduler.ui.ui_server import UiSource
 from tests.builders import a_result, an_allocated_claim
 from tests.unit.scheduler.extender.clusters import a_cluster
 

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
+from allocator import status as largest
+from allocator import status as statuses
 from allocator.allocate import allocate
-from allocator.status import largest_claim as largest
-from allocator.status import pool_status as statuses
-from allocator.status.largest_claim import largest_claim
-from allocator.status.matching import Membership
+from allocator.status import Membership, largest_claim
 from scheduler.output.status_report import ClassRoom, class_columns, largest_claim_text, tally_columns
-from scheduler.status.tally import by_class, by_driver, tallies
+from scheduler.status import by_class, by_driver, tallies
 from scheduler.ui import live_view
 from scheduler.ui.decision_log import MOST, DecisionLog
 from scheduler.ui.live_view import GONE_S, NOT_YET, LiveView

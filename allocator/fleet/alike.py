@@ -1,0 +1,373 @@
+"""When two nodes, or two claims, are alike for a decision."""
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter, is_
+from typing import Final
+
+import cel
+from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
+from allocator.cluster.pools import Pool, has_counters
+from allocator.cluster.read_key import ReadKey
+from allocator.cluster.snapshot import NOT_FOR_DEVICES, Snapshot
+from allocator.exact import deciding, exact, is_exactly, values_of
+from allocator.features import FEATURES
+from allocator.model import TRAITS, Claim, Device, DeviceClass, Node, Request, Slice
+from allocator.outcome import Allocated
+
+# Fingerprints: nodes with the same one give the same answers as long as the same of their devices is in use.
+#
+# The fingerprint of a slice covers all of it but names, and that of a node the slices that it reaches. Most claims read
+# less than there is: to them many fingerprints look the same, and a `Projection` numbers what they see.
+#
+# Every field of the model counts, except those listed here with the reason: a feature may read any other. Fingerprints
+# of what is gone are kept until they are too many (`is_bloated`); then all are reassigned.
+
+
+SPARE: Final = 256
+"""Fingerprints of what is gone that are always tolerated."""
+
+MOST_PROJECTIONS: Final = 256
+"""Projections that are kept, as many as questions: users decide what is read, and each covers the whole fleet."""
+
+_RECENT: Final = 8
+"""Slices whose devices a new slice is compared with."""
+
+_NAMES: Final = dict.fromkeys(["name", "pool"], "claims ask for no device by its name")
+
+_OF_DEVICE: Final = deciding(
+    Device, {**_NAMES, "driver": "that of the slice", "attributes": "only those that are read, and the unusual ones"}
+)
+_of_slice = values_of(
+    Slice,
+    {
+        **_NAMES,
+        "generation": "the pool decides which slices count; each driver starts where it likes",
+        "reach": "a node's fingerprint has the slices that it reaches; `_how_it_is_reached` adds the rest",
+        "devices": "have fingerprints of their own",
+    },
+)
+_of_node = values_of(
+    Node, {**NOT_FOR_DEVICES, **dict.fromkeys(["name", "labels"], "they decide what is reached, and nothing else")}
+)
+
+
+@dataclass(slots=True, eq=False)
+class _KnownSlice:
+    """A slice. devices: their fingerprint. whole: its own, None until it is needed.
+
+    by_reach: where devices choose their nodes, by which of them are reached.
+    """
+
+    devices: int
+    whole: int | None = None
+    by_reach: dict[Hashable, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _RecentDevices:
+    """The devices of a slice, and their fingerprint. traits: of the slice."""
+
+    fingerprint: int
+    devices: Sequence[Device]
+    traits: frozenset[str]
+
+
+class Fingerprints:
+    """The fingerprints of slices and nodes, and the projections of them."""
+
+    def __init__(self) -> None:
+        self._of_devices = _DeviceFingerprints()
+        self._of_slices: dict[Hashable, int] = {}
+        self._of_nodes: dict[Hashable, int] = {}
+        self._recent: list[_RecentDevices] = []
+        self._known: dict[int, _KnownSlice] = {}
+        self._device_lists = 0
+        self._projections: dict[ReadKey, Projection] = {}
+
+    def is_bloated(self, nodes: int) -> bool:
+        """True if most fingerprints are of what is gone."""
+        return len(self._of_nodes) > 2 * nodes + SPARE or len(self._of_slices) > 2 * len(self._known) + SPARE
+
+    def of_node(self, node: Node, pools: Iterable[Pool]) -> int:
+        """The fingerprint of a node with these pools. Cost: O(devices of slices that were not seen before)."""
+        tokens: list[Hashable] = [_of_node(node)]
+        for pool in pools:
+            tokens.append((bool(pool.missing), bool(pool.contradiction)))
+            for slice_ in pool.slices:
+                # The use of a slice that other nodes reach too does not belong to the node's own usage.
+                shared = None if slice_.reach.node_name else slice_.number
+                tokens.append((self.of_slice(slice_, node), shared))
+            tokens.append(self.counted_elsewhere(pool))
+        return _number(self._of_nodes, tuple(tokens))
+
+    def projection(self, reads: ReadKey) -> "Projection":
+        """The fingerprints as claims see them that read no more than this; the least recently used are forgotten."""
+        found = self._projections.pop(reads, None) or Projection(self._of_devices, reads)
+        self._projections[reads] = found
+        if len(self._projections) > MOST_PROJECTIONS:
+            del self._projections[next(iter(self._projections))]
+        return found
+
+    def of_slice(self, slice_: Slice, node: Node) -> int:
+        """The fingerprint of a slice as the node reaches it."""
+        known = self._of_known(slice_)
+        if slice_.reach.per_device:
+            return self._of_reached(known, slice_, _reached(slice_, node))
+        if known.whole is None:
+            known.whole = _number(self._of_slices, (known.devices, _rest_of(slice_)))
+        return known.whole
+
+    def _of_reached(self, known: _KnownSlice, slice_: Slice, reached: Hashable) -> int:
+        if known.by_reach is None:
+            known.by_reach = {}
+        if reached not in known.by_reach:
+            known.by_reach[reached] = _number(self._of_slices, (known.devices, _rest_of(slice_), reached))
+        return known.by_reach[reached]
+
+    def counted_elsewhere(self, pool: Pool) -> tuple[int, ...]:
+        """The numbers of the pool's slices on other nodes if its devices draw on counters; otherwise they do not count.
+
+        Cost: O(slices of the pool).
+        """
+        if not pool.elsewhere or not has_counters(pool.elsewhere):
+            return ()
+        return tuple([slice_.number for slice_ in pool.elsewhere])
+
+    def forget(self, gone: Slice) -> None:
+        """Forget a slice that is gone."""
+        self._known.pop(gone.number, None)
+
+    def _of_known(self, slice_: Slice) -> _KnownSlice:
+        known = self._known.get(slice_.number)
+        if known is None:
+            known = self._known[slice_.number] = _KnownSlice(self._of_device_list(slice_))
+        return known
+
+    def _of_device_list(self, slice_: Slice) -> int:
+        """The fingerprint of the slice's devices; equal ones may have several."""
+        for recent in self._recent:
+            if slice_.traits == recent.traits and _are_alike(slice_.devices, recent.devices, slice_.traits):
+                return recent.fingerprint
+        self._device_lists += 1
+        self._recent.insert(0, _RecentDevices(self._device_lists, slice_.devices, slice_.traits))
+        del self._recent[_RECENT:]
+        return self._device_lists
+
+
+class Projection:
+    """The fingerprints of nodes as claims see them that read no more of devices than this."""
+
+    def __init__(self, of_devices: "_DeviceFingerprints", reads: ReadKey) -> None:
+        self._of_devices = of_devices
+        self._reads = reads
+        self._numbers: dict[Hashable, int] = {}
+        self._by_node: dict[int, int] = {}
+        self._by_slice: dict[int, int] = {}
+
+    def of_node(self, fingerprints: Fingerprints, fingerprint: int, node: Node, pools: Iterable[Pool]) -> int:
+        """The projection of a node's fingerprint. fingerprints: those that this projection belongs to.
+
+        Cost: O(devices of slices with fingerprints not seen before).
+        """
+        known = self._by_node.get(fingerprint)
+        if known is None:
+            known = self._by_node[fingerprint] = self._project(fingerprints, node, pools)
+        return known
+
+    def _project(self, fingerprints: Fingerprints, node: Node, pools: Iterable[Pool]) -> int:
+        tokens: list[Hashable] = [_of_node(node)]
+        for pool in pools:
+            tokens.append((bool(pool.missing), bool(pool.contradiction)))
+            tokens.extend([self._of_slice(fingerprints, slice_, node) for slice_ in pool.slices])
+            tokens.append(fingerprints.counted_elsewhere(pool))
+        return _number(self._numbers, tuple(tokens))
+
+    def _of_slice(self, fingerprints: Fingerprints, slice_: Slice, node: Node) -> int:
+        fingerprint = fingerprints.of_slice(slice_, node)
+        known = self._by_slice.get(fingerprint)
+        if known is None:
+            local = _reached(slice_, node) if slice_.reach.per_device else None
+            rest = self._of_devices.rest_of(fingerprint, slice_)
+            read = tuple([self._reads.of(device) for device in slice_.devices]) if self._reads.of_attributes else ()
+            known = _number(self._numbers, (rest, local, read))
+            self._by_slice[fingerprint] = known
+        return known
+
+
+class _DeviceFingerprints:
+    """Fingerprints of devices without their names and usual attributes, the same for every projection."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[Hashable, tuple[object, int]] = {}
+        self._rests: dict[Hashable, int] = {}
+        self._rest_of: dict[int, int] = {}
+
+    def rest_of(self, fingerprint: int, slice_: Slice) -> int:
+        """A number for all of the slice but names and usual attributes. fingerprint: of the slice."""
+        known = self._rest_of.get(fingerprint)
+        if known is None:
+            known = _number(self._rests, (_rest_of(slice_), self.of(slice_)))
+            self._rest_of[fingerprint] = known
+        return known
+
+    def of(self, slice_: Slice) -> tuple[int, ...]:
+        """The fingerprints of the slice's devices."""
+        traits, values_of_device = slice_.traits, _reader(slice_.traits)
+        return tuple([self._number(traits, values_of_device(device)) for device in slice_.devices])
+
+    def _number(self, traits: frozenset[str], values: tuple[object, ...]) -> int:
+        # Equal values of a fleet are mostly one object; they are kept here, so that no other gets their identity.
+        key = (traits, *map(id, values))
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) > SPARE:
+                self._known.clear()
+            known = self._known[key] = (values, _number(self._numbers, (traits, exact(values))))
+        return known[1]
+
+
+@lru_cache(maxsize=256)
+def _reader(traits: frozenset[str]) -> Callable[[Device], tuple[object, ...]]:
+    """What decides about the devices of a slice with these traits, without what none of them has."""
+    named = [name for name in _OF_DEVICE if name not in TRAITS or name in traits]
+    return attrgetter(*named, *["unusual"] * ("unusual" in traits))
+
+
+def _are_alike(left: Sequence[Device], right: Sequence[Device], traits: frozenset[str]) -> bool:
+    """True for devices that agree, one by one, in all but their names and pools. traits: those of both slices."""
+    if len(left) != len(right):
+        return False
+    values_of_device = _reader(traits)
+    for one, other in zip(left, right, strict=True):
+        if one.attributes != other.attributes or not is_exactly(values_of_device(one), values_of_device(other)):
+            return False
+    return True
+
+
+def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
+    return numbers.setdefault(token, len(numbers))
+
+
+def _rest_of(slice_: Slice) -> Hashable:
+    """What decides about a slice besides its devices."""
+    rest = tuple([exact(value) if value else value.__class__ for value in _of_slice(slice_)])
+    return rest, _how_it_is_reached(slice_)
+
+
+def _how_it_is_reached(slice_: Slice) -> Hashable:
+    reach = slice_.reach
+    return reach.all_nodes, len(reach.node_selector or ()) > 1  # then no allocation can say which nodes reach it
+
+
+def _reached(slice_: Slice, node: Node) -> Hashable:
+    """The devices of the slice that the node reaches, and those with an invalid node selector."""
+    reachable = unreadable = 0
+    for position, device in enumerate(slice_.devices):
+        try:
+            reachable |= reaches(device.reach, node) << position
+        except InvalidNodeSelector:
+            unreadable |= 1 << position
+    return reachable, unreadable
+
+
+# What claims ask of a fleet: claims that differ in their own names only are one question.
+
+
+MOST_ALTERNATIVES: Final = 8
+"""Subrequests of a request; kube-scheduler's score counts down from here."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceQuestion:
+    """Claims that request devices of one node.
+
+    key: equal for claims that get the same answers as long as `classes` are there, the classes that they name.
+    """
+
+    claims: Sequence[Claim]
+    classes: tuple[DeviceClass | None, ...]
+    key: Hashable
+
+    @staticmethod
+    def of(claims: Sequence[Claim], classes: Mapping[str, DeviceClass]) -> "DeviceQuestion":
+        """The question of these claims. classes: all, by name."""
+        named = tuple(map(classes.get, _class_names(claims)))
+        return DeviceQuestion(claims, named, (fingerprint_of(claims), *map(id, named)))
+
+    def has(self, classes: Mapping[str, DeviceClass]) -> bool:
+        """Whether the classes that the claims name are these still. Cost: O(requests)."""
+        return all(map(is_, map(classes.get, _class_names(self.claims)), self.classes))
+
+
+def _class_names(claims: Iterable[Claim]) -> list[str]:
+    return [a.class_name for claim in claims for request in claim.requests for a in request.alternatives]
+
+
+def fingerprint_of(claims: Iterable[Claim]) -> Hashable:
+    """Everything that decides about devices: equal for claims that differ in their own names only."""
+    return tuple([(_of_claim(claim), tuple(map(_of_whole_request, claim.requests))) for claim in claims])
+
+
+def _of_whole_request(request: Request) -> Hashable:
+    return _of_request(request), tuple([(one.name, one.fingerprint) for one in request.alternatives])
+
+
+_of_claim = values_of(
+    Claim,
+    {
+        **dict.fromkeys(["namespace", "name", "uid"], "its own names"),
+        "requests": "see `_of_whole_request`",
+        "config": "only copied into the result",
+        "allocation": "only claims without one are asked for",
+    },
+)
+_of_request = values_of(Request, {"alternatives": "each has a fingerprint of its own"})
+
+
+def rank_of(claims: Sequence[Claim], allocated: Allocated) -> int:
+    """kube-scheduler's score of the chosen subrequests.
+
+    Source: KEP-4816, plugin DynamicResources.
+    """
+    rank = 0
+    for claim, allocation in zip(claims, allocated.allocations, strict=True):
+        chosen = {result.request for result in allocation.results}
+        for request in claim.requests:
+            if request.is_first_available:
+                places = (place for place, one in enumerate(request.alternatives) if one.name in chosen)
+                rank += MOST_ALTERNATIVES - next(places, MOST_ALTERNATIVES)
+    return rank
+
+
+def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
+    """What selectors, constraints, features and the policy read of a device."""
+    programs = []
+    for expression in expressions_of(snapshot, claims):
+        try:
+            programs.append(cel.compile(expression, snapshot.features.environment).reads)
+        except cel.CompileError:
+            continue
+    attributes = [c.match_attribute or c.distinct_attribute for claim in claims for c in claim.constraints]
+    return ReadKey.of_programs(programs, (*attributes, *by_policy, *_read_by_features(claims)))
+
+
+def values_read_of(claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
+    """What features and the policy read: see `distinctions` for the others."""
+    return ReadKey.of_programs((), (*by_policy, *_read_by_features(claims)))
+
+
+def _read_by_features(claims: Sequence[Claim]) -> list[str]:
+    alternatives = [a for claim in claims for request in claim.requests for a in request.alternatives]
+    return [name for feature in FEATURES for alternative in alternatives for name in feature.reads(alternative)]
+
+
+def expressions_of(snapshot: Snapshot, claims: Sequence[Claim]) -> Iterable[str]:
+    """The selectors of the claims and of their classes."""
+    for claim in claims:
+        for request in claim.requests:
+            for alternative in request.alternatives:
+                device_class = snapshot.classes.get(alternative.class_name)
+                yield from filter(None, (*(device_class.selectors if device_class else ()), *alternative.selectors))

@@ -1,0 +1,591 @@
+"""Nodes of a fleet in groups of those that are alike, and what is in use on them."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from allocator.cluster.node_affinity import NAME_FIELD
+from allocator.cluster.pools import Label, Pool, SliceIndex
+from allocator.cluster.snapshot import Snapshot, is_same
+from allocator.cluster.usage import Usage, occupying
+from allocator.fleet.alike import Fingerprints
+from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
+from allocator.outcome import AllocationError
+from allocator.search.rules import Mask
+from cel.lru import LruCache
+
+# The nodes of a fleet by name and by label, so that those that a slice may reach are found without asking all.
+
+
+MOST_KEYS: Final = 64
+"""Label keys that are indexed; beyond, the least recently used is indexed again when it is needed."""
+
+
+class NodeIndex:
+    """Nodes by number; a label key is indexed when it is first used."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, Node] = {}
+        self._by_name: dict[str, int] = {}
+        self._by_label: dict[str, dict[str, set[int]]] = {}
+
+    def set(self, number: int, node: Node) -> None:
+        """Keep the node of that number. Raises ValueError if another number has a node of that name."""
+        if self._by_name.get(node.name, number) != number:
+            raise ValueError(f"node {node.name} has number {self._by_name[node.name]} already, and is given {number}")
+        self.remove(number)
+        self._nodes[number] = node
+        self._by_name[node.name] = number
+        for key, by_value in self._by_label.items():
+            if key in node.labels:
+                by_value.setdefault(node.labels[key], set()).add(number)
+
+    def remove(self, number: int) -> None:
+        """Forget the node of that number, if there is one."""
+        node = self._nodes.pop(number, None)
+        if node is None:
+            return
+        del self._by_name[node.name]
+        for key, by_value in self._by_label.items():
+            if key in node.labels:
+                numbers = by_value[node.labels[key]]
+                numbers.discard(number)
+                if not numbers:
+                    del by_value[node.labels[key]]
+
+    def number_of(self, name: str) -> int | None:
+        """The number of the node of that name."""
+        return self._by_name.get(name)
+
+    def with_one_of(self, labels: Iterable[Label] | None) -> Iterable[int]:
+        """The nodes that have one of the labels; None means all. Cost: O(nodes) for a key not asked for before."""
+        if labels is None:
+            return self._nodes
+        return {number for key, value in labels for number in self._with(key, value)}
+
+    def _with(self, key: str, value: str) -> Iterable[int]:
+        if key == NAME_FIELD:
+            number = self._by_name.get(value)
+            return () if number is None else (number,)
+        by_value = self._by_label.pop(key, None)
+        if by_value is None:
+            by_value = {}
+            for number, node in self._nodes.items():
+                if key in node.labels:
+                    by_value.setdefault(node.labels[key], set()).add(number)
+        self._by_label[key] = by_value  # at the end: the first is the least recently used
+        if len(self._by_label) > MOST_KEYS:
+            del self._by_label[next(iter(self._by_label))]
+        return by_value.get(value, ())
+
+
+# Groups of nodes, and which nodes have left theirs, so that answers can catch up with what has changed.
+
+
+LEAST_CHANGES: Final = 256
+"""Changes that are kept however few nodes there are; of a large fleet, two for each node."""
+
+
+NOBODY: Final = -1
+"""In place of the number of the only node in a group."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeGroup:
+    """Nodes with one fingerprint and the same devices in use: one of them answers for all.
+
+    usage: of the slices that one node alone reaches. shared: the numbers of the other slices, which several nodes
+    reach.
+    """
+
+    # Where each device has a serial number, each node is a group of its own: a mask for each would take O(nodes^2).
+    fingerprint: int
+    usage: tuple[Hashable, ...]
+    shared: tuple[int, ...]
+    _number: int = 0
+    _only: int = NOBODY
+    _several: Mask = 0
+
+    @property
+    def nodes(self) -> Mask:
+        """Those in the group now."""
+        return self._several if self._only == NOBODY else 1 << self._only
+
+    @property
+    def first(self) -> int:
+        """The lowest number of a node in the group, which has one."""
+        return (self._several & -self._several).bit_length() - 1 if self._only == NOBODY else self._only
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no node is in the group."""
+        return not self._number
+
+    def add(self, number: int) -> None:
+        """The node is in the group."""
+        self._only, self._several = (NOBODY, self.nodes | 1 << number) if self._number else (number, 0)
+        self._number += 1
+
+    def discard(self, number: int) -> None:
+        """The node, which is in the group, is so no more."""
+        self._number -= 1
+        if not self._number:
+            self._only = NOBODY
+            return
+        rest = self.nodes ^ 1 << number
+        self._only, self._several = (rest.bit_length() - 1, 0) if self._number == 1 else (NOBODY, rest)
+
+
+class Changes:
+    """Which nodes have left which group, the oldest first.
+
+    shared: how often the use of a slice that several nodes reach has changed.
+    """
+
+    def __init__(self) -> None:
+        self.shared = 0
+        self._left: list[tuple[int, NodeGroup | None]] = []
+        self._forgotten = 0
+        self._watched: Counter[int] = Counter()
+        self._moments: dict[int, int] = {}
+
+    @property
+    def now(self) -> int:
+        """The number of changes so far."""
+        return self._forgotten + len(self._left)
+
+    @property
+    def forgotten(self) -> int:
+        """The number of changes that are not kept any more."""
+        return self._forgotten
+
+    def add(self, number: int, old: NodeGroup | None, nodes: int) -> None:
+        """A node has left its group; None if it was in no group yet. nodes: how many nodes there are."""
+        self._left.append((number, old))
+        if len(self._left) > max(LEAST_CHANGES, 2 * nodes):
+            older = len(self._left) // 2
+            self._forgotten += older
+            del self._left[:older]
+
+    def since(self, seen: int) -> Mapping[int, NodeGroup | None] | None:
+        """The nodes that have left a group after the first `seen` changes, with that group; None if not known."""
+        if seen < self._forgotten:
+            return None
+        before: dict[int, NodeGroup | None] = {}
+        for number, old in self._left[seen - self._forgotten :]:
+            before.setdefault(number, old)
+        return before
+
+    def watch(self, group: NodeGroup) -> None:
+        """The group has its first node."""
+        self._watched.update(group.shared)
+
+    def unwatch(self, group: NodeGroup) -> None:
+        """The group has lost its last node."""
+        for slice_number in group.shared:
+            self._watched[slice_number] -= 1
+            if not self._watched[slice_number]:
+                del self._watched[slice_number]
+                self._moments.pop(slice_number, None)
+
+    def of_shared(self, slice_: Slice) -> None:
+        """The use of the slice has changed."""
+        if slice_.number in self._watched:
+            self.shared += 1
+            self._moments[slice_.number] = self.shared
+
+    def has_shared(self, slice_numbers: Iterable[int], seen: int) -> bool:
+        """True if the use of one of the slices has changed after `shared` was `seen`."""
+        return any(self._moments.get(number, 0) > seen for number in slice_numbers)
+
+
+# The nodes of a fleet in groups: all nodes of a group give the same answers.
+
+
+class NodeGroups:
+    """The groups that have nodes, and the nodes that have changed from one to another."""
+
+    def __init__(self) -> None:
+        self.changes = Changes()
+        self._groups: dict[tuple[int, Hashable], NodeGroup] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def all(self) -> Iterable[NodeGroup]:
+        """The groups."""
+        return self._groups.values()
+
+    def enter(self, number: int, fingerprint: int, usage: tuple[Hashable, ...], shared: Iterable[Slice]) -> NodeGroup:
+        """Put the node, which is in no group, into its group. shared: the slices that other nodes reach too."""
+        group = self._groups.get((fingerprint, usage))
+        if group is None:
+            slice_numbers = tuple([slice_.number for slice_ in shared])
+            group = self._groups[fingerprint, usage] = NodeGroup(fingerprint, usage, slice_numbers)
+            self.changes.watch(group)
+        group.add(number)
+        return group
+
+    def leave(self, number: int, group: NodeGroup | None, nodes: int) -> None:
+        """Take the node out of its group, if it is in one. nodes: how many nodes there are."""
+        self.changes.add(number, group, nodes)
+        if group is None:
+            return
+        group.discard(number)
+        if group.is_empty:
+            del self._groups[group.fingerprint, group.usage]
+            self.changes.unwatch(group)
+
+
+# The snapshot of a fleet as of the last event.
+
+
+class CurrentSnapshot:
+    """Follows the events: each replaces `value`, or changes its slices or usage, which belong to the fleet alone then.
+
+    changed_pools: pools whose slices have changed. changed_usage: pools of which other devices are in use. Whoever
+    works them out clears them.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.value = snapshot
+        self.changed_pools: set[PoolID] = set()
+        self.changed_usage: set[PoolID] = {*snapshot.usage.holders, *snapshot.usage.shares}
+        self._are_slices_lent = self._is_usage_lent = True
+
+    def lend(self) -> Snapshot:
+        """The snapshot for others to keep: an event that changes slices or usage makes a copy of them first."""
+        self._are_slices_lent = self._is_usage_lent = True
+        return self.value
+
+    def add_slice(self, published: Slice) -> None:
+        """Add a slice."""
+        self.changed_pools.add(self._own_slices().add(published).pool_id)
+
+    def remove_slice(self, published: Slice) -> Slice:
+        """Remove a slice; the answer is the slice that was used in its place. Raises KeyError if it is not there."""
+        gone = self._own_slices().remove(published)
+        self.changed_pools.add(gone.pool_id)
+        self.value.selectors.forget(gone)
+        return gone
+
+    def add_allocated(self, claims: Iterable[Claim]) -> None:
+        """Add what allocated claims hold."""
+        claims = tuple(claims)
+        self._own_usage().add(claims)
+        self.changed_usage |= _pools_of(claims)
+
+    def remove_allocated(self, claims: Iterable[Claim]) -> None:
+        """Remove what claims hold, which are as they were added. Raises ValueError otherwise."""
+        claims = tuple(claims)
+        self._own_usage().remove(claims)
+        self.changed_usage |= _pools_of(claims)
+
+    @contextmanager
+    def without(self, claims: Sequence[Claim]) -> Iterator[Snapshot]:
+        """What there would be without these claims, which are as they were added, until the end of the context.
+
+        Raises ValueError otherwise.
+        """
+        usage = self._own_usage()
+        usage.remove(claims)
+        try:
+            yield self.value
+        finally:
+            usage.add(claims)
+
+    def set_class(self, device_class: DeviceClass) -> None:
+        """Add or replace a class."""
+        self.value = self.value.with_classes({**self.value.classes, device_class.name: device_class})
+
+    def remove_class(self, name: str) -> None:
+        """Remove a class. Raises KeyError if it is not there."""
+        classes = dict(self.value.classes)
+        del classes[name]
+        self.value = self.value.with_classes(classes)
+
+    def _own_slices(self) -> SliceIndex:
+        if self._are_slices_lent:
+            self.value, self._are_slices_lent = self.value.apart(), False
+        return self.value.slices
+
+    def _own_usage(self) -> Usage:
+        if self._is_usage_lent:
+            self.value, self._is_usage_lent = self.value.with_usage(self.value.usage.copy()), False
+        return self.value.usage
+
+
+def _pools_of(claims: Iterable[Claim]) -> set[PoolID]:
+    return {PoolID(result.driver, result.pool) for claim in claims for result in occupying(claim)}
+
+
+# What is in use of each slice, by the positions of its devices: equal for slices of which the same is in use.
+
+
+_Positions = Mapping[str, Sequence[tuple[int, int]]]
+"""By name of a device: the place of its slice, and its place there; a name may occur in several generations."""
+
+MOST_KINDS: Final = 1 << 12
+"""Pools with other names of devices whose positions are shared: most have the same ones."""
+
+MOST_NAMES: Final = 1 << 18
+"""Names of all these kinds."""
+
+NOTHING: Final = ()
+"""What is in use of a slice without any device in use."""
+
+
+@dataclass(slots=True)
+class _PoolInUse:
+    """positions: None until its slices are looked at. slices: those of which anything is in use, by number."""
+
+    positions: _Positions | None = None
+    slices: Mapping[int, Slice] = field(default_factory=dict)
+
+
+class Occupancy:
+    """The slices of which anything is in use, pool by pool, as of the last update of each."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[int, Hashable] = {}
+        self._by_pool: dict[PoolID, _PoolInUse] = {}
+        self._alike: LruCache[tuple[tuple[str, ...], ...], _Positions] = LruCache(MOST_KINDS, MOST_NAMES)
+
+    def of(self, slice_number: int) -> Hashable:
+        """What is in use of the slice with that number."""
+        return self._tokens.get(slice_number, NOTHING)
+
+    def forget(self, pool_id: PoolID) -> None:
+        """The slices of the pool have changed; an update has to follow."""
+        if known := self._by_pool.get(pool_id):
+            known.positions = None
+
+    def update(self, pool_id: PoolID, published: Sequence[Slice], usage: Usage) -> list[Slice]:
+        """Look at the pool again; the answer is the slices of which something else is in use now.
+
+        published: all slices of the pool.
+        Cost: O(devices of the pool that are in use), and O(devices of the pool) once for its slices.
+        """
+        known = self._by_pool.get(pool_id)
+        pool = known or _PoolInUse()
+        old = pool.slices
+        tokens = self._look(pool, pool_id, published, usage)
+        both = {**old, **pool.slices}
+        changed = [slice_ for key, slice_ in both.items() if self._tokens.get(key) != tokens.get(key)]
+        for key in both:
+            if key in tokens:
+                self._tokens[key] = tokens[key]
+            else:
+                del self._tokens[key]
+        if known is None and pool.slices:
+            self._by_pool[pool_id] = pool
+        elif known is not None and not pool.slices:
+            del self._by_pool[pool_id]
+        return changed
+
+    def _look(
+        self, pool: _PoolInUse, pool_id: PoolID, published: Sequence[Slice], usage: Usage
+    ) -> Mapping[int, Hashable]:
+        """Look at which slices of the pool are in use; the answer is what of each, by number."""
+        holders, shares = usage.holders.get(pool_id), usage.shares.get(pool_id)
+        if (not holders and not shares) or not published:
+            pool.slices = {}
+            return {}
+        if pool.positions is None:
+            pool.positions = self._positions_in(published)
+        positions = pool.positions
+        held: dict[int, Mask] = {}
+        shared: dict[int, list[Hashable]] = {}
+        slices: dict[int, Slice] = {}
+        for name in holders or ():
+            for place, position in positions.get(name, ()):
+                slice_ = published[place]
+                slices[slice_.number] = slice_
+                held[slice_.number] = held.get(slice_.number, 0) | 1 << position
+        for name, own in shares.items() if shares else ():
+            for place, position in positions.get(name, ()):
+                slice_ = published[place]
+                slices[slice_.number] = slice_
+                shared.setdefault(slice_.number, []).append((position, own.token))
+        pool.slices = slices
+        return {key: (held.get(key, 0), frozenset(shared.get(key, ()))) for key in slices}
+
+    def _positions_in(self, published: Sequence[Slice]) -> _Positions:
+        """Where the devices of a pool stand."""
+        names = tuple([tuple([device.name for device in slice_.devices]) for slice_ in published])
+        return self._alike.get(names, sum(map(len, names)), lambda: _positions_of(names))
+
+
+def _positions_of(names: tuple[tuple[str, ...], ...]) -> _Positions:
+    """names: of the devices, slice by slice."""
+    found: dict[str, tuple[tuple[int, int], ...]] = {}
+    for place, of_slice in enumerate(names):
+        for position, name in enumerate(of_slice):
+            found[name] = (*found.get(name, ()), (place, position))
+    return found
+
+
+# The nodes of a fleet: which pools each reaches, and with which others it forms a group.
+#
+# Events only note which nodes they touch; `refresh` works them out, once for any number of events.
+
+
+INVALID: Final = -1
+"""The fingerprint of a node whose pools cannot be determined."""
+
+
+@dataclass(slots=True, eq=False)
+class FleetNode:
+    """A node. pools: None if they cannot be determined. group: None until it is worked out."""
+
+    node: Node
+    pools: tuple[Pool, ...] | None = ()
+    fingerprint: int = INVALID
+    group: NodeGroup | None = None
+
+    def devices(self) -> Sequence[Device]:
+        """The devices of the node in the order of its view."""
+        usable = [pool for pool in self.pools or () if pool.is_usable]
+        return [device for pool in usable for slice_ in pool.slices for device in slice_.devices]
+
+
+class FleetNodes:
+    """The nodes by number.
+
+    all: as a mask. gathered: how often the pools of a node were gathered. renumbered: how often all fingerprints were
+    reassigned; what was known by fingerprint is of no use then.
+    """
+
+    def __init__(self, current: CurrentSnapshot) -> None:
+        self.all: Mask = 0
+        self.gathered = 0
+        self.renumbered = 0
+        self.fingerprints = Fingerprints()
+        self.groups = NodeGroups()
+        self.occupancy = Occupancy()
+        self._current = current
+        self._by_number: dict[int, FleetNode] = {}
+        self._index = NodeIndex()
+        self._ungathered: set[int] = set()
+        self._unreached = current.value.slices.unreached(current.value.features)
+
+    def __getitem__(self, number: int) -> FleetNode:
+        return self._by_number[number]
+
+    def get(self, number: int) -> FleetNode | None:
+        """The node of the number; None if there is none."""
+        return self._by_number.get(number)
+
+    def set(self, number: int, node: Node) -> None:
+        """Add or replace a node. Raises ValueError if another number has a node of that name."""
+        known = self._by_number.get(number)
+        if known is not None and is_same(known.node, node):
+            known.node = node
+            return
+        if known is not None and known.node.name != node.name:
+            self.remove(number)
+        self._index.set(number, node)
+        self._by_number.setdefault(number, FleetNode(node)).node = node
+        self.all |= 1 << number
+        self._ungathered.add(number)
+
+    def remove(self, number: int) -> None:
+        """Remove a node. Raises KeyError if it is not there."""
+        gone = self._by_number.pop(number)
+        self._index.remove(number)
+        self.all &= ~(1 << number)
+        self._ungathered.discard(number)
+        self._leave_group(number, gone)
+        self._current.value.forget_view(gone.node.name)
+
+    def lose_slice(self, gone: Slice) -> None:
+        """A slice is gone that some of the nodes reached."""
+        self._ungathered.update(self._reaching(gone))
+        self.fingerprints.forget(gone)
+
+    def refresh(self) -> None:
+        """Work out what the events since the last call have touched."""
+        if self._current.changed_pools:
+            self._refresh_pools()
+        if self._current.changed_usage:
+            self._refresh_usage()
+        if self._ungathered:
+            self._gather()
+
+    def shared(self, pools: Iterable[Pool]) -> Iterable[Slice]:
+        """The slices that count for a node with these pools, and for other nodes as well."""
+        for pool in pools:
+            yield from [slice_ for slice_ in pool.slices if not slice_.reach.node_name]
+            if self.fingerprints.counted_elsewhere(pool):
+                yield from pool.elsewhere
+
+    def _refresh_pools(self) -> None:
+        snapshot, changed = self._current.value, self._current.changed_pools
+        for pool_id in changed:
+            self.occupancy.forget(pool_id)
+            for slice_ in snapshot.slices.by_pool.get(pool_id, ()):
+                self._ungathered.update(self._reaching(slice_))
+        self._current.changed_usage |= changed
+        self._current.changed_pools = set()
+        unreached = snapshot.slices.unreached(snapshot.features)
+        if unreached is not self._unreached:
+            self._unreached = unreached
+            self._ungathered.update(self._by_number)
+        snapshot.forget_view(None)
+
+    def _refresh_usage(self) -> None:
+        snapshot, changed = self._current.value, self._current.changed_usage
+        self._current.changed_usage = set()
+        for pool_id in changed:
+            published = snapshot.slices.by_pool.get(pool_id, ())
+            for slice_ in self.occupancy.update(pool_id, published, snapshot.usage):
+                self.groups.changes.of_shared(slice_)
+                number = self._index.number_of(slice_.reach.node_name)
+                if number is not None and number not in self._ungathered:
+                    self._regroup(number, self._by_number[number])
+
+    def _reaching(self, slice_: Slice) -> Iterable[int]:
+        """The nodes that may reach the slice."""
+        return self._index.with_one_of(self._current.value.slices.labels_of(slice_))
+
+    def _gather(self) -> None:
+        numbers: Iterable[int] = self._ungathered
+        self._ungathered = set()
+        if self.fingerprints.is_bloated(len(self._by_number)):
+            self._renumber()
+            numbers = self._by_number
+        snapshot = self._current.value
+        for number in sorted(numbers):
+            node = self._by_number[number]
+            self.gathered += 1
+            snapshot.forget_view(node.node.name)
+            try:
+                node.pools = snapshot.pools(node.node)
+                node.fingerprint = self.fingerprints.of_node(node.node, node.pools)
+            except AllocationError:
+                node.pools, node.fingerprint = None, INVALID
+            self._regroup(number, node)
+
+    def _renumber(self) -> None:
+        """Reassign all fingerprints: most of them are of what is gone."""
+        self.renumbered += 1
+        self.fingerprints, self.groups = Fingerprints(), NodeGroups()
+        for node in self._by_number.values():
+            node.group = None
+
+    def _regroup(self, number: int, node: FleetNode) -> None:
+        """Put the node into the group where it belongs now."""
+        own = [slice_ for pool in node.pools or () for slice_ in pool.slices if slice_.reach.node_name]
+        tokens = tuple([self.occupancy.of(slice_.number) for slice_ in own])
+        usage = tokens if any(tokens) else NOTHING
+        old = node.group
+        if old is not None and old.fingerprint == node.fingerprint and old.usage == usage:
+            return
+        self._leave_group(number, node)
+        node.group = self.groups.enter(number, node.fingerprint, usage, self.shared(node.pools or ()))
+
+    def _leave_group(self, number: int, node: FleetNode) -> None:
+        self.groups.leave(number, node.group, len(self._by_number))
+        node.group = None

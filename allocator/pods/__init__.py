@@ -1,1 +1,0 @@
-"""What pods request of devices besides their claims: extended resources, node-allocatable resources."""

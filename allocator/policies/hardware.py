@@ -1,0 +1,487 @@
+"""What devices are cut from, and how full it is."""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from allocator.cluster.node_view import NodeView
+from allocator.cluster.pools import Pool
+from allocator.exact import exact
+from allocator.features.consumable_capacity import consumed_by_share
+from allocator.features.contract import NodeAttempt
+from allocator.features.list_type_attributes import Token, tokens
+from allocator.gates import FRACTIONAL_CAPACITY_RANGE, LIST_TYPE_ATTRIBUTES
+from allocator.memo import Topic
+from allocator.model import Alternative, CounterConsumption, Device, PoolID
+from allocator.requests.constraints import lookup
+from allocator.search.backtracking import OrderEffort
+from allocator.search.rules import Mask, Pick, bits
+from cel.lru import LruCache
+from cel.values.quantity import Quantity
+
+# Devices by the value of an attribute: those of one NUMA node, of one PCIe root, of one board.
+#
+# Values compare as constraints compare them, so a device with a list of values is in several groups. Source: KEP-4381
+# (matchAttribute), KEP-5491 (lists), the standard attributes of resource.k8s.io.
+
+
+NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
+PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
+
+_GROUPS: Final[Topic[Mapping[Token, Mask]]] = Topic("devices by value")
+
+
+def groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:
+    """The devices of each value of the attribute of that qualified name.
+
+    Cost: O(devices of the view), the first time.
+    """
+    return attempt.view.memo.remember((_GROUPS, name), lambda: _groups_of(attempt, name))
+
+
+def _groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:
+    has_lists = attempt.features.has(LIST_TYPE_ATTRIBUTES)
+    groups: dict[Token, Mask] = {}
+    for position, device in enumerate(attempt.view.devices):
+        attribute = lookup(device, name)
+        for token in tokens(attribute, position, has_lists=has_lists) if attribute is not None else ():
+            groups[token] = groups.get(token, 0) | 1 << position
+    return groups
+
+
+# Shares of devices that allow several: what one takes, and what is taken already.
+#
+# Source: KEP-5075, shared devices.
+
+
+Amounts = Mapping[str, int]
+"""Amounts by capacity, in 10**-9 of its unit."""
+
+_SHARE: Final[Topic[Amounts]] = Topic("share")
+
+
+def share_of(attempt: NodeAttempt, alternative: Alternative, device: int) -> Amounts:
+    """What one share for the alternative takes of the device, which is a candidate for it."""
+    requested = alternative.capacity or {}
+    key = (_SHARE, device, exact(requested))
+    return attempt.view.memo.remember(key, lambda: _share_of(attempt, attempt.view.devices[device], requested))
+
+
+def _share_of(attempt: NodeAttempt, device: Device, requested: Mapping[str, Quantity]) -> Amounts:
+    features = attempt.features
+    is_fractional = features.has(FRACTIONAL_CAPACITY_RANGE)
+    consumed = consumed_by_share(device, requested, is_fractional=is_fractional, is_strict=features.is_strict)
+    assert consumed is not None, f"device {device.id} is no candidate"
+    return {name: amount.nanos for name, amount in consumed.items()}
+
+
+def shared_of(attempt: NodeAttempt, device: int, picks: Iterable[Pick]) -> dict[str, int]:
+    """What is taken of the device by all its shares, those among the picks included."""
+    subject = attempt.view.devices[device]
+    held = attempt.usage.shares_in(PoolID(subject.driver, subject.pool)).get(subject.name)
+    amounts = dict(held.consumed) if held else {}
+    for pick in picks:
+        if pick.device == device:
+            for name, amount in share_of(attempt, pick.candidates.alternative, device).items():
+                amounts[name] = amounts.get(name, 0) + amount
+    return amounts
+
+
+# How full hardware is, for the policies that fill it or keep it empty.
+#
+# Devices are cut from units: those that consume counters from their counter sets, all others from themselves. A unit is
+# as full as its counters or capacities are on average. Units belong to a PCIe root, roots to a NUMA node, nodes to the
+# cluster; each of them is as full as its units are on average. Source: KEP-4815 (counter sets), KEP-5075 (shares), the
+# standard attributes of resource.k8s.io.
+
+
+FULL: Final = 10**6
+"""The fullness of a unit of which nothing is left."""
+
+Unit = int | tuple[PoolID, str]
+"""A device, by its position in the view, or a counter set."""
+
+LEVELS: Final = (PCIE_ROOT, NUMA_NODE)
+"""What units belong to, from the inside."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hardware:
+    """What the devices of a view belong to, whatever is in use.
+
+    sets: the counters of each counter set, in 10**-9. units: those of each device. groups: sets of units; parents: for
+    each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node; groups_of: for each
+    unit those that it is in. local: the units of devices that not every node reaches.
+    """
+
+    sets: Mapping[Unit, Mapping[str, int]]
+    units: Sequence[tuple[Unit, ...]]
+    groups: Sequence[Sequence[Unit]]
+    parents: Sequence[tuple[int, ...]]
+    groups_of: Mapping[Unit, Sequence[int]]
+    local: Sequence[Unit]
+
+    def drawn(self, device: Device) -> Iterator[tuple[Unit, int]]:
+        """The counter sets of a device of these pools, and how full it makes each."""
+        for consumption in device.consumes_counters:
+            counter_set = (PoolID(device.driver, device.pool), consumption.counter_set)
+            yield counter_set, _drawn(consumption, self.sets.get(counter_set, {}))
+
+
+_USED: Final[Topic[dict[Unit, int]]] = Topic("used units")
+
+
+class Fullness:
+    """How full the hardware of an attempt is."""
+
+    def __init__(self, attempt: NodeAttempt) -> None:
+        self._attempt = attempt
+        self._hardware = hardware_of(attempt.view)
+        # The attempt remembers this alone: what refers to the attempt would be garbage only a collector can free.
+        self._used = attempt.memo.remember(_USED, self._in_use)
+        self._sums: Sequence[int] = ()
+        self._full: Sequence[int] = ()
+
+    @property
+    def effort(self) -> OrderEffort:
+        """Of an order by how full the parents of devices are."""
+        counters = max([len(of) for of in self._hardware.sets.values()], default=0)
+        return OrderEffort(whole=200, device=12, pick=20 + 6 * counters)
+
+    def look_at_groups(self) -> None:
+        """Prepare for `of_parents`. Cost: O(devices)."""
+        used, groups = self._used, self._hardware.groups
+        self._sums = [sum([used.get(unit, 0) for unit in units]) for units in groups]
+        self._full = [one // len(units) if units else 0 for one, units in zip(self._sums, groups, strict=True)]
+
+    def of_parents(self, devices: Iterable[int], picks: Sequence[Pick]) -> Sequence[tuple[tuple[int, ...], int]]:
+        """For each device, how full its own units, its PCIe root and its NUMA node are after the picks, and itself."""
+        hardware, used = self._hardware, self._after(picks)
+        full = self._full
+        if picks:
+            full = list(full)
+            more: dict[int, int] = {}
+            for unit in {unit for pick in picks for unit in hardware.units[pick.device]}:
+                for group in hardware.groups_of[unit]:
+                    more[group] = more.get(group, 0) + used.get(unit, 0) - self._used.get(unit, 0)
+            for group, grown in more.items():
+                full[group] = (self._sums[group] + grown) // len(hardware.groups[group])
+        parents = hardware.parents
+        return [(tuple([full[group] for group in parents[device]]), device) for device in devices]
+
+    def of_node(self, picks: Sequence[Pick]) -> tuple[bool, int]:
+        """(whether anything was in use, how full the node is after the picks).
+
+        Devices that every node reaches say nothing about a node, and are left out.
+        """
+        local = self._hardware.local
+        return any(self._used.get(unit) for unit in local), _mean(self._after(picks), local)
+
+    def of_local(self) -> Sequence[int]:
+        """How full each unit is that not every node reaches, in the order of `Hardware.local`."""
+        return [self._used.get(unit, 0) for unit in self._hardware.local]
+
+    def _in_use(self) -> dict[Unit, int]:
+        used: dict[Unit, int] = {}
+        for pool in self._attempt.view.pools:
+            if pool.is_usable:
+                for unit, amount in self._allocated(pool):
+                    used[unit] = used.get(unit, 0) + amount
+        return used
+
+    def _allocated(self, pool: Pool) -> Iterator[tuple[Unit, int]]:
+        positions = self._attempt.view.positions(pool)
+        for device in self._attempt.allocated_devices(pool):
+            yield from self._hardware.drawn(device)
+            position = positions.get(device.name)
+            if position is not None and position in self._hardware.units[position]:
+                yield position, self._own(position, ())
+
+    def _after(self, picks: Iterable[Pick]) -> dict[Unit, int]:
+        used, attempt = dict(self._used), self._attempt
+        charged: Mask = attempt.shared & attempt.shareable
+        made: dict[int, list[Pick]] = {}
+        for pick in picks:
+            if pick.candidates.alternative.admin_access:
+                continue
+            made.setdefault(pick.device, []).append(pick)
+            if not charged >> pick.device & 1:
+                for unit, amount in self._hardware.drawn(attempt.view.devices[pick.device]):
+                    used[unit] = used.get(unit, 0) + amount
+            charged |= (1 << pick.device) & attempt.shareable
+        for device, own in made.items():
+            if device in self._hardware.units[device]:
+                used[device] = self._own(device, own)
+        return used
+
+    def _own(self, device: int, picks: Sequence[Pick]) -> int:
+        """How full a device is that is held or picked: all of it, or what its shares take, which is never nothing."""
+        attempt = self._attempt
+        if attempt.in_use >> device & 1 or not attempt.shareable >> device & 1:
+            return FULL
+        taken = shared_of(attempt, device, picks)
+        capacity = {name: amount.nanos for name, amount in attempt.view.devices[device].capacity.items()}
+        return max(1, _average(taken, capacity))
+
+
+def taken_of_local(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> Sequence[int]:
+    """How full one of the devices makes each unit that not every node reaches, at least; 0 where none is cut from it.
+
+    devices: candidates for the alternative. The order is that of `Hardware.local`. Cost: O(devices).
+    """
+    hardware = hardware_of(attempt.view)
+    least: dict[Unit, int] = {}
+    for position in bits(devices):
+        for unit, full in _filled(attempt, alternative, position):
+            least[unit] = min(full, least.get(unit, FULL))
+    return [least.get(unit, 0) for unit in hardware.local]
+
+
+def _filled(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Unit, int]]:
+    hardware, device = hardware_of(attempt.view), attempt.view.devices[position]
+    yield from hardware.drawn(device)
+    if position not in hardware.units[position]:
+        return
+    if not attempt.shareable >> position & 1:
+        yield position, FULL
+        return
+    capacity = {name: amount.nanos for name, amount in device.capacity.items()}
+    yield position, max(1, _average(share_of(attempt, alternative, position), capacity))
+
+
+_HARDWARE: Final[Topic[Hardware]] = Topic("hardware")
+
+
+def fullness_of(attempt: NodeAttempt) -> Fullness:
+    """How full the hardware of the attempt is. Cost: O(devices of the pools with anything in use), once."""
+    return Fullness(attempt)
+
+
+def hardware_of(view: NodeView) -> Hardware:
+    """The hardware behind a view. Cost: O(devices), the first time."""
+    return view.memo.remember(_HARDWARE, lambda: _shared(_hardware_of(view)))
+
+
+MOST_HARDWARE: Final = 1 << 10
+"""Different ones that are shared by the views of nodes with the same devices: most of a fleet are alike."""
+
+_HARDWARE_OF: Final[LruCache[Hashable, Hardware]] = LruCache(MOST_HARDWARE, MOST_HARDWARE)
+
+
+def _shared(hardware: Hardware) -> Hardware:
+    """An equal one that another view has already, if there is one."""
+    sets = tuple([(unit, tuple(counters.items())) for unit, counters in hardware.sets.items()])
+    parts = (tuple(hardware.units), tuple(map(tuple, hardware.groups)), tuple(hardware.parents), tuple(hardware.local))
+    return _HARDWARE_OF.get((sets, *parts), 1, lambda: hardware)
+
+
+def _hardware_of(view: NodeView) -> Hardware:
+    units = [_units_of(position, device) for position, device in enumerate(view.devices)]
+    groups: dict[Hashable, dict[Unit, None]] = {}
+    numbers: dict[Hashable, int] = {}
+    parents = []
+    for device, own in zip(view.devices, units, strict=True):
+        keys = (own, *((level, lookup(device, level)) for level in LEVELS))
+        for key in keys:
+            numbers.setdefault(key, len(numbers))
+            groups.setdefault(key, {}).update(dict.fromkeys(own))
+        parents.append(tuple(numbers[key] for key in keys))
+    local = dict.fromkeys(unit for position in local_devices(view) for unit in units[position])
+    groups_of: dict[Unit, list[int]] = {}
+    for group, members in enumerate(groups.values()):
+        for unit in members:
+            groups_of.setdefault(unit, []).append(group)
+    return Hardware(_sets(view.pools), units, [list(own) for own in groups.values()], parents, groups_of, list(local))
+
+
+def _units_of(position: int, device: Device) -> tuple[Unit, ...]:
+    pool_id = PoolID(device.driver, device.pool)
+    sets = tuple((pool_id, consumption.counter_set) for consumption in device.consumes_counters)
+    return (position, *sets) if device.allow_multiple_allocations or not sets else sets
+
+
+def _sets(pools: Iterable[Pool]) -> dict[Unit, Mapping[str, int]]:
+    return {
+        (pool.id, counter_set.name): {name: amount.nanos for name, amount in counter_set.counters.items()}
+        for pool in pools
+        for slice_ in (*pool.slices, *pool.elsewhere)
+        for counter_set in slice_.counter_sets
+    }
+
+
+def local_devices(view: NodeView) -> Iterator[int]:
+    """The devices that not every node reaches."""
+    for segment in view.segments:
+        for position, device in enumerate(segment.slice.devices, segment.offset):
+            reach = device.reach if segment.slice.reach.per_device else segment.slice.reach
+            if not reach.all_nodes:
+                yield position
+
+
+def fraction(amount: int, whole: int, scale: int) -> int:
+    """What the amount is of the whole, if all of it is the scale; rounded down.
+
+    Drivers may write more than there is, and less than nothing: `80Gi` of `80` is all of it, and -1 nothing.
+    """
+    return max(0, min(scale, amount * scale // whole))
+
+
+def _drawn(consumption: CounterConsumption, counters: Mapping[str, int]) -> int:
+    return _average({name: amount.nanos for name, amount in consumption.counters.items()}, counters)
+
+
+def _average(taken: Mapping[str, int], whole: Mapping[str, int]) -> int:
+    """How full that makes what is whole, on average over all that there is something of."""
+    shares = [fraction(taken.get(name, 0), amount, FULL) for name, amount in whole.items() if amount > 0]
+    return sum(shares) // len(shares) if shares else 0
+
+
+def _mean(used: Mapping[Unit, int], units: Sequence[Unit]) -> int:
+    return sum(used.get(unit, 0) for unit in units) // len(units) if units else 0
+
+
+# What devices are cut from, exactly: each counter and each capacity of the hardware of a node.
+#
+# A cell is a counter of a counter set, a capacity of a device that can be shared, or a device that only one claim can
+# have. A unit is what cannot be looked at in parts: a device, or the counter sets that devices draw from together.
+# Amounts below zero count as nothing. Source: KEP-4815 (counter sets), KEP-5075 (shares).
+
+
+Cell = tuple[PoolID, str, str]
+"""Pool, counter set or device, counter or capacity."""
+
+Cells = tuple[int, ...]
+"""What is left of each cell of a unit, in 10**-9, in the order of `UnitCells.whole`."""
+
+ITSELF: Final = ""
+"""The cell of a device that only one claim can have, or as many as like; there is one of it, or UNLIMITED."""
+
+UNLIMITED: Final = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCells:
+    """A unit. driver: of its devices. whole: what there is of each cell if nothing is in use."""
+
+    driver: str
+    whole: Cells
+
+
+@dataclass(frozen=True, slots=True)
+class Take:
+    """What a device takes of a unit. cells: of each. devices: those that take the same, by position."""
+
+    cells: Cells
+    devices: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HardwareCells:
+    """The units of the devices that not every node reaches. places: unit and place of each cell."""
+
+    units: Sequence[UnitCells]
+    places: Mapping[Cell, tuple[int, int]]
+
+
+_CELLS: Final[Topic[HardwareCells]] = Topic("cells")
+
+
+def cells_of(view: NodeView) -> HardwareCells:
+    """The units of a view. Cost: O(devices), the first time."""
+    return view.memo.remember(_CELLS, lambda: _work_out(view))
+
+
+def cells_left(attempt: NodeAttempt) -> tuple[Cells, ...]:
+    """What is left of each unit. Cost: O(devices of the pools with anything in use)."""
+    known = cells_of(attempt.view)
+    left = [list(unit.whole) for unit in known.units]
+    for pool in attempt.view.pools:
+        if pool.is_usable:
+            positions = attempt.view.positions(pool)
+            for device in attempt.allocated_devices(pool):
+                for cell, amount in _in_use(attempt, device, positions.get(device.name)):
+                    if cell in known.places:
+                        unit, place = known.places[cell]
+                        left[unit][place] = max(0, left[unit][place] - amount)
+    return tuple([tuple(cells) for cells in left])
+
+
+def takes_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[tuple[Take, ...], ...]:
+    """What the devices can take for the alternative, for each unit. devices: candidates. Cost: O(devices)."""
+    known = cells_of(attempt.view)
+    found: list[dict[Cells, list[int]]] = [{} for _ in known.units]
+    for position in bits(devices):
+        amounts = [
+            (known.places[cell], n) for cell, n in _taken(attempt, alternative, position) if cell in known.places
+        ]
+        if amounts:
+            unit = amounts[0][0][0]
+            cells = [0] * len(known.units[unit].whole)
+            for (_, place), amount in amounts:
+                cells[place] += amount
+            found[unit].setdefault(tuple(cells), []).append(position)
+    return tuple([tuple([Take(cells, tuple(own)) for cells, own in of.items()]) for of in found])
+
+
+def _work_out(view: NodeView) -> HardwareCells:
+    sets = hardware_of(view).sets
+    joined: dict[PoolID | tuple[PoolID, str], tuple[PoolID, str]] = {}
+    amounts: dict[tuple[PoolID, str], dict[Cell, int]] = {}
+    for position in local_devices(view):
+        device = view.devices[position]
+        pool = PoolID(device.driver, device.pool)
+        own: list[tuple[PoolID, str]] = [(pool, one.counter_set) for one in device.consumes_counters]
+        first = _root(joined, own[0] if own else (pool, device.name))
+        of_first = amounts.setdefault(first, {})
+        for one in own:
+            root = _root(joined, one)
+            if root != first:
+                joined[root] = first
+                of_first.update(amounts.pop(root, {}))
+            of_first.update({(*one, name): max(0, amount) for name, amount in sets.get(one, {}).items()})
+        of_first.update({(pool, device.name, name): amount for name, amount in _alone(device).items()})
+    units = [UnitCells(root[0].driver, tuple(cells.values())) for root, cells in amounts.items()]
+    places = {cell: (unit, place) for unit, cells in enumerate(amounts.values()) for place, cell in enumerate(cells)}
+    return HardwareCells(units, places)
+
+
+def _root(
+    joined: Mapping[PoolID | tuple[PoolID, str], tuple[PoolID, str]], one: tuple[PoolID, str]
+) -> tuple[PoolID, str]:
+    while one in joined:
+        one = joined[one]
+    return one
+
+
+def _alone(device: Device) -> Mapping[str, int]:
+    """The cells of the device itself, and what there is of them."""
+    if device.allow_multiple_allocations:
+        return {name: max(0, amount.nanos) for name, amount in device.capacity.items()} or {ITSELF: UNLIMITED}
+    return {ITSELF: 1}
+
+
+def _in_use(attempt: NodeAttempt, device: Device, position: int | None) -> Iterator[tuple[Cell, int]]:
+    """What an allocated device takes. position: None where the node does not reach it."""
+    yield from _counters(device)
+    if position is None:
+        return
+    pool, taken = PoolID(device.driver, device.pool), _alone(device)
+    if not attempt.in_use >> position & 1 and attempt.shareable >> position & 1:
+        taken = shared_of(attempt, position, ()) or {ITSELF: 1}
+    yield from (((pool, device.name, name), max(0, amount)) for name, amount in taken.items())
+
+
+def _taken(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Cell, int]]:
+    device = attempt.view.devices[position]
+    yield from _counters(device)
+    pool, taken = PoolID(device.driver, device.pool), _alone(device)
+    if attempt.shareable >> position & 1:
+        taken = share_of(attempt, alternative, position) or {ITSELF: 1}
+    yield from (((pool, device.name, name), max(0, amount)) for name, amount in taken.items())
+
+
+def _counters(device: Device) -> Iterator[tuple[Cell, int]]:
+    pool = PoolID(device.driver, device.pool)
+    for consumption in device.consumes_counters:
+        for name, amount in consumption.counters.items():
+            yield (pool, consumption.counter_set, name), max(0, amount.nanos)

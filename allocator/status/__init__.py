@@ -1,1 +1,0 @@
-"""What there is of devices, and who holds it: for people, not for decisions."""

@@ -1,0 +1,362 @@
+"""Steps on the pod: nominate, wait for devices to become ready, bind."""
+
+import asyncio
+import logging
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from allocator.model import DeviceID
+from scheduler.attempt import pod_calls
+from scheduler.attempt.attempt import Attempt, WrittenClaim, ended
+from scheduler.attempt.binder import Binder, pause_s
+from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, is_of_another_attempt, key_of
+from scheduler.attempt.claim_step import renew
+from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Pending, Retry
+from scheduler.attempt.device_readiness import DevicesFailed, DevicesPending, state_of
+from scheduler.attempt.pod_fate import Known, Pod, Unknown, look, unless_shown, waiting, write_status
+from scheduler.attempt.step import Point, Step
+from scheduler.attempt.steps.volumes import awaited_volumes
+from scheduler.attempt.watched_objects import Subject, node_subject, resource_claim_subject
+from scheduler.attempt.write_outcome import MUTATED, may_pass
+from scheduler.client.api_resources import PODS
+from scheduler.client.errors import CallFailed
+from scheduler.core_v1.pod_status import EXTENDED_STATUS
+
+# A write to the pod, based on the version that was read; repeated if the pod, read again, may still be bound.
+#
+# A write is sent with a newer version than the decision's only after all claims were verified once more to be the
+# attempt's. It is undone by fencing it off, which the attempt does before anything else (`scheduler.attempt.run`).
+
+
+FAILURES_MAX = 4
+"""Writes to one pod that may fail before its attempt ends."""
+
+
+@dataclass(eq=False)
+class PodStep(Step):
+    """A step that writes to the pod."""
+
+    point: ClassVar[Point] = "Bind"
+
+    binder: Binder
+    attempt: Attempt
+
+    @abstractmethod
+    async def send(self) -> Bound | None:
+        """Write to the pod under its version; what `do` returns. Raises CallFailed."""
+
+    async def do(self) -> Bound | None:
+        """Write to the pod; Bound where it is bound by then. Raises AttemptEnded where it cannot be, or not now."""
+        bound, is_sent = None, False
+        while not (is_sent or bound):
+            self.attempt.pod.sent = self.attempt.pod.version
+            try:
+                # The pod is as it was decided, or as it was when its claims were found to be ours.
+                found, is_sent = await unless_shown(self.binder, self.attempt, self.send), True
+            except CallFailed as error:
+                bound = await self._failed(error)
+            else:
+                bound = _bound(self.attempt, found)
+        self.attempt.pod.sent = ""
+        if bound:
+            self.attempt.slot.succeeded()
+        return bound
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no write to the pod can be stored later."""
+        return not self.attempt.pod.sent
+
+    async def undo(self, node: str) -> bool:
+        """Nothing: what was in flight is fenced off, and what is left of a status goes with the next binding."""
+        assert self.is_idle, f"a write to pod {self.attempt.decision.pod} is in flight"
+        return False
+
+    async def _failed(self, error: CallFailed) -> Bound | None:
+        """Find out why; return where the write is to be sent again. Raises AttemptEnded where it is not."""
+        attempt, pod = self.attempt, self.attempt.pod
+        self.binder.progress.failed(attempt.decision.pod.uid, error)
+        if not may_pass(error):
+            pod.sent = ""
+            raise ended(attempt, error, f"pod {attempt.decision.pod}") from error
+        if error.is_ambiguous:
+            attempt.slot.failed(str(error))
+        pod.failures += 1
+        found = await look(self.binder, attempt)
+        if isinstance(found, Bound):
+            return found
+        current = _to_try_next(attempt, found)
+        if attempt.slot.is_failing or (error.is_ambiguous and attempt.slot.is_slow):
+            raise AttemptEnded(_not_bound(attempt, error))
+        if (moved := str(current["metadata"]["resourceVersion"])) != pod.version:
+            await renew(self.binder, attempt)
+        pod.version, pod.status = moved, pod_calls.of_pod_now(attempt.decision, current)
+        await self.binder.time.sleep(pause_s(pod.failures, self.binder.time, first_s=0.01))
+        if pod.failures == FAILURES_MAX:
+            raise AttemptEnded(_not_bound(attempt, error))
+        return None
+
+
+async def write_device_fields(binder: Binder, attempt: Attempt) -> None:
+    """Write what the pod's status has to say, if anything. Raises CallFailed, and AttemptEnded where it does not stay.
+
+    Nothing can have happened to the pod between the version before and the one after.
+    """
+    pod = attempt.pod
+    if not pod.status:
+        return
+    named_claim, pod.names_claim = pod.names_claim, pod.names_claim or bool(pod.status.get(EXTENDED_STATUS))
+    try:
+        stored = await pod_calls.replace_status(binder.api, attempt.decision.pod, pod.version, pod.status)
+    except CallFailed as error:
+        if not error.is_ambiguous:
+            pod.names_claim = named_claim
+        raise
+    pod.version = pod.sent = str(stored["metadata"]["resourceVersion"])
+    if pod.status.get(EXTENDED_STATUS) and not pod_calls.names_claim(stored, attempt.decision):
+        pod.sent, pod.names_claim = "", named_claim
+        reason = f"pod {attempt.decision.pod} was stored without status.{EXTENDED_STATUS}: {MUTATED}"
+        raise AttemptEnded(Retry(reason, is_denied=True))
+    pod.status = {}
+
+
+def _bound(attempt: Attempt, found: Known | None) -> Bound | None:
+    """Whether the write has bound the pod. Raises AttemptEnded where it cannot be bound any more."""
+    if isinstance(found, BoundElsewhere | Gone):
+        attempt.pod.sent = ""
+        raise AttemptEnded(found)
+    return found
+
+
+def _not_bound(attempt: Attempt, error: CallFailed) -> Retry:
+    return Retry(f"pod {attempt.decision.pod} was not bound in {attempt.pod.failures} tries, the last: {error}")
+
+
+def _to_try_next(attempt: Attempt, found: BoundElsewhere | Gone | Unknown | Json) -> Json:
+    """The pod, where it may be bound. Raises AttemptEnded where it may not."""
+    if isinstance(found, BoundElsewhere | Gone):
+        attempt.pod.sent = ""
+    if isinstance(found, BoundElsewhere | Gone | Unknown):
+        raise AttemptEnded(found)
+    if found["metadata"]["resourceVersion"] != attempt.pod.sent:
+        attempt.pod.sent = ""  # it can never be stored
+    if name := _claim_since(attempt, found):
+        raise AttemptEnded(
+            Retry(f"pod {attempt.decision.pod} uses claim {name} now, which is not part of the decision")
+        )
+    return found
+
+
+def _claim_since(attempt: Attempt, pod: Mapping[str, Any]) -> str:
+    """A claim that the pod uses now and did not when it was decided; empty where there is none.
+
+    kube-controller-manager makes a second claim for an entry where it does not see its first one in time.
+    """
+    decided = {key_of(plan.claim).name for plan in attempt.decision.claims}
+    status = pod.get("status") or {}
+    entries = (*(pod["spec"].get("resourceClaims") or ()), *(status.get("resourceClaimStatuses") or ()))
+    names = (entry.get("resourceClaimName") for entry in entries)
+    return next((name for name in names if name and name not in decided), "")
+
+
+# Waits until the devices of all claims are ready for the node, as drivers report in `status.devices`.
+#
+# It follows the watch of the claims. The wait fails when the node is gone, when a device fails, or at the binding
+# timeout. A caller that learns earlier that the pod is no longer wanted cancels the attempt. A decision that does not
+# wait for devices ends as Pending. Source: KEP-5007; feature gate DRADeviceBindingConditions.
+
+
+LOOK_S = 5.0
+"""How often it is looked whether the time is up, while nothing changes."""
+
+
+@dataclass(eq=False)
+class AwaitConditions(Step):
+    """The wait for the devices of the attempt's claims."""
+
+    binder: Binder
+    attempt: Attempt
+
+    async def do(self) -> Pending | None:
+        """Return once all devices are ready. Raises AttemptEnded where they will not be."""
+        waiting = unready(self.binder, self.attempt)
+        if waiting:
+            message = f"waiting for {awaited_devices(waiting)}"
+            self.binder.listener.pending(self.attempt.decision, message)
+            if not self.attempt.decision.waits_for_devices:
+                return Pending(message)
+            self.attempt.slot.give_back()  # it may take minutes, in which others may write
+        while waiting:
+            with self.binder.changes.following(self._subjects()) as changed:
+                for written in self.attempt.claims:
+                    self._refresh(written)
+                waiting = unready(self.binder, self.attempt)
+                if waiting:
+                    await self._until(changed)
+        return None
+
+    def _subjects(self) -> Iterator[Subject]:
+        yield node_subject(self.attempt.decision.node)
+        yield from (resource_claim_subject(written.key.uid) for written in self.attempt.claims)
+
+    async def _until(self, changed: asyncio.Event) -> None:
+        """Return once something has changed, or after a while."""
+        loop = asyncio.get_running_loop()
+        either = [loop.create_task(changed.wait()), asyncio.ensure_future(self.binder.time.sleep(LOOK_S))]
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for one in either:
+                one.cancel()
+
+    def _refresh(self, written: WrittenClaim) -> None:
+        """Look at the claim as the watch shows it. Raises AttemptEnded where it is not the pod's any more."""
+        attempt = self.attempt
+        current = self.binder.watched.claim(written.stored)
+        if current is None or allocation_of(current) is None or attempt.intent.podUID not in consumers_of(current):
+            raise AttemptEnded(Retry(f"claim {written.key} was deallocated while the pod waited for its devices"))
+        if is_of_another_attempt(current, attempt.intent):
+            raise AttemptEnded(Retry(f"claim {written.key} was taken over by another attempt", is_lost=True))
+        written.stored = dict(current)
+
+
+def awaited_devices(devices: Iterable[DeviceID]) -> str:
+    """What a pod waits for while these are not ready."""
+    return f"binding conditions of devices {', '.join(map(str, devices))}"
+
+
+def unready(binder: Binder, attempt: Attempt) -> list[DeviceID]:
+    """The devices that are not ready. Raises AttemptEnded where they will not be."""
+    # Differs from kube-scheduler, which waits on, and binds the pod to a node that has gone meanwhile.
+    if attempt.claims and not binder.watched.has_node(attempt.decision.node):
+        raise AttemptEnded(Retry(f"node {attempt.decision.node} is gone"))
+    found: list[DeviceID] = []
+    for written in attempt.claims:
+        state = state_of(written.stored, binder.time.now(), binder.binding_timeout_s)
+        if isinstance(state, DevicesFailed):
+            # Whoever allocated it, it can serve nobody as it is.
+            written.allocation = allocation_of(written.stored)
+            raise AttemptEnded(Retry(f"claim {written.key}: {state.reason}", failed=state.devices))
+        if isinstance(state, DevicesPending):
+            found += state.devices
+    return found
+
+
+# Writes the device fields of the pod's status, right before the pod is bound.
+#
+# Source: kube-scheduler's DynamicResources plugin, PreBind.
+
+
+@dataclass(eq=False)
+class WriteDeviceStatus(PodStep):
+    """The status of the pod, where it has to say anything of devices."""
+
+    async def do(self) -> Bound | None:
+        """Write it; Bound where the pod is bound by then. Raises AttemptEnded."""
+        return await super().do() if self.attempt.pod.status else None
+
+    async def send(self) -> None:
+        """Write it once. Raises CallFailed."""
+        await write_device_fields(self.binder, self.attempt)
+
+
+# Waits for several things at the same time; the first failure ends all waits.
+#
+# Source: kube-scheduler runs the PreBind of VolumeBinding and DynamicResources beside each other.
+
+
+@dataclass(eq=False)
+class Waits(Step):
+    """Steps that wait and write nothing."""
+
+    steps: Sequence[Step]
+
+    async def do(self) -> Pending | None:
+        """Return once all have what they wait for. Raises AttemptEnded."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                waiting = [group.create_task(step.do()) for step in self.steps]
+        except BaseExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+        return next((ended for one in waiting if isinstance(ended := one.result(), Pending)), None)
+
+
+# Binds the pod to its node, with the pod's uid and resourceVersion as preconditions.
+#
+# Source: k8s.io/kubernetes pkg/registry/core/pod/storage, BindingREST.
+
+
+@dataclass(eq=False)
+class Bind(PodStep):
+    """The binding of the pod."""
+
+    async def send(self) -> Bound:
+        """Bind the pod, whose status is written again where an earlier try has failed. Raises CallFailed."""
+        await write_device_fields(self.binder, self.attempt)
+        pod, node = self.attempt.decision.pod, self.attempt.decision.node
+        guard = {"uid": pod.uid, "resourceVersion": self.attempt.pod.version}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, **guard},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self.binder.api.request("POST", PODS.path(pod.namespace, pod.name, "binding"), body=body)
+        return Bound(node)
+
+
+# Writes status.nominatedNodeName of the pod while it waits for its devices or volumes, and what it waits for.
+#
+# The wait may take minutes, in which autoscalers and other schedulers should keep the node free. The API server clears
+# the field when the pod is bound, from Kubernetes 1.35 on; before, bound pods keep it, as those of kube-scheduler do.
+# An attempt that fails clears it itself. Nothing depends on it: an error is logged, and the attempt continues. Source:
+# KEP-5278.
+
+
+FIELD = "nominatedNodeName"
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class Nominate(Step):
+    """The node in the pod's status, where devices have to be made ready or volumes to be bound.
+
+    is_written: the pod may say it.
+    """
+
+    binder: Binder
+    attempt: Attempt
+    is_written: bool = field(default=False, init=False)
+
+    async def do(self) -> None:
+        """Let the pod say where it is about to go. Raises AttemptEnded where the devices will not be ready."""
+        # Differs from kube-scheduler, which does so for every pod with claims: most are bound before anybody could
+        # read it.
+        decision = self.attempt.decision
+        if not decision.waits_for_devices:
+            return
+        devices = unready(self.binder, self.attempt)
+        awaited = [awaited_devices(devices)] if devices else []
+        awaited += [awaited_volumes(decision.volumes)] if decision.volumes else []
+        if awaited:
+            self.is_written = True
+            message = f"waiting for {' and '.join(awaited)}"
+            node = self.attempt.intent.node
+            await self._write(node, lambda pod: {FIELD: node, **waiting(self.binder, pod, message)})
+
+    async def undo(self, node: str) -> bool:
+        """Clear the nomination, unless another writer has changed it."""
+        own = self.attempt.intent.node
+        if self.is_written:
+            await self._write("no node", lambda pod: {FIELD: None} if pod["status"].get(FIELD) == own else None)
+        return False
+
+    async def _write(self, node: str, status_of: Callable[[Pod], Json | None]) -> None:
+        try:
+            await write_status(self.binder, self.attempt, status_of)
+        except CallFailed as error:
+            pod = self.attempt.decision.pod
+            _LOG.warning("pod %s: cannot write status.nominatedNodeName %s: %s", pod, node, error)

@@ -1,0 +1,183 @@
+"""The best nodes by a policy that looks at whole nodes.
+
+The policy's scores are kept for pods with equal requests, and computed again if the node's free resources change.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+import numpy as np
+
+from allocator.fleet.alike import fingerprint_of
+from allocator.model import Claim
+from allocator.policies.whole_nodes import FromUnits, NodePolicy, NodeRoom, PodNeeds
+from allocator.search.rules import Mask
+from cel.lru import LruCache
+from scheduler.decision.rooms import Rooms
+from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once, without
+from scheduler.state.pods import CPU, MEMORY, PodRequests
+
+# The scores of nodes by number, of which the highest is known at any time.
+#
+# A decision takes the nodes with the highest score, and most of the time a few nodes have changed since the last one.
+# So the nodes of the highest scores are kept, and looked for among all only when none of them is left.
+
+
+UNKNOWN = -inf
+"""The score of a node that has none."""
+
+MOST_SCORES = 8
+"""Scores whose nodes are kept. A node that is being filled is the best one; once it is full, many equal ones follow."""
+
+
+class ScoreTable:
+    """The scores by number. known: the nodes that have one, which whoever sets them adds, since it does so at once.
+
+    size: more than the highest number of a node.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.known: Mask = 0
+        self.scores: Floats = np.full(size, UNKNOWN)
+        self._top: dict[float, Mask] = {}  # all nodes with scores of at least `_least`; none where they are looked for
+        self._least = UNKNOWN
+
+    @property
+    def size(self) -> int:
+        """More than the highest number of a node."""
+        return len(self.scores)
+
+    def grow(self, size: int) -> None:
+        """There are more nodes. Cost: O(nodes)."""
+        self.scores = np.pad(self.scores, (0, size - self.size), constant_values=UNKNOWN)
+
+    def set(self, number: int, score: float) -> None:
+        """The node, which had none, has this score."""
+        self.scores[number] = score
+        if self._top and score >= self._least:
+            self._top[score] = self._top.get(score, 0) | 1 << number
+            if len(self._top) > MOST_SCORES:
+                del self._top[min(self._top)]
+                self._least = min(self._top)
+
+    def forget(self, numbers: Numbers) -> None:
+        """These nodes have no score any more."""
+        self.scores[numbers] = UNKNOWN
+        gone = mask_of_numbers(numbers, self.size)
+        self.known = without(self.known, gone)
+        left = ((score, without(nodes, gone)) for score, nodes in self._top.items())
+        self._top = {score: nodes for score, nodes in left if nodes}
+
+    def highest(self) -> tuple[float, Mask]:
+        """The highest of all scores, and the nodes that have it. Cost: O(nodes) where none of the kept ones is left."""
+        if not self._top:
+            self._least = self.scores.max().item()
+            self._top[self._least] = mask_of(self.scores == self._least)
+        best = max(self._top)
+        return best, self._top[best]
+
+
+MOST_SHAPES = 256
+"""Pods that ask for different things whose scores are kept; beyond, the least recently used are forgotten."""
+
+MOST_ROOMS = 1 << 14
+"""Rooms whose scores are remembered for each of them; beyond, all are computed again. Most nodes are like others."""
+
+
+@dataclass(slots=True, eq=False)
+class _KeptScores:
+    """Scores of nodes. at: as of which of the rooms' changes.
+
+    of_rooms: the scores by all that decides, whichever node it is.
+    """
+
+    table: ScoreTable
+    at: int
+    of_rooms: dict[Hashable, float] = field(default_factory=dict)
+
+
+class NodeScores:
+    """The scores of a policy on the rooms of a cluster."""
+
+    def __init__(self, policy: NodePolicy, rooms: Rooms) -> None:
+        self.policy = policy
+        self._rooms = rooms
+        rooms.with_holds |= policy.reads_holds
+        self._kept: LruCache[Hashable, _KeptScores] = LruCache(MOST_SHAPES, MOST_SHAPES)
+
+    def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
+        """The best score of these nodes, and those that have it. As for `all`; at least one node."""
+        kept = self._scored(name, requests, claims, nodes)
+        best, of_best = kept.table.highest()
+        if found := of_best & nodes:
+            return best, found
+        numbers = numbers_of(nodes)  # the best score is that of nodes beside these
+        own = kept.table.scores[numbers]
+        best = own.max().item()
+        return best, mask_of_numbers(numbers[own == best], kept.table.size)
+
+    def all(
+        self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
+    ) -> Iterator[tuple[float, Mask]]:
+        """The scores of these nodes, which all have room for the pod, and the nodes of each.
+
+        name: of the pod. claims: its claims without devices. Raises AllocationError.
+        Cost: O(nodes) array operations, and a score for each node whose room has changed.
+        """
+        kept, numbers = self._scored(name, requests, claims, nodes), numbers_of(nodes)
+        scores = kept.table.scores[numbers]
+        for score in np.unique(scores).tolist():
+            yield score, mask_of_numbers(numbers[scores == score], kept.table.size)
+
+    def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _KeptScores:
+        """The scores of these nodes, and of others whose rooms have not changed."""
+        self._rooms.catch_up()
+        kept = self._kept_of(requests, claims)
+        kinds = self._rooms.kinds(claims)
+        of_kind: dict[Hashable, PodNeeds] = {}
+        for number in numbers_once(without(nodes, kept.table.known)).tolist():
+            kind, room = kinds.of(number), self._rooms[number]
+            key = kind, _decides(room, with_name=self.policy.reads_names)
+            score = kept.of_rooms.get(key)
+            if score is None:
+                needs = of_kind.get(kind)
+                if needs is None:
+                    needs = of_kind[kind] = self._needs(number, name, requests, claims)
+                score = kept.of_rooms[key] = self.policy.score_node(needs, room)
+            kept.table.set(number, score)
+        kept.table.known |= nodes
+        return kept
+
+    def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromUnits:
+        """The policy for the attempt on that node, which has room for the pod. Raises AllocationError."""
+        self._rooms.catch_up()
+        picks = self.policy.picks(self._needs(number, name, requests, claims), self._rooms[number])
+        return FromUnits(self.policy.name, picks)
+
+    def _needs(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> PodNeeds:
+        amounts = requests.amounts
+        asked = self._rooms.requests(number, claims)
+        return PodNeeds(name, amounts.get(CPU, 0), amounts.get(MEMORY, 0), asked)
+
+    def _kept_of(self, requests: PodRequests, claims: Sequence[Claim]) -> _KeptScores:
+        """The scores of nodes whose rooms have not changed."""
+        size, changes = self._rooms.size, self._rooms.changes
+        if not self.policy.remembers:
+            return _KeptScores(ScoreTable(size), changes.now)
+        key = (requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims))
+        kept = self._kept.get(key, 1, lambda: _KeptScores(ScoreTable(size), changes.now))
+        if size > kept.table.size:
+            kept.table.grow(size)
+        if kept.at != changes.now:
+            changed = changes.since(kept.at)
+            kept.table.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
+            kept.at = changes.now
+        if len(kept.of_rooms) > MOST_ROOMS:
+            kept.of_rooms.clear()
+        return kept
+
+
+def _decides(room: NodeRoom, *, with_name: bool) -> Hashable:
+    """All that a score may depend on; equal for most nodes of a fleet."""
+    return room.cpu, room.memory, room.units, room.holds, room.shapes, with_name and room.name

@@ -1,0 +1,510 @@
+"""The pending pods, and when each is tried next.
+
+A pod is in one place: `active` (to be tried, by priority, then by waiting time), `in flight` (being tried), `backoff`
+(to be retried at a certain time), `unschedulable` (rejected until an event may help, or for 5 minutes) or `gated` (not
+to be tried yet, because of its gates or missing claims). Events that occur while a pod is in flight are kept, and
+evaluated if it is rejected, so that no event between the attempt's view of the cluster and its end is lost. Time is an
+argument, in seconds of one monotonic clock.
+
+Differs from kube-scheduler: a pod in backoff is never tried early, and backoff has no windows of one second.
+Source: kube-scheduler's PriorityQueue.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from heapq import heappop, heappush
+from itertools import count, islice
+
+from scheduler.core_v1.pod import Pod
+from scheduler.plugins.default import PLUGINS
+from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
+from scheduler.rates import backoff_s
+from scheduler.state.claims import awaited_claims
+from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, GivenBack, NodeChanged, PodChanged
+
+# Which event may help which rejected pod, by the hints of its plugins and by changes of the pod itself.
+#
+# Source: kube-scheduler's queueing hints (KEP-4247).
+
+
+def helps(pod: Pod, refusal: Refusal, event: Event) -> bool:
+    """True where the event may make the refused pod fit. pod: as it is now."""
+    if isinstance(event, PodChanged) and _is_of(event, pod):
+        return event.old is not None and event.new is not None and asks_differently(event.old, event.new)
+    if isinstance(event, GivenBack) and event.pod.uid == pod.uid:
+        return False
+    who = RefusedPod(pod, refusal)
+    hints = (reason.hints.get(type(event)) for reason in refusal.reasons)
+    return any(hint(who, event) for hint in hints if hint)
+
+
+def concerned(event: Event, reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Those of the reasons that the event may matter to; pods whose own claim or own self it is aside."""
+    if isinstance(event, ClaimChanged) and not event.is_released:
+        return ()
+    hinting = tuple(reason for reason in reasons if type(event) in reason.hints)
+    if isinstance(event, PodChanged) and not event.is_less:
+        return tuple(reason for reason in hinting if reason.counts_pods) if event.is_counted_differently else ()
+    if isinstance(event, NodeChanged):
+        return tuple(reason for reason in hinting if _may_matter(event, reason))
+    return hinting
+
+
+def asks_differently(old: Pod, new: Pod) -> bool:
+    """True where anything has changed that decides where the pod can be."""
+    return any(getattr(old, name) != getattr(new, name) for name in _POD_FIELDS)
+
+
+def _is_of(event: PodChanged, pod: Pod) -> bool:
+    return any(one.uid == pod.uid for one in (event.old, event.new) if one)
+
+
+def _may_matter(event: NodeChanged, reason: Reason) -> bool:
+    """False where nothing of the node has changed that the reason looks at: kubelets report often, mostly the same."""
+    old, new = event.old, event.new
+    if old is None or new is None:
+        return True
+    return any(getattr(old, name) != getattr(new, name) for name in reason.node_fields)
+
+
+_POD_FIELDS = frozenset({"gates", "group"}.union(*(plugin.pod_fields for plugin in PLUGINS)))
+
+
+FLUSH_EVERY_S = 30.0
+MOST_EVENTS = 10_000
+"""Events that are kept for pods in flight; to a pod that has missed one, any may have been of help."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodBackoff:
+    """How long pods wait, in seconds, with kube-scheduler's defaults.
+
+    initial_s: after the first failed try; it doubles with each in a row, up to most_s. most_unschedulable_s: after so
+    long a refused pod is tried again though nothing has happened that could help it.
+    """
+
+    initial_s: float = 1.0
+    most_s: float = 10.0
+    most_unschedulable_s: float = 300.0
+
+    def after(self, tries: int) -> float:
+        """How long to wait after so many failed tries in a row."""
+        return backoff_s(tries, self.initial_s, self.most_s)
+
+
+class PodPlace(StrEnum):
+    """Where a pod is."""
+
+    ACTIVE = "active"
+    IN_FLIGHT = "in flight"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPod:
+    """A pod of the queue.
+
+    since: when it was last refused or failed, and before that when it came; it orders pods of one priority.
+    attempts: tries so far. refused, failed: tries that ended so; `failed` counts since the last that did not. first:
+    when it could be tried first, None until then. gate: why it is not to be tried yet. ready: when its backoff ends.
+    trouble: why the last try ended in an error, or the pod is held; empty if it was refused, and before the first try.
+    spent_s: what a decision about it has taken that is not made yet. left_to: by what another process has shown that it
+    is at work on the pod; left_until: so long it is left to that one.
+    """
+
+    pod: Pod
+    number: int
+    since: float
+    place: PodPlace = PodPlace.GATED
+    attempts: int = 0
+    refused: int = 0
+    failed: int = 0
+    first: float | None = None
+    gate: str = ""
+    refusal: Refusal | None = None
+    trouble: str = ""
+    ready: float = 0.0
+    spent_s: float = 0.0
+    left_to: str = ""
+    left_until: float = 0.0
+    seen_events: int = 0
+
+    @property
+    def order(self) -> tuple[int, float, int]:
+        """Higher priority first, then the longer wait, then the one that came first."""
+        return -(self.pod.priority or 0), self.since, self.number
+
+
+class Queue:
+    """The queue. gate: why a pod is not to be tried yet (its claims), empty where it can be; asked again on its events.
+
+    on_move: called with each pod's new place and the reason for the move, for metrics.
+    """
+
+    def __init__(
+        self,
+        now: float,
+        *,
+        gate: Callable[[Pod], str],
+        on_move: Callable[[PodPlace, str], None],
+        backoff: PodBackoff = PodBackoff(),
+    ) -> None:
+        self._gate = gate
+        self._backoffs = backoff
+        self._on_move = on_move
+        self._pods: dict[str, QueuedPod] = {}
+        self._counts = dict.fromkeys(PodPlace, 0)
+        self._active_in: Counter[str] = Counter()
+        self._flying_in: Counter[str] = Counter()
+        self._by_place = {PodPlace.ACTIVE: self._active_in, PodPlace.IN_FLIGHT: self._flying_in}
+        self._numbers = count()
+        self._active: list[tuple[tuple[int, float, int], str]] = []
+        self._backoff: list[tuple[float, int, str]] = []
+        self._waiting = _WaitingPods()
+        self._in_flight: dict[str, QueuedPod] = {}
+        self._events: deque[Event] = deque()
+        self._forgotten_events = 0
+        self._next_flush = now + FLUSH_EVERY_S
+
+    def add(self, pod: Pod, now: float) -> None:
+        """The pod waits for a node; where it did so before, it has changed."""
+        known = self._pods.get(pod.uid)
+        if known is not None:
+            self._update(known, pod, now)
+            return
+        entry = self._pods[pod.uid] = QueuedPod(pod, next(self._numbers), now)
+        self._count(entry, 1)
+        self._activate(entry, now, "PodAdd")
+        if entry.place is PodPlace.GATED:
+            self._on_move(PodPlace.GATED, "PodAdd")
+
+    def remove(self, uid: str) -> None:
+        """The pod is gone, is bound, or names another scheduler; unknown pods are ignored."""
+        entry = self._pods.pop(uid, None)
+        if entry is not None:
+            self._count(entry, -1)
+            self._waiting.discard(entry)
+            self._land(entry)
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """The next pod to try, which is in flight from now on; None where there is none to be tried now.
+
+        `done`, `refused` or `failed` has to follow.
+        """
+        self._release(now)
+        self._drop_stale_active()
+        if not self._active:
+            return None
+        _, uid = heappop(self._active)
+        entry = self._pods[uid]
+        self._move(entry, PodPlace.IN_FLIGHT)
+        entry.attempts += 1
+        entry.seen_events = self._forgotten_events + len(self._events)
+        self._in_flight[uid] = entry
+        return entry
+
+    def next_ready(self, now: float) -> float | None:
+        """When `pop` may have a pod without another call before: `now`, later, or None for never."""
+        self._release(now)
+        self._drop_stale_active()
+        if self._active:
+            return now
+        self._drop_stale_backoff()
+        times = [self._backoff[0][0]] if self._backoff else []
+        if self._waiting.uids(PodPlace.UNSCHEDULABLE):
+            times.append(self._next_flush)
+        return min(times, default=None)
+
+    def done(self, uid: str) -> None:
+        """The pod in flight has its node, or needs none any more."""
+        self.remove(uid)
+
+    def refused(self, uid: str, refusal: Refusal, now: float) -> None:
+        """The pod in flight fits nowhere; it waits for an event that helps, of which some may have come already."""
+        entry = self._in_flight.get(uid)
+        if entry is None:
+            return
+        entry.refused += 1
+        entry.failed = 0
+        entry.since = now
+        entry.refusal, entry.trouble = refusal, ""
+        missed = entry.seen_events < self._forgotten_events
+        is_helped = missed or any(helps(entry.pod, refusal, event) for event in self._events_since(entry))
+        self._land(entry)
+        if is_helped:
+            self._retry(entry, now, "ScheduleAttemptFailure")
+        else:
+            self._put(entry, PodPlace.UNSCHEDULABLE, "ScheduleAttemptFailure")
+
+    def failed(self, uid: str, now: float, after_s: float | None = None, *, why: str = "") -> None:
+        """The attempt for the pod in flight ended in an error; it is tried again after a time, whatever happens.
+
+        after_s: that time, where the error says it and is none of the pod's; the backoff otherwise. why: the error; ""
+        if the one before still says it.
+        """
+        entry = self._in_flight.get(uid)
+        if entry is None:
+            return
+        entry.failed += after_s is None
+        entry.since = now
+        entry.refusal, entry.trouble = None, why or entry.trouble
+        self._land(entry)
+        if after_s is None:
+            self._retry(entry, now, "ScheduleAttemptFailure")
+        else:
+            self._put_off(entry, now + after_s, "ScheduleAttemptFailure")
+
+    def held(self, uid: str, now: float, until: float | None = None, *, why: str = "") -> None:
+        """The pod in flight was not tried after all, and is to come again then, or after its backoff. why: as above."""
+        entry = self._in_flight.get(uid)
+        if entry is not None:
+            entry.attempts -= 1
+            self.failed(uid, now, None if until is None else until - now, why=why)
+
+    def has_others(self, namespace: str) -> bool:
+        """Whether a pod of another namespace can be tried now."""
+        return self._counts[PodPlace.ACTIVE] > self._active_in[namespace]
+
+    def has_others_in_flight(self, namespace: str) -> bool:
+        """Whether a pod of another namespace is being tried or bound."""
+        return self._counts[PodPlace.IN_FLIGHT] > self._flying_in[namespace]
+
+    def on_event(self, event: Event, now: float) -> None:
+        """Something else than a pod of this queue has changed. Cost: O(pods that wait for reasons it matters to)."""
+        if self._in_flight:
+            self._remember(event)
+        for uid in self._concerned(event) if self._waiting else ():
+            entry = self._pods[uid]
+            if entry.place is PodPlace.GATED:
+                self._activate(entry, now, type(event).__name__)
+            elif entry.refusal and helps(entry.pod, entry.refusal, event):
+                self._retry(entry, now, type(event).__name__)
+
+    def is_tried(self, uid: str) -> bool:
+        """Whether the pod is being tried, or will be without an event."""
+        entry = self._pods.get(uid)
+        return entry is not None and entry.place not in (PodPlace.UNSCHEDULABLE, PodPlace.GATED)
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """The pod, wherever it is."""
+        return self._pods.get(uid)
+
+    def pending(self) -> Mapping[PodPlace, int]:
+        """How many pods are in each place."""
+        return dict(self._counts)
+
+    def unschedulable(self) -> Mapping[tuple[str, str], int]:
+        """How many pods wait, by scheduler name and plugin; one that was refused by several plugins counts for each."""
+        return self._waiting.counts()
+
+    def dump(self) -> Iterator[dict[str, object]]:
+        """All pods, as JSON, for a person who asks why a pod is pending; times as they were given.
+
+        In the order in which they came; each as it is when it is its turn, since the queue may go on in between.
+        """
+        return (_as_json(entry) for entry in tuple(self._pods.values()))
+
+    def _update(self, entry: QueuedPod, pod: Pod, now: float) -> None:
+        old, order, entry.pod = entry.pod, entry.order, pod
+        if entry.place is PodPlace.IN_FLIGHT:
+            self._remember(PodChanged(old, pod))
+        elif entry.place is PodPlace.GATED:
+            self._activate(entry, now, "PodUpdate")
+        elif entry.place is PodPlace.UNSCHEDULABLE and asks_differently(old, pod):
+            self._retry(entry, now, "PodUpdate")
+        elif entry.place is PodPlace.ACTIVE and entry.order != order:
+            self._push_active(entry)
+
+    def _concerned(self, event: Event) -> list[str]:
+        found = dict.fromkeys(self._waiting.refused_for(concerned(event, self._waiting.reasons)))
+        if isinstance(event, ClaimChanged):
+            found.update(dict.fromkeys(self._waiting.users_of(event.key)))
+        return list(found)
+
+    def _activate(self, entry: QueuedPod, now: float, why: str) -> None:
+        """To the active pods, or to the gated ones where something is still missing."""
+        entry.gate = _own_gates(entry.pod) or self._gate(entry.pod)
+        if entry.gate:
+            self._put(entry, PodPlace.GATED, why)
+            return
+        entry.first = now if entry.first is None else entry.first
+        self._put(entry, PodPlace.ACTIVE, why)
+        self._push_active(entry)
+
+    def _retry(self, entry: QueuedPod, now: float, why: str) -> None:
+        """To be tried again, when its backoff has gone."""
+        ready = entry.since + self._backoffs.after(entry.failed or entry.refused)
+        if ready <= now:
+            self._activate(entry, now, why)
+            return
+        self._put_off(entry, ready, why)
+
+    def _put_off(self, entry: QueuedPod, ready: float, why: str) -> None:
+        entry.ready = ready
+        self._put(entry, PodPlace.BACKOFF, why)
+        heappush(self._backoff, (ready, entry.number, entry.pod.uid))
+
+    def _put(self, entry: QueuedPod, place: PodPlace, why: str) -> None:
+        if entry.place is not place:
+            self._on_move(place, why)
+        self._waiting.discard(entry)
+        self._move(entry, place)
+        if place in (PodPlace.UNSCHEDULABLE, PodPlace.GATED):
+            self._waiting.put(entry)
+
+    def _move(self, entry: QueuedPod, place: PodPlace) -> None:
+        self._count(entry, -1)
+        entry.place = place
+        self._count(entry, 1)
+
+    def _count(self, entry: QueuedPod, number: int) -> None:
+        self._counts[entry.place] += number
+        if (counts := self._by_place.get(entry.place)) is not None:
+            counts[entry.pod.namespace] += number
+            if not counts[entry.pod.namespace]:
+                del counts[entry.pod.namespace]
+
+    def _push_active(self, entry: QueuedPod) -> None:
+        heappush(self._active, (entry.order, entry.pod.uid))
+
+    def _release(self, now: float) -> None:
+        """Move on what waits for time alone."""
+        while self._backoff and self._backoff[0][0] <= now:
+            _, number, uid = heappop(self._backoff)
+            if self._is_in_backoff(uid, number):
+                self._activate(self._pods[uid], now, "BackoffComplete")
+        if now >= self._next_flush:
+            self._next_flush = now + FLUSH_EVERY_S
+            for uid in list(self._waiting.uids(PodPlace.UNSCHEDULABLE)):
+                if now - self._pods[uid].since > self._backoffs.most_unschedulable_s:
+                    self._retry(self._pods[uid], now, "UnschedulableTimeout")
+
+    def _is_in_backoff(self, uid: str, number: int) -> bool:
+        entry = self._pods.get(uid)
+        return entry is not None and entry.number == number and entry.place is PodPlace.BACKOFF
+
+    def _drop_stale_active(self) -> None:
+        """Entries of the heap stay when their pod leaves or changes; they are recognised when they come up."""
+        while self._active:
+            order, uid = self._active[0]
+            entry = self._pods.get(uid)
+            if entry is not None and entry.place is PodPlace.ACTIVE and entry.order == order:
+                return
+            heappop(self._active)
+
+    def _drop_stale_backoff(self) -> None:
+        while self._backoff and not self._is_in_backoff(self._backoff[0][2], self._backoff[0][1]):
+            heappop(self._backoff)
+
+    def _land(self, entry: QueuedPod) -> None:
+        """The pod is in flight no more; events that nobody in flight has to look at again are forgotten."""
+        if self._in_flight.pop(entry.pod.uid, None) is None:
+            return
+        oldest = next(iter(self._in_flight.values()), None)
+        keep_from = oldest.seen_events if oldest else self._forgotten_events + len(self._events)
+        while self._forgotten_events < keep_from:
+            self._events.popleft()
+            self._forgotten_events += 1
+
+    def _remember(self, event: Event) -> None:
+        self._events.append(event)
+        if len(self._events) > MOST_EVENTS:
+            self._events.popleft()
+            self._forgotten_events += 1
+
+    def _events_since(self, entry: QueuedPod) -> Iterable[Event]:
+        return islice(self._events, entry.seen_events - self._forgotten_events, None)
+
+
+class _WaitingPods:
+    """The pods that wait for events, found by what they wait for."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[PodPlace, tuple[Reason, ...], tuple[ClaimKey, ...]]] = {}
+        self._by_place: dict[PodPlace, dict[str, None]] = {}
+        self._by_reason: dict[Reason, dict[str, None]] = {}
+        self._by_claim: dict[ClaimKey, dict[str, None]] = {}
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def put(self, entry: QueuedPod) -> None:
+        """The pod waits in its place, as it is now."""
+        self.discard(entry)
+        uid, is_refused = entry.pod.uid, entry.place is PodPlace.UNSCHEDULABLE
+        reasons = tuple(entry.refusal.reasons) if is_refused and entry.refusal else ()
+        claims = tuple(dict.fromkeys(awaited_claims(entry.pod)))  # two entries may name one claim
+        self._known[uid] = (entry.place, reasons, claims)
+        self._by_place.setdefault(entry.place, {})[uid] = None
+        for reason in reasons:
+            self._by_reason.setdefault(reason, {})[uid] = None
+        for key in claims:
+            self._by_claim.setdefault(key, {})[uid] = None
+        self._counts.update(_refusers(entry.pod, reasons))
+
+    def discard(self, entry: QueuedPod) -> None:
+        """The pod waits for no event, if it did."""
+        uid = entry.pod.uid
+        known = self._known.pop(uid, None)
+        if known is None:
+            return
+        place, reasons, claims = known
+        del self._by_place[place][uid]
+        for reason in reasons:
+            del self._by_reason[reason][uid]
+        for key in claims:
+            self._by_claim[key].pop(uid, None)
+            if not self._by_claim[key]:
+                del self._by_claim[key]
+        self._counts.subtract(_refusers(entry.pod, reasons))
+
+    def uids(self, place: PodPlace) -> Mapping[str, None]:
+        """The pods in this place."""
+        return self._by_place.get(place, {})
+
+    @property
+    def reasons(self) -> Iterable[Reason]:
+        """What pods wait for, or have waited for."""
+        return self._by_reason
+
+    def refused_for(self, reasons: Iterable[Reason]) -> Iterator[str]:
+        """The pods that were refused for one of these."""
+        for reason in reasons:
+            yield from self._by_reason.get(reason, {})
+
+    def users_of(self, claim: ClaimKey) -> Iterable[str]:
+        """The pods that need the claim."""
+        return self._by_claim.get(claim, {})
+
+    def counts(self) -> Mapping[tuple[str, str], int]:
+        """How many pods wait, or none by now, by scheduler name and the plugin that refused them."""
+        return dict(self._counts)
+
+
+def _refusers(pod: Pod, reasons: Iterable[Reason]) -> set[tuple[str, str]]:
+    return {(pod.scheduler_name, reason.plugin) for reason in reasons if reason.plugin}
+
+
+def _as_json(entry: QueuedPod) -> dict[str, object]:
+    refusal = None if entry.gate else entry.refusal  # what was said before is not why it waits now
+    return {
+        "pod": str(entry.pod),
+        "uid": entry.pod.uid,
+        "queue": str(entry.place),
+        "priority": entry.pod.priority or 0,
+        "attempts": entry.attempts,
+        "since": entry.since,
+        "ready": entry.ready if entry.place is PodPlace.BACKOFF else None,
+        "gate": entry.gate,
+        "reasons": sorted(map(str, refusal.reasons)) if refusal else [],
+        "message": refusal.message if refusal else "" if entry.gate else entry.trouble,
+    }
+
+
+def _own_gates(pod: Pod) -> str:
+    return f"scheduling is gated by {', '.join(pod.gates)}" if pod.gates else ""

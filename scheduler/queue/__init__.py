@@ -1,1 +1,0 @@
-"""The pending pods, and the events that may help them."""

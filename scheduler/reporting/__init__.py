@@ -1,1 +1,0 @@
-"""What users see of a pod: events, and the condition PodScheduled."""

@@ -1,0 +1,617 @@
+"""Claims of a cluster: by device, by pod, and those that contend for one device."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+from allocator.api.allocation import RESERVED_FOR_MAX, Consumer
+from allocator.api.metadata import Metadata
+from allocator.cluster.pools import has_counters
+from allocator.cluster.usage import occupying
+from allocator.extended_resources import CLAIM_ANNOTATION
+from allocator.features.partitionable_devices import consumed
+from allocator.fleet.fleet import Fleet
+from allocator.model import Allocation, Claim, Device, DeviceID, DeviceResult, PoolID, Slice
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.state.cluster_changes import ClaimKey
+from scheduler.state.extended_resources import claim_name, may_ask
+
+# Which claims hold which devices: what the watch has shown, together with reservations since then.
+#
+# A decision *reserves* devices at once, so that the next one does not see them as free. The write returns a version.
+# Once the watch has shown the claim at that version or a later one, only the watch counts. Until then both count, each
+# device once, so that an event older than the write never frees what was written. If an attempt fails, its end releases
+# the devices. Source: scheduling as kube-scheduler's plugin DynamicResources does it (assume cache, in-flight claims).
+
+
+Name = tuple[str, str]
+"""Namespace and name."""
+
+FINALIZER = "resource.kubernetes.io/delete-protection"
+"""Keeps an allocated claim from being deleted while a pod may use its devices."""
+
+
+def is_of_extended_resources(annotations: Mapping[str, str]) -> bool:
+    """Whether a claim with these annotations was made for extended resources of its owner."""
+    return annotations.get(CLAIM_ANNOTATION) == "true"
+
+
+class ClaimObject(Protocol):
+    """A claim as the watch shows it: claim is what the allocator sees, the rest what else there is of it."""
+
+    @property
+    def claim(self) -> Claim:
+        """The allocator's form."""
+        ...
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The object as it came."""
+        ...
+
+    @property
+    def metadata(self) -> Metadata:
+        """Who it is."""
+        ...
+
+    @property
+    def reserved_for(self) -> tuple[Consumer, ...]:
+        """Its consumers."""
+        ...
+
+    @property
+    def error(self) -> str:
+        """Why nothing but its devices is known; empty for a claim that can be read."""
+        ...
+
+
+class AlreadyReserved(ValueError):
+    """Two attempts at one claim: the second must not begin before the first has ended."""
+
+
+@dataclass(slots=True)
+class Reservation:
+    """What an attempt takes. claim: with its allocation. written: the version of the write, None before it."""
+
+    pod_uid: str
+    node: str
+    claim: Claim
+    written: int | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Holding:
+    """A claim by its uid. watched: None before it was shown, and once it is gone. version: of what was shown last.
+
+    allocated_at: the version with which its present allocation was first shown. counted: what is in use for it.
+    """
+
+    watched: ClaimObject | None = None
+    version: int = 0
+    allocated_at: int = 0
+    is_gone: bool = False
+    reservation: Reservation | None = None
+    counted: Claim | None = None
+
+    @property
+    def allocated(self) -> Claim | None:
+        """The claim as the watch shows it, if it is allocated."""
+        return self.watched.claim if self.watched and self.watched.claim.allocation else None
+
+    @property
+    def stored(self) -> Claim | None:
+        """The claim with what is stored of its devices, whether the watch has shown it or not."""
+        is_written = self.reservation is not None and self.reservation.written is not None
+        return self.counted if is_written else self.allocated
+
+
+_NONE: Mapping[str, Holding] = MappingProxyType({})
+
+
+class ClaimIndex:
+    """The claims by name and uid, and their devices; it reports to the fleet what is in use."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._holdings: dict[str, Holding] = {}
+        self._by_name: dict[Name, str] = {}
+        self._by_device: dict[DeviceID, tuple[str, ...]] = {}
+        self._by_pod: dict[str, list[str]] = {}
+        self._extended: dict[str, dict[str, None]] = {}
+
+    # -- the watch
+
+    def set(self, found: ClaimObject, version: int) -> None:
+        """The watch shows the claim at that version. An older one than before changes nothing."""
+        claim = found.claim
+        holding = self._holdings.setdefault(claim.uid, Holding())
+        if version < holding.version:
+            return
+        if _results(holding.allocated) != _results(claim):
+            holding.allocated_at = version
+        self._forget_owners(holding)
+        for owner in _owners_of_extended(found):
+            self._extended.setdefault(owner, {})[claim.uid] = None
+        holding.watched, holding.version, holding.is_gone = found, version, False
+        self._by_name[claim.namespace, claim.name] = claim.uid
+        self._recount(claim.uid, holding)
+
+    def remove(self, uid: str) -> None:
+        """The watch shows that the claim of that uid is gone; one of its name may be there, or come."""
+        holding = self._holdings.get(uid)
+        if holding is None:
+            return
+        if holding.watched is not None:
+            name = holding.watched.claim.namespace, holding.watched.claim.name
+            if self._by_name.get(name) == uid:
+                del self._by_name[name]
+            self._forget_owners(holding)
+        holding.watched, holding.is_gone = None, True
+        self._recount(uid, holding)
+
+    # -- decisions
+
+    def reserve(self, pod_uid: str, node: str, claims: Sequence[tuple[Claim, Allocation | None]]) -> None:
+        """The pod's attempt at these claims begins, and takes what they get; None where they have it already.
+
+        Raises AlreadyReserved where another attempt has one of them, or the pod has one; then nothing is taken.
+        """
+        if pod_uid in self._by_pod:
+            raise AlreadyReserved(f"pod {pod_uid} already has an attempt in progress")
+        taking = [_allocated(claim, allocation) for claim, allocation in claims if allocation is not None]
+        for claim in taking:
+            if other := self.reservation(claim.uid):
+                raise AlreadyReserved(f"claim {claim} is being allocated for pod {other.pod_uid}, not for {pod_uid}")
+        self._by_pod[pod_uid] = [claim.uid for claim in taking]
+        for claim in taking:
+            holding = self._holdings.setdefault(claim.uid, Holding())
+            holding.reservation = Reservation(pod_uid, node, claim)
+            self._recount(claim.uid, holding)
+
+    def made(self, made_up: str, uid: str) -> None:
+        """The claim that was reserved under a made-up uid is there, and has this one."""
+        before = self._holdings.get(made_up)
+        if before is None or before.reservation is None:
+            return
+        reservation, before.reservation = before.reservation, None
+        self._recount(made_up, before)
+        of_pod = self._by_pod[reservation.pod_uid]
+        of_pod[of_pod.index(made_up)] = uid
+        reservation.claim = replace(reservation.claim, uid=uid)
+        holding = self._holdings.setdefault(uid, Holding())
+        holding.reservation = reservation
+        self._recount(uid, holding)
+
+    def written(self, uid: str, version: int) -> None:
+        """The reservation of that claim is stored since that version."""
+        holding = self._holdings.get(uid)
+        if holding is not None and holding.reservation is not None:
+            holding.reservation.written = version
+            self._recount(uid, holding)
+
+    def unreserve(self, pod_uid: str) -> None:
+        """The pod's attempt is over: nothing of it is in flight, and what stays is what the watch shows.
+
+        For one that came to nothing. What a successful one has written stays until the watch shows it: see `release`.
+        """
+        for uid, holding in self._reserved_by(pod_uid):
+            holding.reservation = None
+            self._recount(uid, holding)
+
+    def release(self, pod_uid: str) -> None:
+        """The pod's attempt has ended well: its writes stay counted until the watch shows them."""
+        for uid, holding in self._reserved_by(pod_uid):
+            if holding.reservation is not None and holding.reservation.written is None:
+                holding.reservation = None
+                self._recount(uid, holding)
+
+    # -- questions
+
+    def get(self, namespace: str, name: str) -> ClaimObject | None:
+        """The claim of that name, as the watch shows it."""
+        uid = self._by_name.get((namespace, name))
+        return self._holdings[uid].watched if uid is not None else None
+
+    def of_extended_resources(self, pod_uid: str) -> ClaimObject | None:
+        """A claim that was made for the pod's extended resources, as the watch shows it."""
+        uid = next(iter(self._extended.get(pod_uid, ())), None)
+        return self._holdings[uid].watched if uid is not None else None
+
+    def reservation(self, uid: str) -> Reservation | None:
+        """The attempt that has taken devices for the claim, and which the watch has not shown yet."""
+        holding = self._holdings.get(uid)
+        return holding.reservation if holding is not None else None
+
+    def holding(self, uid: str) -> Holding | None:
+        """All that is known of the claim."""
+        return self._holdings.get(uid)
+
+    def holders(self, device: DeviceID) -> Mapping[str, Holding]:
+        """The claims that have the device, or a share of it, by uid."""
+        return {uid: self._holdings[uid] for uid in self._by_device.get(device, ())}
+
+    def other_holders(self, device: DeviceID, uid: str) -> Mapping[str, Holding]:
+        """The same, without the claim of that uid."""
+        uids = self._by_device.get(device, ())
+        if uids == (uid,):
+            return _NONE  # as almost always
+        return {other: self._holdings[other] for other in uids if other != uid}
+
+    def _forget_owners(self, holding: Holding) -> None:
+        """Whoever owned the claim as it was watched."""
+        for owner in _owners_of_extended(holding.watched) if holding.watched is not None else ():
+            assert holding.watched is not None
+            claims = self._extended[owner]
+            del claims[holding.watched.claim.uid]
+            if not claims:
+                del self._extended[owner]
+
+    def _reserved_by(self, pod_uid: str) -> list[tuple[str, Holding]]:
+        """The claims that the pod's attempt still has reserved; the attempt is over."""
+        known = [(uid, self._holdings.get(uid)) for uid in self._by_pod.pop(pod_uid, ())]
+        return [(uid, one) for uid, one in known if one and one.reservation and one.reservation.pod_uid == pod_uid]
+
+    def _recount(self, uid: str, holding: Holding) -> None:
+        """Bring what counts into line with what is known."""
+        reservation = holding.reservation
+        is_stored = reservation is not None and reservation.written is not None
+        if reservation is not None and is_stored and (holding.is_gone or holding.version >= (reservation.written or 0)):
+            holding.reservation = None
+        now, before = _effective(holding), holding.counted
+        if now is not before and _results(now) != _results(before):
+            self._count(uid, holding, before, now)
+        if holding.watched is None and holding.reservation is None:
+            del self._holdings[uid]
+
+    def _count(self, uid: str, holding: Holding, before: Claim | None, now: Claim | None) -> None:
+        if before is not None:
+            self._fleet.remove_allocated((before,))
+            for device in {result.id for result in occupying(before)}:
+                others = tuple([other for other in self._by_device[device] if other != uid])
+                if others:
+                    self._by_device[device] = others
+                else:
+                    del self._by_device[device]
+        if now is not None:
+            self._fleet.add_allocated((now,))
+            for device in {result.id: None for result in occupying(now)}:
+                self._by_device[device] = (*self._by_device.get(device, ()), uid)
+        holding.counted = now
+
+
+def _owners_of_extended(found: ClaimObject) -> set[str]:
+    """The uids of the pods for whose extended resources the claim was made."""
+    if not is_of_extended_resources(found.metadata.annotations):
+        return set()
+    return {owner.uid for owner in found.metadata.owners if owner.is_controller}
+
+
+def _effective(holding: Holding) -> Claim | None:
+    """The claim with all devices that count for it: of the watch and of the reservation, each once."""
+    watched, reservation = holding.allocated, holding.reservation
+    if reservation is None or watched is None:
+        return reservation.claim if reservation else watched
+    return with_devices_of(watched, reservation.claim)
+
+
+def _allocated(claim: Claim, allocation: Allocation) -> Claim:
+    return claim if claim.allocation is allocation else replace(claim, allocation=allocation)
+
+
+def with_devices_of(claim: Claim, other: Claim | None) -> Claim:
+    """The claim with its devices and those of the other, each once."""
+    known = {_identity(result) for result in _results(claim)}
+    more = [result for result in _results(other) if _identity(result) not in known]
+    both = (*_results(claim), *more)
+    return replace(claim, allocation=replace(claim.allocation or Allocation(), results=both)) if more else claim
+
+
+def _results(claim: Claim | None) -> tuple[DeviceResult, ...]:
+    return claim.allocation.results if claim and claim.allocation else ()
+
+
+def _identity(result: DeviceResult) -> tuple[DeviceID, str, bool]:
+    return result.id, result.share_id, result.admin_access
+
+
+# The claims of a pod, resolved as kube-scheduler resolves them, with its own words if one is missing.
+#
+# A claim is named directly, or by the pod's status if it is created from a template. A claim that was created for a pod
+# has to be owned by it; one that is being deleted is waited for. Claims of a PodGroup are rejected by name. Source:
+# KEP-4381; k8s.io/dynamic-resource-allocation resourceclaim; plugin DynamicResources, PreEnqueue.
+
+
+GROUPS_UNSUPPORTED = "PodGroup claims unsupported"
+"""Why a pod is refused that is in a PodGroup and has claims, or has claims of one."""
+
+GANGS_UNSUPPORTED = "pods of a PodGroup (spec.schedulingGroup) are not supported"
+"""Why a pod without claims is refused that is in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a pod waits. is_unsupported: it waits forever, whatever happens to its claims.
+
+    is_behind: the pod says that its claim was made, and the watch of claims has not shown it, or shown it gone. kept: a
+    claim that is being deleted and stays only because it is allocated for this pod, which is not bound: each would wait
+    for the other without end.
+    """
+
+    reason: str
+    is_unsupported: bool = False
+    is_behind: bool = False
+    kept: ClaimObject | None = None
+
+
+def claim_keys(pod: Pod) -> Iterator[ClaimKey]:
+    """The claims of the pod by name, as far as they have names yet."""
+    for entry in pod.claims:
+        if name := entry.claim_name or pod.claim_statuses.get(entry.name):
+            yield pod.namespace, name
+
+
+def awaited_claims(pod: Pod) -> Iterator[ClaimKey]:
+    """The same, and the one that is in the way of another one for the pod's extended resources, if any is."""
+    yield from claim_keys(pod)
+    if may_ask(pod):
+        yield pod.namespace, claim_name(pod)
+
+
+def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
+    """The claims of a pod in the order of its entries; an entry that needs none is left out, as is a repetition."""
+    found: dict[str, ClaimObject] = {}
+    for entry in pod.claims:
+        resolved = _resolved(pod, entry, index)
+        if isinstance(resolved, Waiting):
+            return resolved
+        if resolved is not None:
+            found.setdefault(resolved.claim.uid, resolved)
+    return tuple(found.values())
+
+
+def in_flight(pod: Pod, claims: Iterable[ClaimObject], index: ClaimIndex) -> str:
+    """Why the pod has to wait for the attempt of another one at a claim of both; empty where there is none."""
+    for resolved in claims:
+        claim = resolved.claim
+        reservation = index.reservation(claim.uid)
+        if reservation is not None and reservation.pod_uid != pod.uid and claim.allocation is None:
+            return f"resource claim {claim} is in the process of being allocated"
+    return ""
+
+
+def full(pod: Pod, claims: Iterable[ClaimObject]) -> list[Claim]:
+    """The claims that are reserved for as many pods as can be, of which this pod is none."""
+    return [
+        resolved.claim
+        for resolved in claims
+        if len(resolved.reserved_for) >= RESERVED_FOR_MAX
+        and all(consumer.uid != pod.uid for consumer in resolved.reserved_for)
+    ]
+
+
+def is_controlled_by(metadata: Metadata, pod_uid: str) -> bool:
+    """True where the object was made for the pod."""
+    return any(owner.is_controller and owner.uid == pod_uid for owner in metadata.owners)
+
+
+def _resolved(pod: Pod, entry: PodClaim, index: ClaimIndex) -> ClaimObject | Waiting | None:
+    name = entry.claim_name or pod.claim_statuses.get(entry.name, "")
+    if name is None:
+        return None
+    if not name:
+        return Waiting(f'pod "{pod}": ResourceClaim not created yet')
+    found = index.get(pod.namespace, name)
+    if found is None:
+        return Waiting(f'could not find ResourceClaim "{pod.namespace}/{name}"', is_behind=not entry.claim_name)
+    return _objection(pod, entry, found) or found
+
+
+def _objection(pod: Pod, entry: PodClaim, found: ClaimObject) -> Waiting | None:
+    """Why a claim that is there is not the pod's to use."""
+    if found.error:
+        return Waiting(f"ResourceClaim {found.claim} cannot be read: {found.error}")
+    if any(owner.is_controller and owner.kind == "PodGroup" for owner in found.metadata.owners):
+        return Waiting(GROUPS_UNSUPPORTED, is_unsupported=True)
+    if not entry.claim_name and not is_controlled_by(found.metadata, pod.uid):
+        return Waiting(f"ResourceClaim {found.claim} was not created for Pod {pod} (Pod is not owner)")
+    if found.metadata.deletion_timestamp:
+        # Differs from kube-scheduler, which leaves a claim that the pod itself keeps: each then waits for the other.
+        reason = f'resourceclaim "{found.claim.name}" is being deleted'
+        return Waiting(reason, kept=found if _is_kept_by(pod, found) else None)
+    return None
+
+
+def _is_kept_by(pod: Pod, found: ClaimObject) -> bool:
+    """True where nobody but the pod has the claim, and the pod has no node yet to use it on."""
+    users = {consumer.uid for consumer in found.reserved_for}
+    return found.claim.allocation is not None and users == {pod.uid} and not pod.node_name
+
+
+# Claims that together hold more than there is: a device twice, or more capacity or counters than are published.
+#
+# The API server never compares the devices of two claims. So whoever writes one looks for rivals before the pod is
+# bound, and the invariants look for rivals among the claims of bound pods. Source: scheduling invariants I1 (exclusive
+# devices) and I5 (counters and capacity).
+
+
+class Rival(NamedTuple):
+    """A claim that holds what another one cannot have as well. resource_version: since when, as the watch shows it."""
+
+    namespace: str
+    name: str
+    uid: str
+    resource_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """What a claim cannot have beside others. device: of the claim. others: the claims that have it, by uid.
+
+    lack: the capacity or the counter set of which there is too little; empty where it is the device itself.
+    """
+
+    device: DeviceID
+    lack: str
+    others: Mapping[str, Holding]
+
+
+class Rivals:
+    """Which claims together hold more than there is, by what the fleet publishes and the index says is in use."""
+
+    def __init__(self, fleet: Fleet, index: ClaimIndex) -> None:
+        self._fleet = fleet
+        self._index = index
+
+    def of(self, uid: str) -> Sequence[Rival]:
+        """The claims that are stored, and cannot hold what they hold together with this one, by version.
+
+        Cost: O(devices of the claim), and O(devices in use of the pools whose counters it draws on).
+        """
+        holding = self._index.holding(uid)
+        if holding is None or holding.counted is None:
+            return ()
+        found: dict[str, Rival] = {}
+        for overlap in self.overlaps(uid, holding.counted):
+            for other_uid, other in overlap.others.items():
+                rival = _rival(other_uid, other)
+                if rival is not None:
+                    found[other_uid] = rival
+        return sorted(found.values(), key=lambda rival: (rival.resource_version, rival.uid))
+
+    def overlaps(self, uid: str, claim: Claim, *, is_last: bool = False) -> Iterator[Overlap]:
+        """What the claim, which is counted already, cannot have. uid: by which it is counted.
+
+        is_last: the others had theirs before, so that a device that one of them has is not charged again for this one.
+        Cost: O(devices of the pools of which it has devices).
+        """
+        taken = [(result.id, result.share_id) for result in occupying(claim)]
+        for device, share in taken:
+            others = self._index.other_holders(device, uid)
+            holding = _in_the_way(others, device, share) if share and self._has_shares(device) else others
+            if holding:
+                yield Overlap(device, "", holding)
+            if lack := self.short_of(device):
+                yield Overlap(device, f"capacity {lack}", others)
+        charged = {device for device, _ in taken}
+        if is_last:
+            charged = {device for device in charged if not self._index.other_holders(device, uid)}
+        yield from self._overdrawing(uid, charged)
+
+    def _overdrawing(self, uid: str, own: Collection[DeviceID]) -> Iterator[Overlap]:
+        """The counters of which the devices take what is not there."""
+        for pool_id in sorted({PoolID(device.driver, device.pool) for device in own}):
+            for name, devices in sorted(self.overdrawn(pool_id).items()):
+                drawing = [device for device in devices if device in own]
+                if drawing:
+                    held = (self._index.other_holders(one, uid) for one in devices)
+                    others = {other: holding for each in held for other, holding in each.items()}
+                    yield Overlap(drawing[0], f"counter set {name}", others)
+
+    def repeated(self, claim: Claim) -> DeviceID | None:
+        """A device that the claim has more than once, and not in different shares of one that has some."""
+        shares: dict[DeviceID, list[str]] = {}
+        for result in occupying(claim):
+            shares.setdefault(result.id, []).append(result.share_id)
+        several = ((device, own) for device, own in shares.items() if len(own) > 1)
+        return next((one for one, own in several if not (_are_different_shares(own) and self._has_shares(one))), None)
+
+    def _has_shares(self, device: DeviceID) -> bool:
+        """Whether it can be given in shares; True of a device that is not published, since that is not known."""
+        published = self._device(device)
+        return published is None or published.allow_multiple_allocations
+
+    def unknown(self, claim: Claim) -> Sequence[DeviceID]:
+        """The devices of the claim of which it is unknown what they take: not published, or not all of their pool."""
+        return [result.id for result in occupying(claim) if not self._is_known(result.id)]
+
+    def _is_known(self, device: DeviceID) -> bool:
+        pool_id, published = PoolID(device.driver, device.pool), self._device(device)
+        if published is None:
+            return False
+        return all(self.publishes(pool_id, consumption.counter_set) for consumption in published.consumes_counters)
+
+    def generation(self, pool_id: PoolID) -> int:
+        """The newest generation of the pool; 0 where none is published."""
+        return max((slice_.generation for slice_ in self._newest(pool_id)), default=0)
+
+    def short_of(self, device: DeviceID) -> str:
+        """The capacity of which the shares of a device take more than there is; empty where there is none."""
+        pool_id = PoolID(device.driver, device.pool)
+        shares = self._fleet.usage.shares_in(pool_id).get(device.device)
+        published = self._device(device) if shares else None
+        if shares is None or published is None:
+            return ""
+        sums = ((name, amount) for name, amount in shares.consumed.items() if name in published.capacity)
+        return next((name for name, amount in sums if amount > published.capacity[name].nanos), "")
+
+    def overdrawn(self, pool_id: PoolID) -> Mapping[str, Sequence[DeviceID]]:
+        """The counter sets of a pool of which more is taken than there is, with the devices that draw on them.
+
+        A set that the newest generation does not show, or not yet, has nothing: who is about to take of it gives way.
+        Cost: O(devices of the pool).
+        """
+        if not has_counters(self._fleet.slices.by_pool.get(pool_id, ())):
+            return {}
+        slices = self._newest(pool_id)
+        held = self._fleet.usage.allocated_in(pool_id)
+        drawing = [device for slice_ in slices for device in slice_.devices if device.name in held]
+        left = {
+            (counter_set.name, name): amount.nanos
+            for slice_ in slices
+            for counter_set in slice_.counter_sets
+            for name, amount in counter_set.counters.items()
+        }
+        for device in drawing:
+            for (_, counter_set, name), amount in consumed(device, is_strict=self._fleet.features.is_strict):
+                left[counter_set, name] = left.get((counter_set, name), 0) - amount
+        short = {counter_set for (counter_set, _), amount in left.items() if amount < 0}
+        return {name: [device.id for device in drawing if _draws_on(device, name)] for name in short}
+
+    def publishes(self, pool_id: PoolID, counter_set: str) -> bool:
+        """Whether the newest generation of the pool shows the counter set: it may come slice by slice."""
+        return any(one.name == counter_set for slice_ in self._newest(pool_id) for one in slice_.counter_sets)
+
+    def _device(self, device: DeviceID) -> Device | None:
+        pool_id = PoolID(device.driver, device.pool)
+        every = (one for slice_ in self._newest(pool_id) for one in slice_.devices)
+        return next((one for one in every if one.name == device.device), None)
+
+    def _newest(self, pool_id: PoolID) -> Sequence[Slice]:
+        slices = self._fleet.slices.by_pool.get(pool_id, ())
+        newest = max((slice_.generation for slice_ in slices), default=0)
+        return [slice_ for slice_ in slices if slice_.generation == newest]
+
+
+def _are_different_shares(shares: Sequence[str]) -> bool:
+    """Whether these are different shares, and none is the whole."""
+    return all(shares) and len(set(shares)) == len(shares)
+
+
+def _draws_on(device: Device, counter_set: str) -> bool:
+    return any(consumption.counter_set == counter_set for consumption in device.consumes_counters)
+
+
+def _in_the_way(holdings: Mapping[str, Holding], device: DeviceID, share: str) -> Mapping[str, Holding]:
+    """The claims that have the whole device, or the same share of it."""
+    return {uid: held for uid, held in holdings.items() if _has_any(held.counted, device, ("", share))}
+
+
+def is_exclusive(claim: Claim | None, device: DeviceID) -> bool:
+    """True where the claim has the whole device."""
+    return _has_any(claim, device, ("",))
+
+
+def _has_any(claim: Claim | None, device: DeviceID, shares: Collection[str]) -> bool:
+    """Whether the claim has one of these shares of the device; the empty one is the whole."""
+    return claim is not None and any(one.id == device and one.share_id in shares for one in occupying(claim))
+
+
+def _rival(uid: str, holding: Holding) -> Rival | None:
+    """The claim as a rival; None where it is not stored yet, so that its writer will look for rivals itself."""
+    if holding.allocated is not None:
+        return Rival(holding.allocated.namespace, holding.allocated.name, uid, holding.allocated_at)
+    reservation = holding.reservation
+    if reservation is None or reservation.written is None:
+        return None
+    return Rival(reservation.claim.namespace, reservation.claim.name, uid, reservation.written)

@@ -1,0 +1,381 @@
+"""Storage of a cluster: free volumes, capacities, disks, and what is assumed of them."""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from allocator.model import NodeSelector
+from allocator.search.rules import Mask, bits
+from scheduler.core_v1.csi import CSIDriver, CSIStorageCapacity
+from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.core_v1.pod_volumes import DRIVERS, UNCOUNTED, Disk, Handle
+from scheduler.state.labels import NodeLabels
+from scheduler.state.masks import union
+
+# Objects as the watch shows them, and as decisions have changed them before the write.
+#
+# An assumed change counts while the watch shows the version that it is based on. With the next version the watch knows
+# better, whether it contains our write or somebody else's. Source: kube-scheduler's volume binder, its assume cache.
+
+
+class Versioned(Protocol):
+    """An object of the API server."""
+
+    @property
+    def resource_version(self) -> str:
+        """Its version."""
+        ...
+
+
+Key = TypeVar("Key", bound=Hashable)
+Object = TypeVar("Object", bound=Versioned)
+
+
+class AssumedObjects(Generic[Key, Object]):
+    """Objects of a kind by their key. watched: as the watch shows them."""
+
+    def __init__(self) -> None:
+        self.watched: dict[Key, Object] = {}
+        self._assumed: dict[Key, Object] = {}
+
+    def get(self, key: Key) -> Object | None:
+        """The object as it will be, None where there is none."""
+        return self._assumed.get(key) or self.watched.get(key)
+
+    def set(self, key: Key, found: Object) -> Object | None:
+        """The watch shows the object. Returns what it showed before."""
+        assumed = self._assumed.get(key)
+        if assumed is not None and assumed.resource_version != found.resource_version:
+            del self._assumed[key]
+        old = self.watched.get(key)
+        self.watched[key] = found
+        return old
+
+    def remove(self, key: Key) -> Object | None:
+        """The object is gone. Returns what the watch showed, None where it was not there."""
+        self._assumed.pop(key, None)
+        return self.watched.pop(key, None)
+
+    def assume(self, key: Key, found: Object) -> None:
+        """A decision changes the object, which counts while the watch shows its version."""
+        watched = self.watched.get(key)
+        if watched is not None and watched.resource_version == found.resource_version:
+            self._assumed[key] = found
+
+    def forget(self, key: Key, found: Object) -> None:
+        """The decision came to nothing."""
+        if self._assumed.get(key) is found:
+            del self._assumed[key]
+
+
+# Claims, volumes, classes and drivers by name, as the watches show them and decisions assume them.
+#
+# Source: k8s.io/api core/v1 and storage/v1.
+
+
+ClaimKey = tuple[str, str]
+"""Namespace and name."""
+
+ObjectKey = str | ClaimKey
+"""A volume by its name, or a claim by its own."""
+
+
+class StorageObjects:
+    """All of them. claims, volumes: with what decisions have changed."""
+
+    def __init__(self) -> None:
+        self.claims: AssumedObjects[ClaimKey, PersistentVolumeClaim] = AssumedObjects()
+        self.volumes: AssumedObjects[str, PersistentVolume] = AssumedObjects()
+        self.classes: dict[str, StorageClass] = {}
+        self.drivers: dict[str, CSIDriver] = {}
+
+    def handle_of(self, claim: ClaimKey) -> Handle | None:
+        """What a driver calls the claim's volume; None where it is not counted, or unknown.
+
+        A claim without a volume counts as one that its class will make.
+        """
+        found = self.claims.watched.get(claim)
+        if found is None:
+            return None
+        volume = self.volumes.watched.get(found.volume)
+        return volume.handle if volume is not None else self._handle_to_be(found)
+
+    def _handle_to_be(self, claim: PersistentVolumeClaim) -> Handle | None:
+        found = self.classes.get(claim.storage_class)
+        if found is None or not found.provisioner or found.provisioner in UNCOUNTED:
+            return None
+        driver = DRIVERS.get(found.provisioner, found.provisioner)
+        return Handle(driver, str(claim), is_made_up=True)
+
+
+# Volumes that claims could get: free ones, grouped by their properties, and those reserved for a claim.
+#
+# Free volumes with equal properties that the same nodes reach are one group, so the cost grows with the number of
+# groups. The nodes that reach a group are computed once, until labels of nodes change. Groups that few nodes reach,
+# such as local volumes, are indexed by node.
+
+
+FEW_NODES = 8
+"""A group that at most so many nodes reach lies by node."""
+
+
+class Likeness(NamedTuple):
+    """What a claim looks at. capacity: in billionths."""
+
+    capacity: int
+    access_modes: frozenset[str]
+    volume_mode: str
+    attributes_class: str
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Free volumes by name, and the nodes that reach them. position: among those that are alike, the earlier first."""
+
+    affinity: NodeSelector | None
+    position: int
+    volumes: dict[str, PersistentVolume] = field(default_factory=dict)
+    nodes: Mask = 0
+
+
+class AlikeVolumes:
+    """Free volumes that are alike. labels: of the nodes."""
+
+    def __init__(self, labels: NodeLabels) -> None:
+        self._labels = labels
+        self._version = -1
+        self._groups: dict[NodeSelector | None, Group] = {}
+        self._made = 0
+        self._of_many: dict[int, Group] = {}
+        self._by_node: dict[int, dict[int, Group]] = {}
+        self._near: Mask = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._groups)
+
+    def groups(self) -> Iterable[Group]:
+        """All groups. Cost: O(groups), where labels of nodes have changed."""
+        self._catch_up()
+        return self._groups.values()
+
+    def reached(self) -> Mask:
+        """The nodes that reach one of the volumes."""
+        self._catch_up()
+        return self._near | union(group.nodes for group in self._of_many.values())
+
+    def on(self, number: int) -> PersistentVolume | None:
+        """The first of the volumes that the node reaches, None where it reaches none."""
+        self._catch_up()
+        groups = [group for group in self._of_many.values() if group.nodes >> number & 1]
+        groups += self._by_node.get(number, {}).values()
+        first = min(groups, key=lambda group: group.position, default=None)
+        return first.volumes[min(first.volumes)] if first else None
+
+    def put(self, volume: PersistentVolume) -> None:
+        """One more."""
+        group = self._groups.get(volume.affinity)
+        if group is None:
+            self._made += 1
+            group = self._groups[volume.affinity] = Group(volume.affinity, self._made)
+            if self._version == self._labels.version:
+                self._place(group)
+        group.volumes[volume.name] = volume
+
+    def take(self, volume: PersistentVolume) -> None:
+        """The volume, which was put, is not free any more."""
+        group = self._groups[volume.affinity]
+        del group.volumes[volume.name]
+        if not group.volumes:
+            del self._groups[volume.affinity]
+            self._displace(group)
+
+    def _catch_up(self) -> None:
+        if self._version != self._labels.version:
+            self._version, self._near = self._labels.version, 0
+            self._of_many, self._by_node = {}, {}
+            for group in self._groups.values():
+                self._place(group)
+
+    def _place(self, group: Group) -> None:
+        labels, affinity = self._labels, group.affinity
+        group.nodes = labels.all if affinity is None else labels.selected(affinity)
+        if group.nodes.bit_count() > FEW_NODES:
+            self._of_many[group.position] = group
+            return
+        self._near |= group.nodes
+        for number in bits(group.nodes):
+            self._by_node.setdefault(number, {})[group.position] = group
+
+    def _displace(self, group: Group) -> None:
+        if self._of_many.pop(group.position, None) is not None:
+            return
+        for number in bits(group.nodes):
+            others = self._by_node[number]
+            others.pop(group.position)
+            if not others:
+                del self._by_node[number]
+                self._near &= ~(1 << number)
+
+
+class FreeVolumes:
+    """By storage class. labels: of the nodes."""
+
+    def __init__(self, labels: NodeLabels) -> None:
+        self._labels = labels
+        self._known: dict[str, PersistentVolume] = {}
+        self._alike: dict[str, dict[Likeness, AlikeVolumes]] = {}
+        self._meant: dict[ClaimKey, dict[str, PersistentVolume]] = {}
+
+    def set(self, name: str, volume: PersistentVolume | None) -> None:
+        """The volume of that name is as it is now, None where it is gone."""
+        if (old := self._known.pop(name, None)) is not None:
+            self._take(old)
+        if volume is not None and not volume.is_deleting:
+            self._known[name] = volume
+            self._put(volume)
+
+    def meant_for(self, claim: ClaimKey) -> Iterator[PersistentVolume]:
+        """The volumes of that claim, or of another one of its name."""
+        return iter(self._meant.get(claim, {}).values())
+
+    def by_likeness(self, storage_class: str) -> list[tuple[Likeness, AlikeVolumes]]:
+        """The free volumes of the class, the smallest first."""
+        return sorted(self._alike.get(storage_class, {}).items(), key=lambda one: one[0].capacity)
+
+    def _put(self, volume: PersistentVolume) -> None:
+        if volume.claim is not None:
+            self._meant.setdefault((volume.claim.namespace, volume.claim.name), {})[volume.name] = volume
+        elif volume.phase == AVAILABLE:
+            alike, like = self._alike.setdefault(volume.storage_class, {}), _likeness(volume)
+            if like not in alike:
+                alike[like] = AlikeVolumes(self._labels)
+            alike[like].put(volume)
+
+    def _take(self, volume: PersistentVolume) -> None:
+        if volume.claim is not None:
+            key = volume.claim.namespace, volume.claim.name
+            del self._meant[key][volume.name]
+            if not self._meant[key]:
+                del self._meant[key]
+        elif volume.phase == AVAILABLE:
+            self._take_free(volume)
+
+    def _take_free(self, volume: PersistentVolume) -> None:
+        alike, like = self._alike[volume.storage_class], _likeness(volume)
+        alike[like].take(volume)
+        if not alike[like]:
+            del alike[like]
+
+
+def _likeness(volume: PersistentVolume) -> Likeness:
+    return Likeness(volume.capacity.nanos, volume.access_modes, volume.volume_mode, volume.attributes_class)
+
+
+# How large a volume of a class can be on which nodes, from CSIStorageCapacities.
+#
+# Drivers publish one object for each node. Answers are remembered until a capacity of the class, or a label of a node,
+# changes.
+
+
+MOST_SIZES = 64
+"""Sizes for which the nodes are remembered; beyond, all are worked out again."""
+
+
+@dataclass(slots=True)
+class _OfClass:
+    """Sizes and nodes by object, and what was asked for. version: of the labels that the nodes were found by."""
+
+    objects: dict[ClaimKey, CSIStorageCapacity] = field(default_factory=dict)
+    found: dict[ClaimKey, tuple[int, Mask]] = field(default_factory=dict)
+    answers: dict[int, Mask] = field(default_factory=dict)
+    version: int = -1
+
+
+class StorageCapacities:
+    """By storage class. labels: of the nodes."""
+
+    def __init__(self, labels: NodeLabels) -> None:
+        self._labels = labels
+        self._classes: dict[str, _OfClass] = {}
+        self._class_of: dict[ClaimKey, str] = {}
+
+    def set(self, capacity: CSIStorageCapacity) -> None:
+        """The capacity is there, or has changed."""
+        self.remove(capacity.key)
+        if capacity.largest is not None:
+            self._class_of[capacity.key] = capacity.storage_class
+            known = self._classes.setdefault(capacity.storage_class, _OfClass())
+            known.objects[capacity.key] = capacity
+            known.answers.clear()
+
+    def remove(self, key: ClaimKey) -> None:
+        """The capacity is gone, if it was there."""
+        name = self._class_of.pop(key, None)
+        if name is not None:
+            known = self._classes[name]
+            del known.objects[key]
+            known.found.pop(key, None)
+            known.answers.clear()
+
+    def roomy(self, storage_class: str, size: int) -> Mask:
+        """The nodes for which a volume of that many bytes can be made. Cost: O(capacities), where one has changed."""
+        known = self._classes.get(storage_class)
+        if known is None:
+            return 0
+        if known.version != self._labels.version or len(known.answers) >= MOST_SIZES:
+            known.found.clear()
+            known.answers.clear()
+            known.version = self._labels.version
+        if size not in known.answers:
+            known.answers[size] = self._asked(known, size)
+        return known.answers[size]
+
+    def _asked(self, known: _OfClass, size: int) -> Mask:
+        for key in known.objects.keys() - known.found.keys():
+            capacity = known.objects[key]
+            assert capacity.largest is not None, "others are not kept"
+            known.found[key] = capacity.largest.ceil_int(), self._labels.matching(capacity.topology)
+        nodes = 0
+        for largest, reached in known.found.values():
+            if largest >= size:
+                nodes |= reached
+        return nodes
+
+
+# Disks that pods name directly, and the nodes where a pod would share one that cannot be shared.
+#
+# Source: kube-scheduler's plugin VolumeRestrictions.
+
+
+class UsedDisks:
+    """Who uses which disk where, and whether it only reads; each pod counts."""
+
+    def __init__(self) -> None:
+        self._users: Counter[tuple[Disk, int]] = Counter()
+        self._nodes: dict[Disk, Mask] = {}
+
+    def add(self, number: int, disks: Iterable[Disk]) -> None:
+        """A pod on the node uses these."""
+        for disk in disks:
+            self._users[disk, number] += 1
+            self._nodes[disk] = self._nodes.get(disk, 0) | 1 << number
+
+    def remove(self, number: int, disks: Iterable[Disk]) -> None:
+        """A pod on the node, which was added, uses these no more."""
+        for disk in disks:
+            self._users[disk, number] -= 1
+            if not self._users[disk, number]:
+                del self._users[disk, number]
+                self._nodes[disk] &= ~(1 << number)
+                if not self._nodes[disk]:
+                    del self._nodes[disk]
+
+    def clashes(self, disks: Iterable[Disk]) -> Mask:
+        """The nodes on which a pod uses one of the disks, unless both only read it."""
+        taken = 0
+        for disk in disks:
+            taken |= self._nodes.get(disk._replace(is_shared=False), 0)
+            if not disk.is_shared:
+                taken |= self._nodes.get(disk._replace(is_shared=True), 0)
+        return taken

@@ -1,1 +1,0 @@
-"""What a cluster has and who holds it, counted by driver, class, pool, node and namespace."""
