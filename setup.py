@@ -21,10 +21,7 @@ _BUILDS = frozenset({"build", "bdist_wheel"})
 """Commands that make what is installed; the others read metadata, or install the sources themselves."""
 
 _HOT = ("allocate", "gates", "memo", "model", "outcome", "results", "explain/cause")
-_HOT_POLICIES = (
-    *("cells", "contract", "devices_by_attribute", "fullness", "shares", "unit_states"),
-    *("fill_amounts", "fill_choices", "fill_rollouts"),
-)
+_HOT_POLICIES = ("contract", "hardware", "fill_choices", "fill_rollouts")
 """Not `whole_nodes`: an interpreted class, such as a policy of a user, cannot inherit from a compiled one."""
 
 _HOT_ROOMS = ("cluster", "requests", "search", "features", "fleet")

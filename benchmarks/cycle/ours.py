@@ -19,7 +19,7 @@ from scheduler import garbage
 from scheduler.cli.verify_scheduling import KINDS
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Placed
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
@@ -62,7 +62,9 @@ def cycle(cluster: Cluster, pod: Pod) -> str:
     found = cluster.claims_of(pod)
     if isinstance(found, Waiting):
         raise NotDecided(f"pod {pod} waits: {found.reason}")
-    result = decide(cluster, pod, [one.claim for one in found], full(pod, found))
+    claims = [one.claim for one in found]
+    cluster.expect(pod, claims)
+    result = decide(cluster, pod, claims, full(pod, found))
     if not isinstance(result, Placed):
         raise NotDecided(f"pod {pod} is not placed: {result}")
     cluster.reserve(pod, result)

@@ -29,7 +29,7 @@ from scheduler.cli.recorded import (
 )
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.templates import NOT_NAMED
 from scheduler.decision.why_not import Diagnosis, diagnosis_of
@@ -300,6 +300,7 @@ def _answer(case: SchedulingCase, features: Features) -> RecordedAnswer:
     if isinstance(found, Waiting):
         return _reported(cluster, pod, diagnosis_of(cluster, pod, found), "")
     own, used_up = [one.claim for one in found], full(pod, found)
+    cluster.expect(pod, own)
     decided = decide(cluster, pod, own, used_up)
     chosen = decided.node if isinstance(decided, Placed) else ""
     return _reported(cluster, pod, diagnosis_of(cluster, pod, own, used_up), chosen)

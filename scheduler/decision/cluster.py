@@ -50,7 +50,7 @@ from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pods import NodePods, Nominations
+from scheduler.state.pods import NodePods, Nominations, pod_requests
 from scheduler.state.slices import TaintedSlices
 from scheduler.state.storage import ClaimKey
 from scheduler.state.volumes import Volumes
@@ -408,6 +408,11 @@ class Cluster:
     def node_scores_of(self, pod: Pod | None) -> NodeScores | FillScores | None:
         """The scores of the pod's policy where that looks at whole nodes; of the first profile without a pod."""
         return (self._profiles.get(pod.scheduler_name, self._default) if pod else self._default).scores
+
+    def expect(self, pod: Pod, claims: Sequence[Claim]) -> None:
+        """Count the pod, once, into the workload that policies for whole nodes expect to come again."""
+        if self.node_scores_of(pod) is not None:
+            self.rooms.workload.see(pod.uid, pod_requests(pod), claims)
 
     def unsupported(self, pod: Pod) -> str:
         """What the pod requires that this program does not do; empty where there is nothing."""

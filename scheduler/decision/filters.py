@@ -1,33 +1,23 @@
-"""Which nodes pass: what the pod asks for, what its devices reach, and each plugin's answer."""
+"""What plugins say of nodes: which pass the filters, why the others do not, and which is best by the scores."""
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import dropwhile
-from typing import NamedTuple
 
 import numpy as np
 
-from allocator.api.allocation import RESERVED_FOR_MAX
-from allocator.did_you_mean import did_you_mean
-from allocator.explain.cause import with_requests_named
-from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
-from allocator.model import Allocation, Claim
-from allocator.outcome import Outcome
-from allocator.policies.contract import PolicyOfNode, Score
+from allocator.model import Claim
+from allocator.policies.contract import Score
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.cluster import Cluster, NodeOrder
+from scheduler.decision.cluster import NodeOrder
 from scheduler.decision.templates import Templates
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
-from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DYNAMIC_RESOURCES
-from scheduler.plugins.plugin import UNSUPPORTED, Dynamic, Plugin, Reason, Rejected
+from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
+from scheduler.plugins.plugin import Dynamic, Plugin, Rejected
 from scheduler.plugins.plugin import Score as PluginScore
-from scheduler.state.extended_resources import ExtendedClaim
 from scheduler.state.masks import Numbers, flags_of, numbers_of, union, without
-from scheduler.state.node_allocatable_resources import WithDevices
-from scheduler.state.pods import PodRequests, pod_requests
 
 # Selects the best node for a pod: the best by the allocator's policy, then by the weighted sum of all scores.
 #
@@ -245,170 +235,6 @@ def _with(message: str, explanation: str) -> str:
     return f"{message} {lines[0]}" if lines else message
 
 
-# What a pod requires of nodes: equal for all nodes, except for extended resources that some provide by claim.
-
-
-@dataclass(frozen=True, slots=True)
-class Requirements:
-    """What a pod asks of some nodes. requests: of what is their own. pending: its claims without devices.
-
-    extended: the last of the claims, where it is to be made for extended resources. problem: why it cannot be, so that
-    none of the nodes will do.
-    """
-
-    nodes: Mask
-    requests: PodRequests
-    pending: tuple[Claim, ...]
-    extended: ExtendedClaim | None = None
-    problem: str = ""
-
-    def named(self, outcome: Outcome) -> Outcome:
-        """The outcome for the claims, with extended resources in place of the generated names of requests for them."""
-        extended = self.extended
-        return with_requests_named(outcome, str(extended.claim), extended.resources) if extended else outcome
-
-
-def requirements(cluster: Cluster, pod: Pod, requests: PodRequests, pending: Sequence[Claim]) -> Sequence[Requirements]:
-    """Each node is in one of them. pending: the pod's own claims without devices."""
-    if pod.node_name or not cluster.extended_resources.asked_by(pod):
-        return (Requirements(cluster.fleet.all, requests, tuple(pending)),)
-    return tuple(_requirements(cluster, pod, requests, tuple(pending)))
-
-
-def _requirements(
-    cluster: Cluster, pod: Pod, requests: PodRequests, pending: tuple[Claim, ...]
-) -> Iterator[Requirements]:
-    for nodes, backed, extended in cluster.extended_resources.by_nodes(pod, cluster.infos, cluster.fleet.all):
-        own = requests.without(backed)
-        match extended:
-            case ExtendedClaim(claim=claim):
-                yield Requirements(nodes, own, (*pending, claim), extended)
-            case str(problem):
-                yield Requirements(nodes, own, pending, problem=problem)
-            case None:
-                # Differs from kube-scheduler, which goes on to write a claim without requests beside the pod's own.
-                yield Requirements(nodes, own, pending)
-
-
-# Which nodes can take a pod: they pass every filter, reach its allocated devices, and can provide the others.
-
-
-NO_POD = Pod("", "")
-"""Whose claim no pod uses."""
-
-
-class EligibleNodes(NamedTuple):
-    """What a pod asks of some nodes, and those of them where it can be, devices aside."""
-
-    required: Requirements
-    allowed: Mask
-
-    @staticmethod
-    def of(cluster: Cluster, cycle: Cycle, required: Requirements) -> "EligibleNodes":
-        """As things are."""
-        return EligibleNodes(required, allowed(cluster, cycle, required))
-
-
-def able(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, left: Mask) -> Groups:
-    """The nodes that can take the pod. left: those allowed that its allocated claims reach. Raises AllocationError."""
-    groups: Groups = cluster.fleet_of(pod).scores(required.pending, left) if required.pending else {(0, ()): left}
-    if not counts_devices(cluster) or not (claims or required.pending):
-        return groups
-    return {rank: _with_room(cluster, pod, claims, required, nodes) for rank, nodes in groups.items()}
-
-
-def allowed(cluster: Cluster, cycle: Cycle, required: Requirements) -> Mask:
-    """The nodes where the pod can be, devices aside; a pod that has its node already cannot be anywhere else."""
-    pod = cycle.pod
-    if required.problem:
-        return 0
-    if not pod.node_name:
-        return feasible(cycle.requesting(required.requests), cluster.templates_of(pod).plugins) & required.nodes
-    number = cluster.number_of(pod.node_name)
-    return 0 if number is None else 1 << number
-
-
-def reached_by_all(cluster: Cluster, claims: Iterable[Claim], failed: Container[str] = ()) -> Mask:
-    """The nodes that reach what the claims have. failed: uids of claims that can be used on none."""
-    reached = cluster.fleet.all
-    for claim in claims:
-        if claim.uid in failed:
-            return 0
-        if claim.allocation and claim.allocation.node_selector is not None:
-            reached &= cluster.reached(claim.allocation.node_selector)
-    return reached
-
-
-def cycle_of(cluster: Cluster, pod: Pod, requests: PodRequests) -> Cycle:
-    """What plugins see of an attempt. requests: what the pod takes of the nodes in question."""
-    numbered = ((cluster.number_of(node), pods) for node, pods in cluster.nominations.before(pod))
-    nominated = {number: pods for number, pods in numbered if number is not None}
-    return Cycle(
-        pod,
-        requests,
-        cluster.infos,
-        cluster.templates_of(pod).of(pod),
-        cluster.selectors,
-        cluster.volumes,
-        nominated,
-        cluster.fleet.features.is_strict,
-        cluster.time_limit.is_over,
-    )
-
-
-def counts_devices(cluster: Cluster) -> bool:
-    """Whether devices may take something of their node beside the pod: KEP-5517."""
-    return cluster.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
-
-
-def beside_devices(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, number: int) -> str:
-    """Why the pod does not fit the node with the devices that it gets there; empty where it does. Cost: an allocation.
-
-    The node is one that can give the devices.
-    """
-    found = with_devices(cluster, pod, claims, required, allocated(cluster, pod, number, required.pending))
-    return found.refusal(number, cluster.infos, cluster.consumers_of)
-
-
-def _with_room(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, nodes: Mask) -> Mask:
-    """Those of the nodes that have room for the pod with its devices. Cost: an allocation for each."""
-    fitting = (number for number in bits(nodes) if not beside_devices(cluster, pod, claims, required, number))
-    return sum(1 << number for number in fitting)
-
-
-def with_devices(
-    cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements, allocations: Sequence[Allocation]
-) -> WithDevices:
-    """The pod with its devices, as they count for the node. allocations: of those of its claims that had none."""
-    had = [claim for claim in claims if claim.allocation is not None]
-    given = [replace(claim, allocation=one) for claim, one in zip(required.pending, allocations, strict=True)]
-    fleet = cluster.fleet
-    return WithDevices.of(pod, [*had, *given], fleet.slices.by_pool, fleet.features.release)
-
-
-def allocated(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[Claim]) -> tuple[Allocation, ...]:
-    """What the pod's claims get on a node that is able."""
-    if not pending:
-        return ()
-    fleet, policy = cluster.fleet_of(pod), policy_on(cluster, pod, number, pending)
-    if policy is None:
-        return fleet.allocated(pending, number).allocations
-    return fleet.allocated_by(policy, pending, number)
-
-
-def policy_on(cluster: Cluster, pod: Pod | None, number: int, pending: Sequence[Claim]) -> PolicyOfNode | None:
-    """For policies that look at whole nodes what they say of this one; None for all others."""
-    scores = cluster.node_scores_of(pod)
-    if scores is None:
-        return None
-    return scores.on(number, str(pod or pending[0]), pod_requests(pod or NO_POD), pending)
-
-
-def binds_volumes(cluster: Cluster, pod: Pod) -> bool:
-    """Whether unbound PersistentVolumeClaims are bound with the pod: not if the plugin is off."""
-    return not pod.node_name and cluster.templates_of(pod).binds_volumes
-
-
 # Admin access is allowed only in labelled namespaces: the API server rejects its allocation elsewhere.
 #
 # Source: KEP-5018; k8s.io/kubernetes pkg/registry/resource, AuthorizedForAdmin.
@@ -427,48 +253,3 @@ def refusal(claim: Claim, labels: Mapping[str, str]) -> str:
     if labels.get(LABEL) == "true":
         return ""
     return f'claim {claim} requests admin access, but its namespace does not have the label {LABEL}: "true"'
-
-
-# Reasons for which no node can take a pod, whatever is free: its claims, their classes, or a plugin.
-
-
-def for_every_node(
-    cluster: Cluster, cycle: Cycle, pending: Sequence[Claim], full: Iterable[Claim]
-) -> tuple[Reason, str] | None:
-    """What keeps the pod from every node, whatever is free. pending, full: as for `refused_everywhere`."""
-    if problem := cluster.unsupported(cycle.pod):
-        return UNSUPPORTED, problem
-    if refused := refused_by_all(cycle, cluster.templates_of(cycle.pod).plugins):
-        plugin, problem = refused
-        return plugin.reason, problem
-    return refused_everywhere(cluster, pending, full)
-
-
-def refused_everywhere(cluster: Cluster, pending: Sequence[Claim], full: Iterable[Claim]) -> tuple[Reason, str] | None:
-    """The problems of the claims that hold on every node, whatever is free. full: those that no further pod can use."""
-    for claim in full:
-        problem = f"resourceclaim {claim} is reserved for {RESERVED_FOR_MAX} pods already, which is the limit"
-        return CLAIMS, problem
-    if missing := _missing_class(cluster, pending):
-        return CLASSES, missing
-    if cluster.fleet.features.has(ADMIN_ACCESS):
-        for claim in filter(is_asked_for, pending):
-            if problem := refusal(claim, cluster.labels_of(claim.namespace)):
-                return NO_ADMIN_ACCESS, problem
-    return None
-
-
-def _missing_class(cluster: Cluster, pending: Iterable[Claim]) -> str:
-    known = cluster.fleet.classes
-    for claim in pending:
-        for request in claim.requests:
-            for one in request.alternatives:
-                if one.class_name and one.class_name not in known:
-                    meant = did_you_mean(one.class_name, known)
-                    return f"request {one.name}: device class {one.class_name} does not exist{meant}"
-    return ""
-
-
-def classes_of(claims: Iterable[Claim]) -> frozenset[str]:
-    """The names of the device classes that the claims name."""
-    return frozenset(one.class_name for claim in claims for request in claim.requests for one in request.alternatives)

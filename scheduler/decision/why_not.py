@@ -11,30 +11,15 @@ from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import Kept
-from scheduler.decision.filters import (
-    EligibleNodes,
-    Requirements,
-    able,
-    allowed,
-    beside_devices,
-    counts_devices,
-    cycle_of,
-    for_every_node,
-    ranks_of,
-    reached_by_all,
-    rejections,
-    requirements,
-    weighted,
-)
+from scheduler.decision.filters import ranks_of, weighted
+from scheduler.decision.pod_cycle import PodCycle, Rejections, Requirements
 from scheduler.decision.schedule_result import NotPlaced
-from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.node_resources_fit import fraction_missing
 from scheduler.plugins.plugin import Change, Plugin, Reason, RefusingNode, Rejected
 from scheduler.state.claims import Waiting
 from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of, union
-from scheduler.state.pods import PodRequests, pod_requests
+from scheduler.state.pods import PodRequests
 
 # What every plugin says about a pod: which one refuses a node and why, and the scores of the other nodes.
 #
@@ -42,22 +27,18 @@ from scheduler.state.pods import PodRequests, pod_requests
 # Diagnosis and NodePluginScores.
 
 
-Groups = dict[tuple[int, tuple[float, ...]], Mask]
-
-
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The plugins' answers for a pod.
-
-    everywhere: the first that refuses every node at once, and why; nothing else is asked then. rejected: why not, for
-    each node that is refused; one may have several reasons of one plugin. feasible: the other nodes. scores: of these
-    in the order of their numbers, by plugin, weighted; without those that have nothing to say of the pod.
-    """
+    """The plugins' answers for a pod."""
 
     everywhere: tuple[Reason, str] | None = None
+    """The first that refuses every node at once, and why; nothing else is asked then."""
     rejected: Sequence[tuple[Reason, Rejected]] = ()
+    """Why not, for each node that is refused; one may have several reasons of one plugin."""
     feasible: Mask = 0
+    """The other nodes."""
     scores: Mapping[str, Numbers] = field(default_factory=dict)
+    """Of these in the order of their numbers, by plugin, weighted; of plugins that distinguish them."""
 
 
 def diagnosis_of(
@@ -67,29 +48,25 @@ def diagnosis_of(
 
     Raises AllocationError. Cost: as `decide`, for a pod that fits nowhere.
     """
-    requests, found = pod_requests(pod), [] if isinstance(claims, Waiting) else claims
-    cycle, pending = cycle_of(cluster, pod, requests), [claim for claim in found if claim.allocation is None]
-    if everywhere := for_every_node(cluster, cycle, pending, full):
+    cycle = PodCycle(cluster, pod, [] if isinstance(claims, Waiting) else claims, full)
+    if everywhere := cycle.refused_everywhere():
         return Diagnosis(everywhere)
     if isinstance(claims, Waiting):
         return Diagnosis((CLAIMS, claims.reason))
-    reached, groups, rejected = reached_by_all(cluster, claims), Groups(), list[tuple[Reason, Rejected]]()
-    for required in requirements(cluster, pod, requests, pending):
-        asked = EligibleNodes.of(cluster, cycle, required)
-        own = able(cluster, pod, claims, required, asked.allowed & reached)
-        rejected += Kept.of(cluster, cycle, asked, reached, union(own.values())).found()
-        for rank, nodes in own.items():
-            groups[rank] = groups.get(rank, 0) | nodes
-    feasible = union(groups.values())
-    return Diagnosis(None, rejected, feasible, _scores(cluster, cycle, groups, feasible))
+    rejected = list[tuple[Reason, Rejected]]()
+    for asked in cycle.eligible:
+        fitting = union(cycle.able(asked.required, asked.allowed & cycle.reached).values())
+        rejected += Rejections.of(cycle, asked, fitting).found()
+    feasible = union(cycle.ranked.values())
+    return Diagnosis(None, rejected, feasible, _scores(cycle, feasible))
 
 
-def _scores(cluster: Cluster, cycle: Cycle, groups: Groups, feasible: Mask) -> Mapping[str, Numbers]:
+def _scores(cycle: PodCycle, feasible: Mask) -> Mapping[str, Numbers]:
     if not feasible:
         return {}
     nodes = numbers_of(feasible)
-    ranks = ranks_of(groups, nodes, cluster.infos.size)
-    return {plugin.name: own for plugin, own in weighted(cycle, cluster.templates_of(cycle.pod).plugins, nodes, ranks)}
+    ranks = ranks_of(cycle.ranked, nodes, cycle.cluster.infos.size)
+    return {plugin.name: own for plugin, own in weighted(cycle.view, cycle.plugins, nodes, ranks)}
 
 
 # Why each node can or cannot take a pod, or a claim without a pod; computed on request.
@@ -118,45 +95,42 @@ class Unfit:
         return self.nodes.bit_count()
 
 
-def unfit(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], refused: NotPlaced) -> list[Unfit]:
+def unfit(cycle: PodCycle, refused: NotPlaced) -> list[Unfit]:
     """Why no node can take the pod; a node that lacks several resources is in as many groups.
 
-    pod: None for a claim that no pod uses. claims: the pod's own. refused: what was decided; nothing has changed since.
+    refused: what was decided; nothing has changed since.
     Cost: O(different reasons), but for what is not known yet of nodes that have changed.
     """
     found: list[tuple[str | Outcome, Mask]] = []
-    for required in requirements_of(cluster, pod, claims):
-        found += _not_left(cluster, pod, claims, required, refused.filtered)
-        if pod is not None:
-            found += _crowded(cluster, pod, claims, required).items()
+    for required in cycle.asks:
+        found += _not_left(cycle, required, refused.filtered)
+        found += _crowded(cycle, required).items()
     found += refused.lacking
-    return [Unfit(answer, cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
+    return [Unfit(answer, cycle.cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
 
 
-def answers(
-    cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], *, names_devices: bool = True
-) -> Iterator[tuple[str, Answer]]:
+def answers_of(cycle: PodCycle, *, names_devices: bool = True) -> Iterator[tuple[str, Answer]]:
     """What each node says, by name, in the order of their numbers; nodes that say the same share an object.
 
     names_devices: a refusal has the node's own devices and their holders, so that no other node shares it.
     Cost: O(nodes), and with names_devices O(devices of the nodes that lack some).
     """
     found = dict[int, Answer]()
-    for required in requirements_of(cluster, pod, claims):
+    for required in cycle.asks:
         texts: dict[int, list[str]] = {}
-        for text, nodes in _not_left(cluster, pod, claims, required, _filtered(cluster, pod, required)):
+        for text, nodes in _not_left(cycle, required, _filtered(cycle, required)):
             for number in bits(nodes):
                 texts.setdefault(number, []).append(text)
         found |= {number: "; ".join(reported) for number, reported in texts.items()}
-        left = _left(cluster, pod, claims, required)
-        for answer, nodes in _by_devices(cluster.fleet_of(pod), required, left, names_devices=names_devices):
+        left = _left(cycle, required)
+        for answer, nodes in _by_devices(cycle.fleet, required, left, names_devices=names_devices):
             found |= dict.fromkeys(bits(nodes), answer)
-        if pod is not None and counts_devices(cluster):
+        if cycle.pod is not None and cycle.counts_devices:
             for number in bits(left):
                 if isinstance(found[number], Allocated):
-                    found[number] = beside_devices(cluster, pod, claims, required, number) or found[number]
+                    found[number] = cycle.beside_devices(cycle.pod, required, number) or found[number]
     for number in sorted(found):
-        yield cluster.name_of(number), found[number]
+        yield cycle.cluster.name_of(number), found[number]
 
 
 def _by_devices(
@@ -191,41 +165,25 @@ def same_answers(answers: Mapping[str, Answer]) -> list[tuple[Answer, list[str]]
     return list(found.values())
 
 
-def refusal_on(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], number: int) -> Outcome:
+def refusal_on(cycle: PodCycle, number: int) -> Outcome:
     """Why a node that lacks devices does, with devices and holders."""
-    required = requirements_on(cluster, pod, claims, number)
-    return required.named(cluster.fleet_of(pod).refusal(required.pending, number))
+    required = cycle.asks_of(number)
+    return required.named(cycle.fleet.refusal(required.pending, number))
 
 
-def requirements_on(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], number: int) -> Requirements:
-    """What the pod asks of the node."""
-    return next(one for one in requirements_of(cluster, pod, claims) if one.nodes >> number & 1)
-
-
-def requirements_of(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim]) -> Sequence[Requirements]:
-    """What the pod asks of the nodes. claims: its own."""
-    pending = [claim for claim in claims if claim.allocation is None]
-    who = pod or Pod("", "")
-    return requirements(cluster, who, pod_requests(who), pending)
-
-
-def _filtered(cluster: Cluster, pod: Pod | None, required: Requirements) -> Iterator[Rejected]:
+def _filtered(cycle: PodCycle, required: Requirements) -> Iterator[Rejected]:
     """What filters say of the nodes of `required` that they refuse."""
-    if pod is not None:
-        cycle = cycle_of(cluster, pod, required.requests)
-        yield from (one for _, one in rejections(cycle, cluster.templates_of(pod)))
+    return (one for _, one in cycle.refused_by_filters(required, 0))
 
 
-def _not_left(
-    cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements, filtered: Iterable[Rejected]
-) -> Iterator[tuple[str, Mask]]:
+def _not_left(cycle: PodCycle, required: Requirements, filtered: Iterable[Rejected]) -> Iterator[tuple[str, Mask]]:
     """The nodes of `required` that cannot take the pod, whatever devices they have, by reason.
 
     filtered: what filters say.
     """
-    if pod is not None:
-        template = cluster.templates_of(pod).of(pod)
-        for text, nodes in cluster.templates_of(pod).refused(template).items():
+    if cycle.pod is not None:
+        template = cycle.view.template
+        for text, nodes in cycle.cluster.templates_of(cycle.pod).refused(template).items():
             if own := nodes & required.nodes:
                 yield text, own
         for one in filtered:
@@ -233,31 +191,26 @@ def _not_left(
                 yield one.reason, own
     if required.problem:
         yield required.problem, required.nodes
-    if any(claim.allocation for claim in claims):
-        left = _allowed(cluster, pod, required)
-        for claim in claims:
-            if own := left & ~reached_by_all(cluster, [claim]):
+    if any(claim.allocation for claim in cycle.claims):
+        left = cycle.allowed(required)
+        for claim in cycle.claims:
+            if own := left & ~cycle.reached_by(claim):
                 yield f"claim {claim} is allocated, and not reachable from the node", own
                 left &= ~own
 
 
-def _left(cluster: Cluster, pod: Pod | None, claims: Sequence[Claim], required: Requirements) -> Mask:
+def _left(cycle: PodCycle, required: Requirements) -> Mask:
     """The nodes of `required` where only devices may be missing."""
-    return _allowed(cluster, pod, required) & reached_by_all(cluster, claims)
+    return cycle.allowed(required) & cycle.reached
 
 
-def _allowed(cluster: Cluster, pod: Pod | None, required: Requirements) -> Mask:
-    return required.nodes if pod is None else allowed(cluster, cycle_of(cluster, pod, required.requests), required)
-
-
-def _crowded(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requirements) -> Mapping[str, Mask]:
+def _crowded(cycle: PodCycle, required: Requirements) -> Mapping[str, Mask]:
     """The nodes without room beside the devices, by reason. Cost: an allocation for each."""
     found: dict[str, Mask] = {}
-    if not counts_devices(cluster):
+    if cycle.pod is None or not cycle.counts_devices:
         return found
-    left = _left(cluster, pod, claims, required)
-    for number in bits(left & cluster.fleet_of(pod).able(required.pending) if required.pending else left):
-        if text := beside_devices(cluster, pod, claims, required, number):
+    for number in bits(_left(cycle, required) & cycle.giving(required)):
+        if text := cycle.beside_devices(cycle.pod, required, number):
             found[text] = found.get(text, 0) | 1 << number
     return found
 
@@ -265,17 +218,17 @@ def _crowded(cluster: Cluster, pod: Pod, claims: Sequence[Claim], required: Requ
 # Which node comes nearest to taking a pod, of those that refuse it whatever devices they have.
 
 
-def nearest_refusing(cluster: Cluster, pod: Pod, claims: Sequence[Claim], nodes: Mask) -> int:
+def nearest_refusing(cycle: PodCycle, nodes: Mask) -> int:
     """The node with the fewest reasons; of these the one that lacks the smallest part of the requests; the first.
 
     nodes: at least one. A reason is a filter, a resource that is short, a claim that is not reached, or devices.
     Cost: O(nodes) array operations for each reason.
     """
-    infos = cluster.infos
+    infos = cycle.cluster.infos
     reasons, missing = np.zeros(infos.size, np.int64), np.zeros(infos.size)
-    for required in requirements_of(cluster, pod, claims):
+    for required in cycle.asks:
         own = required.nodes & nodes
-        for refused in _refused(cluster, cycle_of(cluster, pod, required.requests), claims, required):
+        for refused in _refused(cycle, required):
             reasons += flags_of(refused & own, infos.size)
         numbers = numbers_of(own)
         missing[numbers] = fraction_missing(required.requests, infos, numbers)
@@ -283,26 +236,24 @@ def nearest_refusing(cluster: Cluster, pod: Pod, claims: Sequence[Claim], nodes:
     return int(asked[np.lexsort((missing[asked], reasons[asked]))[0]])  # a stable sort: the first of equals
 
 
-def with_devices(cluster: Cluster, pod: Pod, claims: Sequence[Claim]) -> Mask:
+def with_devices(cycle: PodCycle) -> Mask:
     """The nodes that have the devices that the claims lack, whatever else keeps the pod from them."""
-    return union(_giving(cluster, pod, required) for required in requirements_of(cluster, pod, claims))
+    return union(_giving(cycle, required) for required in cycle.asks)
 
 
-def _giving(cluster: Cluster, pod: Pod, required: Requirements) -> Mask:
-    if required.problem:
-        return 0
-    return required.nodes & cluster.fleet_of(pod).able(required.pending) if required.pending else required.nodes
+def _giving(cycle: PodCycle, required: Requirements) -> Mask:
+    return 0 if required.problem else required.nodes & cycle.giving(required)
 
 
-def _refused(cluster: Cluster, cycle: Cycle, claims: Sequence[Claim], required: Requirements) -> Iterator[Mask]:
+def _refused(cycle: PodCycle, required: Requirements) -> Iterator[Mask]:
     """For each reason the nodes of `required` that have it, and maybe others."""
-    template = cycle.template
-    yield from (mask_of(template.refused_by_filter(position)) for position in range(template.filters))
-    for plugin in cluster.templates_of(cycle.pod).plugins:
+    view = cycle.view.requesting(required.requests)
+    yield from (mask_of(view.template.refused_by_filter(position)) for position in range(view.template.filters))
+    for plugin in cycle.plugins:
         if plugin.dynamic:
-            yield from (one.nodes for one in plugin.dynamic.rejections(cycle, required.nodes))
-    yield from (~reached_by_all(cluster, [claim]) for claim in claims)
-    yield ~_giving(cluster, cycle.pod, required)
+            yield from (one.nodes for one in plugin.dynamic.rejections(view, required.nodes))
+    yield from (~cycle.reached_by(claim) for claim in cycle.claims)
+    yield ~_giving(cycle, required)
 
 
 # Single changes after which a plugin would no longer refuse a pod on a node; each of them was tried.
@@ -318,49 +269,45 @@ class PluginRefusal:
     remedies: Sequence[str] = ()
 
 
-def refusing_plugins(cluster: Cluster, pod: Pod, claims: Sequence[Claim]) -> Mapping[str, str]:
+def refusing_plugins(cycle: PodCycle) -> Mapping[str, str]:
     """The plugin that refuses each node, by the node's name, as far as one does for another reason than devices."""
     found: dict[str, str] = {}
-    for required in () if pod.node_name else requirements_of(cluster, pod, claims):
-        for plugin, one in rejections(cycle_of(cluster, pod, required.requests), cluster.templates_of(pod)):
-            names = map(cluster.name_of, bits(one.nodes & required.nodes))
-            found.update(dict.fromkeys(names, plugin.name))
+    for required in () if cycle.pod is None or cycle.pod.node_name else cycle.asks:
+        for plugin, one in cycle.refused_by_filters(required, 0):
+            found.update(dict.fromkeys(map(cycle.cluster.name_of, bits(one.nodes)), plugin.name))
     return found
 
 
-def plugin_refusal(
-    cluster: Cluster, pod: Pod, claims: Sequence[Claim], node: Node, number: int
-) -> PluginRefusal | None:
+def plugin_refusal(cycle: PodCycle, node: Node, number: int) -> PluginRefusal | None:
     """The plugin that refuses the node for a reason other than devices, and what would help; None if none does.
 
     Cost: O(pods on nodes) for each change.
     """
-    requests = requirements_on(cluster, pod, claims, number).requests
-    plugin = _refusing(cluster, pod, requests, number)
+    if cycle.pod is None or cycle.pod.node_name:
+        return None
+    required = cycle.asks_of(number)
+    refused = cycle.refused_by_filters(required, 0)
+    plugin = next((plugin for plugin, one in refused if one.nodes >> number & 1), None)
     if plugin is None:
         return None
-    place = RefusingNode(number, node, tuple(cluster.pods.on_nodes()))
-    changes = plugin.changes(cycle_of(cluster, pod, requests), place) if plugin.changes else ()
-    return PluginRefusal(plugin.name, tuple(one.text for one in changes if _helps(cluster, pod, requests, one, place)))
+    place = RefusingNode(number, node, tuple(cycle.cluster.pods.on_nodes()))
+    changes = plugin.changes(cycle.view.requesting(required.requests), place) if plugin.changes else ()
+    helping = (one.text for one in changes if _helps(cycle, cycle.pod, required.requests, one, place))
+    return PluginRefusal(plugin.name, tuple(helping))
 
 
-def _refusing(cluster: Cluster, pod: Pod, requests: PodRequests, number: int) -> Plugin | None:
-    found = rejections(cycle_of(cluster, pod, requests), cluster.templates_of(pod))
-    return None if pod.node_name else next((plugin for plugin, one in found if one.nodes >> number & 1), None)
-
-
-def _helps(cluster: Cluster, pod: Pod, requests: PodRequests, change: Change, place: RefusingNode) -> bool:
+def _helps(cycle: PodCycle, pod: Pod, requests: PodRequests, change: Change, place: RefusingNode) -> bool:
     """Whether every plugin lets the node pass then, with the pods that were promised it as well as without."""
     changed, node = change.pod or pod, change.node or place.node
-    cycle = cycle_of(cluster, changed, change.requests or requests)
-    promised = {number: pods for number, pods in cycle.nominated.items() if number == place.number}
+    view = PodCycle(cycle.cluster, changed, cycle.claims).view.requesting(change.requests or requests)
+    promised = {number: pods for number, pods in view.nominated.items() if number == place.number}
 
     def passes(plugin: Plugin) -> bool:
-        is_refused = bool(plugin.dynamic and plugin.dynamic.refused(cycle) >> place.number & 1)
+        is_refused = bool(plugin.dynamic and plugin.dynamic.refused(view) >> place.number & 1)
         return not is_refused and not (plugin.static and plugin.static.refusal(changed, node))
 
-    with cycle.without(change.gone):
-        if not all(map(passes, cluster.templates_of(pod).plugins)):
+    with view.without(change.gone):
+        if not all(map(passes, cycle.plugins)):
             return False
-        with cycle.beside(promised):
-            return all(map(passes, cluster.templates_of(pod).plugins))
+        with view.beside(promised):
+            return all(map(passes, cycle.plugins))

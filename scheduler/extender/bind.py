@@ -26,10 +26,10 @@ from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NOT_REACHED
+from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
-from scheduler.extender.question import Hopeless, Needs, needs_of
+from scheduler.extender.question import Hopeless, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.state.claims import AlreadyReserved, ClaimObject, claim_keys
 
@@ -239,9 +239,9 @@ class Binds:
                 allocations = self._allocations(pod, node, number, needs)
         except (Hopeless, AllocationError) as error:
             raise NotBound(str(error)) from error
-        return Placed(node, needs.claims, allocations)
+        return Placed(node, tuple(needs.claims), allocations)
 
-    def _allocations(self, pod: Pod, node: str, number: int, needs: Needs) -> tuple[Allocation, ...]:
+    def _allocations(self, pod: Pod, node: str, number: int, needs: PodCycle) -> tuple[Allocation, ...]:
         if not needs.reached >> number & 1:
             raise NotBound(f"{NOT_REACHED} {node}")
         if not needs.pending:

@@ -1,7 +1,6 @@
 """What kube-scheduler's calls have in common: what a pod requires of a node, and the nodes in question."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from allocator.model import Claim
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.filters import reached_by_all, refused_everywhere
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.state.claims import Waiting, full
 from scheduler.state.masks import Flags, Numbers, flags_of, mask_of
 from scheduler.state.pods import pod_requests
@@ -29,26 +28,16 @@ class Hopeless(Exception):
         self.kept = kept
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """The claims of a pod. pending: those that have no devices. reached: the nodes that reach what the others have."""
-
-    claims: tuple[Claim, ...]
-    pending: Sequence[Claim]
-    reached: Mask
-
-
-def needs_of(cluster: Cluster, pod: Pod) -> Needs:
+def needs_of(cluster: Cluster, pod: Pod) -> PodCycle:
     """What the pod needs, as things are now. Raises Hopeless."""
     found = cluster.claims_of(pod)
     if isinstance(found, Waiting):
         kept = found.kept.claim if found.kept is not None else None
         raise Hopeless(found.reason, is_behind=found.is_behind, kept=kept)
-    claims = tuple(one.claim for one in found)
-    pending = [claim for claim in claims if claim.allocation is None]
-    if problem := refused_everywhere(cluster, pending, full(pod, found)):
+    needs = PodCycle(cluster, pod, [one.claim for one in found], full(pod, found))
+    if problem := needs.claims_refused_everywhere():
         raise Hopeless(problem[1])
-    return Needs(claims, pending, reached_by_all(cluster, claims))
+    return needs
 
 
 class Asked:
@@ -87,7 +76,7 @@ def _by_policy(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapp
     scores, requests = cluster.node_scores_of(pod), pod_requests(pod)
     if scores is None:
         return ranks
-    cluster.rooms.workload.see(pod.uid, requests, pending)
+    cluster.expect(pod, pending)
     return {
         (rank, (float(rank), score)): nodes
         for (rank, _), able in ranks.items()

@@ -18,13 +18,12 @@ from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NOT_REACHED
-from scheduler.decision.filters import reached_by_all
+from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
 from scheduler.decision.time_limits import DecisionTime, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
-from scheduler.extender.question import Asked, Hopeless, Needs, best_last, needs_of
+from scheduler.extender.question import Asked, Hopeless, best_last, needs_of
 from scheduler.extender.wire import MAX_SCORE
 from scheduler.runtime.server import Malformed
 from scheduler.state.claims import ClaimObject, Waiting, claims_of
@@ -110,7 +109,7 @@ def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]
         return []
 
 
-def _fits(cluster: Cluster, node: str, needs: Needs, freed: Sequence[Claim]) -> bool:
+def _fits(cluster: Cluster, node: str, needs: PodCycle, freed: Sequence[Claim]) -> bool:
     number = cluster.number_of(node)
     if number is None or not needs.reached >> number & 1:
         return False
@@ -253,7 +252,7 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sam
     unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
     for (text, is_known), nodes in _refused(cluster, pod, needs.pending, reached & ~able).items():
         (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))
-    stuck = () if able or failed else tuple(_stuck(cluster, needs.claims, asked.mask))
+    stuck = () if able or failed else tuple(_stuck(needs, asked.mask))
     return Filtered(asked.named(able), failed, unresolvable, stuck)
 
 
@@ -276,8 +275,8 @@ def _refused(cluster: Cluster, pod: Pod, pending: Sequence[Claim], nodes: Mask) 
     return found
 
 
-def _stuck(cluster: Cluster, claims: Iterable[Claim], asked: Mask) -> Iterator[Claim]:
-    return (one for one in claims if one.allocation and asked & ~reached_by_all(cluster, [one]))
+def _stuck(needs: PodCycle, asked: Mask) -> Iterator[Claim]:
+    return (one for one in needs.claims if one.allocation and asked & ~needs.reached_by(one))
 
 
 # prioritize: how good each node is for the pod's devices, from 0 to 10; called where `ranking` is `prioritize`.

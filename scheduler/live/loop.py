@@ -23,7 +23,7 @@ from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fa
 from scheduler.attempt.pod_fate import REPORT_S
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
 from scheduler.decision.time_limits import DecisionTime, timed_out
 from scheduler.plugins.dynamic_resources import CLAIMS
@@ -182,7 +182,9 @@ class Loop:
         self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
         began = self._processor()
-        decided = decide(self._cluster, pod, [one.claim for one in found], full(pod, found), reasons)
+        claims = [one.claim for one in found]
+        self._cluster.expect(pod, claims)
+        decided = decide(self._cluster, pod, claims, full(pod, found), reasons)
         took_s = self._clock() - started
         self._time.spent(pod.namespace, self._processor() - began, started + took_s)
         if isinstance(decided, OutOfTime):

@@ -23,16 +23,14 @@ from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide, decide_claim, kept_by_a_volume
-from scheduler.decision.filters import EligibleNodes, cycle_of, reached_by_all
+from scheduler.decision.pod_cycle import PodCycle, decide, decide_claim
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
-from scheduler.decision.why_not import Answer, Unfit, answers, requirements_of, unfit
+from scheduler.decision.why_not import Answer, Unfit, answers_of, unfit
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.state.claims import Waiting, full, is_controlled_by
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
-from scheduler.state.pods import pod_requests
 
 # Errors of selectors that a placed pod does not come to here, and at which kube-scheduler gives it up.
 #
@@ -137,13 +135,9 @@ class HiddenErrors:
 
     def _asked(self, pod: Pod | None, claims: Sequence[Claim], nodes: Mask) -> Iterator[tuple[Sequence[Claim], int]]:
         """(claims to be allocated, node) of those of the nodes for which kube-scheduler would ask."""
-        cluster = self.cluster
-        for required in requirements_of(cluster, pod, claims):
-            allowed = required.nodes
-            if pod is not None:
-                cycle = cycle_of(cluster, pod, pod_requests(pod))
-                allowed = EligibleNodes.of(cluster, cycle, required).allowed & reached_by_all(cluster, claims)
-            for number in bits(allowed & nodes):
+        cycle = PodCycle(self.cluster, pod, claims)
+        for required, allowed in cycle.eligible:
+            for number in bits(allowed & cycle.reached & nodes):
                 yield required.pending, number
 
 
@@ -277,6 +271,7 @@ class Placement:
         if look.pod is None:
             result = decide_claim(self.cluster, look.claims[0])
         else:
+            self.cluster.expect(look.pod, look.claims)
             result = decide(self.cluster, look.pod, look.claims, look.full)
         assert not isinstance(result, OutOfTime), "decisions have all the time that they need here"
         return result
@@ -299,13 +294,15 @@ class Placement:
 
     def answers(self, look: Look, *, names_devices: bool = True) -> Iterator[tuple[str, Answer]]:
         """What each node says, by name in their order; see `node_answers.answers`."""
-        return answers(self.cluster, look.pod, look.claims, names_devices=names_devices)
+        return answers_of(self.cycle(look), names_devices=names_devices)
+
+    def cycle(self, look: Look) -> PodCycle:
+        """The pod and its claims against all nodes, as things are now."""
+        return PodCycle(self.cluster, look.pod, look.claims, look.full)
 
     def kept(self, look: Look) -> str:
         """Which volume keeps the pod on one node, in words; empty where none does."""
-        if look.pod is None:
-            return ""
-        return kept_by_a_volume(self.cluster, cycle_of(self.cluster, look.pod, pod_requests(look.pod)))
+        return self.cycle(look).kept_by_a_volume()
 
     def updating(self, lacking: Iterable[str] | None = None) -> tuple[str, ...]:
         """The pools that are being updated, in words; of these nodes, or of all."""
@@ -328,7 +325,7 @@ class Placement:
         return found
 
     def _refused(self, look: Look, refused: NotPlaced) -> UnplacedPod:
-        groups = unfit(self.cluster, look.pod, look.claims, refused)
+        groups = unfit(self.cycle(look), refused)
         lacking = 0
         for one in groups:
             if not isinstance(one.answer, str):

@@ -14,17 +14,16 @@ from allocator.gates import Features
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted, Refused
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.cluster import Cluster
-from scheduler.decision.filters import policy_on
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.why_not import (
     Answer,
     PluginRefusal,
+    answers_of,
     nearest_refusing,
     plugin_refusal,
     refusal_on,
     refusing_plugins,
-    requirements_on,
     same_answers,
     with_devices,
 )
@@ -81,14 +80,12 @@ def explain(placement: Placement, look: Look, asked_for: str = "", *, is_brief: 
     decided = placement.decide(look)
     if isinstance(decided, NotPlaced) and decided.everywhere:
         return Explanation(*about, "DoesNotFit", decided.everywhere)
-    answers = dict(placement.answers(look, names_devices=not is_brief))
+    cycle = placement.cycle(look)
+    answers = dict(answers_of(cycle, names_devices=not is_brief))
     nearest = _nearest(answers)
     if is_brief and nearest:
-        answers[nearest] = _named(placement.cluster, look, nearest)
-    if isinstance(decided, Placed):
-        chosen = decided.node
-    else:
-        chosen = _most_informative(placement.cluster, look, answers, nearest)
+        answers[nearest] = _named(cycle, nearest)
+    chosen = decided.node if isinstance(decided, Placed) else _most_informative(cycle, answers, nearest)
     reported = asked_for or chosen
     verdict = _verdict({reported: answers[reported]} if asked_for else answers)
     updating = placement.updating(lacking_devices(answers))
@@ -99,20 +96,18 @@ def explain(placement: Placement, look: Look, asked_for: str = "", *, is_brief: 
         answers=answers,
         node=reported,
         is_asked_for=bool(asked_for),
-        on_node=_explain_devices(placement, look, reported),
-        refusal=_plugin_refusal(placement.cluster, look, reported),
-        plugins=refusing_plugins(placement.cluster, look.pod, look.claims) if look.pod else {},
+        on_node=_explain_devices(placement, cycle, reported),
+        refusal=_plugin_refusal(cycle, reported),
+        plugins=refusing_plugins(cycle),
         updating=updating,
         kept=placement.kept(look),
         hidden=hidden,
     )
 
 
-def _plugin_refusal(cluster: Cluster, look: Look, name: str) -> PluginRefusal | None:
-    node, number = cluster.node(name), cluster.number_of(name)
-    if look.pod is None or node is None or number is None:
-        return None
-    return plugin_refusal(cluster, look.pod, look.claims, node, number)
+def _plugin_refusal(cycle: PodCycle, name: str) -> PluginRefusal | None:
+    node, number = cycle.cluster.node(name), cycle.cluster.number_of(name)
+    return None if node is None or number is None else plugin_refusal(cycle, node, number)
 
 
 def lacking_devices(answers: Mapping[str, Answer]) -> list[str]:
@@ -134,14 +129,14 @@ def _nearest(answers: Mapping[str, Answer]) -> str:
     return nearest_of(first) if first else ""
 
 
-def _named(cluster: Cluster, look: Look, name: str) -> Answer:
+def _named(cycle: PodCycle, name: str) -> Answer:
     """The same answer with devices and holders."""
-    number = cluster.number_of(name)
+    number = cycle.cluster.number_of(name)
     assert number is not None
-    return refusal_on(cluster, look.pod, look.claims, number)
+    return refusal_on(cycle, number)
 
 
-def _most_informative(cluster: Cluster, look: Look, answers: Mapping[str, Answer], nearest: str) -> str:
+def _most_informative(cycle: PodCycle, answers: Mapping[str, Answer], nearest: str) -> str:
     """The first node that ends the attempt, else the nearest: where devices match, if not all that are needed.
 
     Without such a node one goes before that has the devices, and refuses the pod for another reason.
@@ -150,13 +145,13 @@ def _most_informative(cluster: Cluster, look: Look, answers: Mapping[str, Answer
     if errors:
         return errors[0]
     answer = answers.get(nearest)
-    if look.pod is None or (isinstance(answer, Refused | Exhausted) and has_matching_devices(answer)):
+    if cycle.pod is None or (isinstance(answer, Refused | Exhausted) and has_matching_devices(answer)):
         return nearest
     beside = [name for name, answer in answers.items() if isinstance(answer, str)]
-    refusing = union(1 << number for number in cluster.numbers_of(beside))
+    refusing = union(1 << number for number in cycle.cluster.numbers_of(beside))
     if nearest:
-        refusing &= with_devices(cluster, look.pod, look.claims)
-    return cluster.name_of(nearest_refusing(cluster, look.pod, look.claims, refusing)) if refusing else nearest
+        refusing &= with_devices(cycle)
+    return cycle.cluster.name_of(nearest_refusing(cycle, refusing)) if refusing else nearest
 
 
 def _verdict(answers: Mapping[str, Answer]) -> Verdict:
@@ -168,17 +163,17 @@ def _verdict(answers: Mapping[str, Answer]) -> Verdict:
     return "NotKnown" if any(isinstance(answer, Exhausted) for answer in found) else "DoesNotFit"
 
 
-def _explain_devices(placement: Placement, look: Look, name: str) -> NodeExplanation | None:
-    cluster = placement.cluster
+def _explain_devices(placement: Placement, cycle: PodCycle, name: str) -> NodeExplanation | None:
+    cluster, fleet = cycle.cluster, cycle.fleet
     node, number = cluster.node(name), cluster.number_of(name)
     assert node is not None
     assert number is not None
-    pending = requirements_on(cluster, look.pod, look.claims, number).pending
+    pending = cycle.asks_of(number).pending
     if not pending:
         return None
-    fleet, held = cluster.fleet_of(look.pod), {str(claim): claim for claim in placement.claims.allocated}
+    held = {str(claim): claim for claim in placement.claims.allocated}
     try:
-        policy = policy_on(cluster, look.pod, number, pending) or fleet.policy
+        policy = cycle.policy_on(number, pending) or fleet.policy
     except AllocationError:  # an attempt there ends before the policy is asked
         policy = fleet.policy
     return explain_on(fleet.snapshot, node, pending, held, budget_steps=fleet.budget_steps, policy=policy)

@@ -5,7 +5,7 @@ use; what no node can hold counts as nothing, and so do devices that every node 
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from allocator.fleet.alike import fingerprint_of
@@ -15,7 +15,7 @@ from allocator.policies.whole_nodes import UnitRequest
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.filters import requirements
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.offline.input_claims import Claims
 from scheduler.state.pods import PodRequests, pod_requests
 
@@ -74,8 +74,9 @@ class Demand:
 
     def _asked(self, pod: Pod) -> tuple[PodRequests, tuple[Claim, ...]]:
         requests, claims = pod_requests(pod), tuple(self._claims.asked_by(pod))
-        found = requirements(self._cluster, pod, requests, claims)
-        chosen = next((one for one in found if one.extended), None)
+        unallocated = [replace(claim, allocation=None) for claim in claims]
+        asks = PodCycle(self._cluster, pod, unallocated).asks
+        chosen = next((one for one in asks if one.extended), None)
         return (chosen.requests, chosen.pending) if chosen else (requests, claims)
 
     def amount(self, pod: Pod) -> int:

@@ -17,9 +17,9 @@ from allocator.outcome import Allocated, AllocationError, Outcome, Refused
 from allocator.policies import NAMES, policy_of
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
-from scheduler.decision.why_not import Answer, answers
+from scheduler.decision.why_not import Answer, answers_of
 from scheduler.plugins.profile import Profile
 from scheduler.state.pods import pod_requests
 from tests.builders import (
@@ -124,7 +124,7 @@ def decided(world: World, policy: str) -> tuple[object, Answer]:
     """What becomes of the pod, and what its node says."""
     cluster, pod = a_cluster(world, policy), a_pod()
     found = decide(cluster, pod, [world.claim])
-    return found, dict(answers(cluster, pod, [world.claim]))[NODE]
+    return found, dict(answers_of(PodCycle(cluster, pod, [world.claim])))[NODE]
 
 
 def explained(world: World, policy: str) -> Outcome | AllocationError:

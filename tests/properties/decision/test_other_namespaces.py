@@ -22,8 +22,8 @@ from scheduler.cli.verify_scheduling import case_of
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
 from scheduler.decision.filters import LABEL
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Failed, NotPlaced
 from scheduler.decision.why_not import diagnosis_of
 from scheduler.extender.bind import NotBound

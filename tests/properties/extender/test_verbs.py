@@ -7,7 +7,7 @@ import pytest
 from allocator.fleet.alike import rank_of
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies.contract import Score
-from scheduler.decision.filters import refused_everywhere
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.extender.verbs import Undecided, filter_nodes, kept_nodes, prioritize
 from scheduler.extender.wire import MAX_SCORE
 from tests.properties.allocator.instances import ABOUT
@@ -18,7 +18,7 @@ EACH = 10
 
 def is_hopeless(world: World) -> bool:
     """Whether something is wrong with the claims on every node."""
-    return bool(refused_everywhere(world.cluster(), world.pending, ()))
+    return PodCycle(world.cluster(), None, world.pending).claims_refused_everywhere() is not None
 
 
 def check_filter(world: World) -> None:

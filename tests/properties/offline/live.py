@@ -11,7 +11,7 @@ from scheduler.attempt.claim_objects import Intent, made
 from scheduler.cache import kinds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Placed
 from scheduler.offline.placement import order_of
 from scheduler.plugins.profile import Profile

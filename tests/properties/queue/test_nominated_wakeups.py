@@ -11,7 +11,7 @@ from allocator.model import Node
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.queue import helps
 from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.queue import helps
 from scheduler.state.cluster_changes import Event

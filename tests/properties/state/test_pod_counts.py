@@ -8,11 +8,10 @@ from hypothesis import strategies as st
 
 from scheduler.core_v1.label_selectors import equal_labels
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.filters import cycle_of
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.state.labels import Domains
 from scheduler.state.masks import Numbers, numbers_of
 from scheduler.state.pod_counts import MatchingPods, SelectedPods
-from scheduler.state.pods import pod_requests
 from tests.builders import a_pod
 from tests.properties.state.counted_world import KEYS, NAMESPACES, CountedWorld, Meant, Step, meant, steps
 
@@ -73,7 +72,7 @@ def terms_are_heard(world: CountedWorld) -> None:
     for namespace in NAMESPACES:
         for app in ("web", "db"):
             pod = Pod(namespace, "new", "uid-new", labels={"app": app})
-            terms = cycle_of(world.cluster, pod, pod_requests(pod)).infos.terms
+            terms = PodCycle(world.cluster, pod, ()).view.infos.terms
             kept = {world.cluster.name_of(int(number)) for number in numbers_of(terms.kept_from(pod))}
             assert kept == world.kept_from(pod)
             wanted = np.zeros(world.cluster.infos.size, np.int64)

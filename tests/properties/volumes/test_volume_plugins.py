@@ -9,11 +9,10 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
-from scheduler.decision.filters import cycle_of
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.volume_binding import plan
-from scheduler.state.pods import pod_requests
 from tests.properties.volumes import naive
 from tests.properties.volumes.strategies import extras, furniture, pods_that_ask, steps
 from tests.properties.volumes.world import Step, World
@@ -26,7 +25,7 @@ def agree(world: World, extra: PodVolumes) -> None:
 
 def agree_on(world: World, pod: Pod) -> None:
     cluster = world.cluster
-    cycle = cycle_of(cluster, pod, pod_requests(pod))
+    cycle = PodCycle(cluster, pod, ()).view
     for plugin in cluster.templates_of(pod).plugins:
         if plugin.name in naive.PLUGINS and all(name in world.storage.claims for name in naive.claim_names(pod)):
             expected = {name: naive.PLUGINS[plugin.name](world.storage, pod, node) for name, node in nodes(world)}
@@ -89,7 +88,7 @@ def test_what_was_taken_and_given_back_leaves_no_trace(
     for step in [*first, *history]:
         world.do(step)
     for pod in pods_that_ask(extra):
-        cycle = cycle_of(world.cluster, pod, pod_requests(pod))
+        cycle = PodCycle(world.cluster, pod, ()).view
         for name in world.storage.nodes:
             world.cluster.volumes.assume(pod.uid, name, plan(cycle, world.cluster.number_of(name) or 0))
             world.cluster.volumes.forget(pod.uid)
@@ -107,7 +106,7 @@ def test_attempts_that_are_withdrawn_after_anything_leave_no_trace(
         world.do(step)
     pods = [replace(pod, uid=f"uid-{number}") for number, pod in enumerate(pods_that_ask(extra))]
     for pod, name in zip(pods, cycle_through(world.storage.nodes), strict=False):
-        found = plan(cycle_of(world.cluster, pod, pod_requests(pod)), world.cluster.number_of(name) or 0)
+        found = plan(PodCycle(world.cluster, pod, ()).view, world.cluster.number_of(name) or 0)
         world.cluster.volumes.assume(pod.uid, name, found)
     for step in meanwhile:
         world.do(step)

@@ -24,7 +24,7 @@ from scheduler.client.discovery import Served
 from scheduler.client.raw_json import dumps
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Placed
 from scheduler.queue import Queue
 from scheduler.runtime.core import WatchedState

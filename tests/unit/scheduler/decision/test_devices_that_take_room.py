@@ -11,9 +11,9 @@ from cel.values.quantity import Quantity
 from scheduler.attempt.pod_calls import device_status
 from scheduler.core_v1.pod import Pod, PodClaim, decode_pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NO_ROOM_BESIDE, decide
+from scheduler.decision.pod_cycle import NO_ROOM_BESIDE, PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.decision.why_not import answers, unfit
+from scheduler.decision.why_not import answers_of, unfit
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.state.pods import pod_requests
@@ -68,12 +68,12 @@ def test_pod_that_has_room_nowhere_waits_for_room_or_other_devices() -> None:
     assert found.refusal.message == f"0/2 nodes are available: 2 {NO_ROOM_BESIDE}."
     assert found.refusal.reasons == {NODE_RESOURCES_FIT.reason, DEVICES}
     assert "memory" in found.refusal.resources
-    reported = [(one.node, one.answer) for one in unfit(cluster, a_user(), [claim], found)]
+    reported = [(one.node, one.answer) for one in unfit(PodCycle(cluster, a_user(), [claim]), found)]
     assert reported == [
         ("node-0", "needs 9 of cpu with its devices, the node has 4"),
         ("node-1", "needs 9 of cpu with its devices, the node has 8"),
     ]
-    assert [answer for _, answer in answers(cluster, a_user(), [claim])] == [text for _, text in reported]
+    assert [answer for _, answer in answers_of(PodCycle(cluster, a_user(), [claim]))] == [text for _, text in reported]
 
 
 def test_what_devices_take_counts_for_the_next_pod_once_it_is_decided() -> None:

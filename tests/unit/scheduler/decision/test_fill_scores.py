@@ -12,8 +12,8 @@ from allocator.policies.fill_value import FillValue
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide, decide_claim
 from scheduler.decision.fill_scores import MOST_FILL_SHAPES, FillScores, FillWorkload, NodeCells
+from scheduler.decision.pod_cycle import decide, decide_claim
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.state.pods import pod_requests

@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.decision.why_not import unfit
 from scheduler.plugins.cycle import Cycle
@@ -24,5 +24,6 @@ def test_filters_say_once_why_they_refuse_nodes_for_all_who_are_reported() -> No
     refused = decide(cluster, a_pod(), ())
     assert isinstance(refused, NotPlaced)
     assert refused.refusal.message == "0/2 nodes are available: 2 node(s) are full."
-    assert [(one.answer, one.nodes) for one in unfit(cluster, a_pod(), (), refused)] == [("node(s) are full", 0b11)]
+    reported = unfit(PodCycle(cluster, a_pod(), ()), refused)
+    assert [(one.answer, one.nodes) for one in reported] == [("node(s) are full", 0b11)]
     assert asked == [0b11]

@@ -7,6 +7,7 @@ from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadC
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.why_not import PluginRefusal, plugin_refusal, refusing_plugins
 from tests.builders import a_container, a_node, a_pod, a_term, amounts, kubernetes, requires
 
@@ -32,8 +33,8 @@ def refusal(pod: Pod, nodes: Sequence[Node], *others: Pod) -> PluginRefusal | No
         cluster.set_pod(other)
     number = cluster.number_of(nodes[0].name)
     assert number is not None
-    found = plugin_refusal(cluster, pod, (), nodes[0], number)
-    assert (found.plugin if found else None) == refusing_plugins(cluster, pod, ()).get(nodes[0].name)
+    found = plugin_refusal(PodCycle(cluster, pod, ()), nodes[0], number)
+    assert (found.plugin if found else None) == refusing_plugins(PodCycle(cluster, pod, ())).get(nodes[0].name)
     return found
 
 
@@ -116,6 +117,6 @@ def test_looking_for_a_remedy_changes_nothing() -> None:
     cluster.set_node(in_zone("n"))
     cluster.set_pod(web())
     pod = a_pod(a_container(cpu="4"))
-    first = plugin_refusal(cluster, pod, (), in_zone("n"), 0)
-    assert first == plugin_refusal(cluster, pod, (), in_zone("n"), 0)
+    first = plugin_refusal(PodCycle(cluster, pod, ()), in_zone("n"), 0)
+    assert first == plugin_refusal(PodCycle(cluster, pod, ()), in_zone("n"), 0)
     assert int(cluster.infos.columns["cpu"].free[0]) == 3000

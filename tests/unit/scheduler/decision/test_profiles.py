@@ -6,7 +6,7 @@ from allocator.model import Taint
 from allocator.policies import policy_of
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.profile import PluginSet, PluginSets, Profile, plugins_of
 from tests.builders import a_claim, a_class, a_node, a_pod, a_slice, amounts, kubernetes, on_node

@@ -8,7 +8,7 @@ import pytest
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from tests.builders import a_container, a_node, amounts, kubernetes
 from tests.unit.scheduler.plugins.raw_pods import HOST, WEB, a_pod_of, a_term, apart, near

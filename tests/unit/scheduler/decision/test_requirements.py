@@ -12,9 +12,9 @@ from allocator.policies import policy_of
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.decision.why_not import answers, unfit
+from scheduler.decision.why_not import answers_of, unfit
 from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.profile import Profile
@@ -126,7 +126,7 @@ def test_refusal_names_the_resource_in_place_of_the_generated_request_and_the_co
         "0/1 nodes are available: 1 cannot allocate all claims. no node has 3 devices for request example.com/gpu, "
         "the most is 2, on node-0 (of 2 devices)"
     )
-    ((_, answer),) = answers(cluster, pod, ())
+    ((_, answer),) = answers_of(PodCycle(cluster, pod, ()))
     assert isinstance(answer, Refused)
     assert node_text(answer, reader=OPERATOR) == "request example.com/gpu needs 3 devices, 2 are left (2 devices)"
     both = a_pod(*(Container(name, {GPU: Quantity.of(3)}) for name in ("main", "side")))
@@ -175,11 +175,11 @@ def test_refusals_are_reported_by_reason_with_the_first_node_of_each() -> None:
     add_node(cluster, 0, "gpu-0")
     add_node(cluster, 1, **{GPU: "1"})
     add_node(cluster, 2, "gpu-0")
-    found = unfit(cluster, asking(2), (), refused(cluster, asking(2)))
+    found = unfit(PodCycle(cluster, asking(2), ()), refused(cluster, asking(2)))
     reported = {(one.node, one.number): one.answer for one in found}
     assert reported["node-1", 1] == f"Insufficient {GPU}"
     assert reported.keys() == {("node-1", 1), ("node-0", 2)}
-    assert [name for name, _ in answers(cluster, asking(2), ())] == ["node-0", "node-1", "node-2"]
+    assert [name for name, _ in answers_of(PodCycle(cluster, asking(2), ()))] == ["node-0", "node-1", "node-2"]
 
 
 @pytest.mark.parametrize(("policy", "node"), [("first-fit", "node-1"), ("pack", "node-0")])

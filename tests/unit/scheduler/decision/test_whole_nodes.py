@@ -12,7 +12,7 @@ from allocator.policies.whole_nodes import NodePolicy
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide, decide_claim
+from scheduler.decision.pod_cycle import decide, decide_claim
 from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.scores import NodeScores
@@ -100,19 +100,19 @@ def test_fgd_takes_the_device_that_the_workload_misses_least() -> None:
     assert [result.device for result in found.allocations[0].results] == ["gpu-0"]
 
 
-def test_the_workload_is_seen_as_pods_are_decided_each_once() -> None:
+def test_the_workload_is_what_is_expected_each_pod_once() -> None:
     cluster = a_cluster("fgd", 2)
     for _ in range(3):
-        decide(cluster, a_pod(uid="one"), [a_share("claim", 400)])
-    decide(cluster, a_pod(uid="two"), [a_share("claim", 900)])
-    decide(cluster, a_pod(uid="three"), [a_share("claim", 900)])
+        cluster.expect(a_pod(uid="one"), [a_share("claim", 400)])
+    cluster.expect(a_pod(uid="two"), [a_share("claim", 900)])
+    cluster.expect(a_pod(uid="three"), [a_share("claim", 900)])
     assert [round(share, 3) for share, _ in cluster.rooms.workload.typical()] == [0.667, 0.333]
 
 
 def test_a_workload_that_is_reported_stays() -> None:
     cluster = a_cluster("fgd", 2)
     cluster.rooms.workload.set([(pod_requests(a_pod()), [a_share("w", 400)])])
-    decide(cluster, a_pod(uid="one"), [a_share("claim", 900)])
+    cluster.expect(a_pod(uid="one"), [a_share("claim", 900)])
     assert [share for share, _ in cluster.rooms.workload.typical()] == [1.0]
 
 

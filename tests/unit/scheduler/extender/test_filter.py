@@ -11,7 +11,7 @@ from allocator.policies.pack import Pack
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import NOT_REACHED
+from scheduler.decision.pod_cycle import NOT_REACHED
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.question import Asked
 from scheduler.extender.verbs import Filtered, Sampling, Undecided, filter_nodes

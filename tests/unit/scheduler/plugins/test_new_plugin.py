@@ -6,7 +6,7 @@ from dataclasses import replace
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.why_not import plugin_refusal, refusing_plugins
 from scheduler.plugins.cycle import Cycle
@@ -59,9 +59,9 @@ def test_a_pod_that_it_refuses_is_woken_by_a_node_that_it_lets_pass() -> None:
 
 
 def test_what_would_help_is_found_and_verified() -> None:
-    cluster = a_cluster(SERVICED)
-    assert refusing_plugins(cluster, a_pod(), []) == {"n": "Maintenance"}
-    found = plugin_refusal(cluster, a_pod(), [], SERVICED, 0)
+    cycle = PodCycle(a_cluster(SERVICED), a_pod(), [])
+    assert refusing_plugins(cycle) == {"n": "Maintenance"}
+    found = plugin_refusal(cycle, SERVICED, 0)
     assert found is not None
     assert found.plugin == "Maintenance"
     assert list(found.remedies) == ["label serviced removed"]

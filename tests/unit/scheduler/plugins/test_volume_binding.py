@@ -11,7 +11,7 @@ from scheduler.core_v1.persistent_volume import PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ZONE
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.plugins.volume_binding import MISSING, NO_SPACE, UNAVAILABLE, UNREACHED, VOLUME_BINDING, pinned, plan

@@ -6,8 +6,8 @@ from allocator.model import Node
 from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ZONE
-from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
 from scheduler.state.cluster_changes import Event
@@ -39,7 +39,7 @@ def a_world(
 
 def cycle_of(cluster: Cluster, pod: Pod) -> Cycle:
     """An attempt at the pod."""
-    return filters.cycle_of(cluster, pod, pod_requests(pod))
+    return PodCycle(cluster, pod, ()).view
 
 
 def before(plugin: Plugin, cluster: Cluster, pod: Pod) -> str:

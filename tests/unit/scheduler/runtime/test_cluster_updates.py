@@ -14,7 +14,7 @@ from scheduler.client.api_resources import Resource, taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.decide import decide
+from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.runtime.core import WatchedState
 from scheduler.state.claims import Waiting

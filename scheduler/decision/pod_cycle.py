@@ -1,0 +1,559 @@
+"""One pod against all nodes: what it asks, where it can be, which node is best, what it gets there, or why not.
+
+In kube-scheduler's order: checks that hold for every node (claims, classes), the filters, the devices, the scores. All
+nodes are evaluated, a set of them at a time: a `Mask` has a bit for each node's number. Nothing here changes the
+cluster; who decides for a pod reserves the result before anything else is decided.
+Source: the scheduling cycle of kube-scheduler; its DynamicResources plugin for texts.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
+
+from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.did_you_mean import did_you_mean
+from allocator.explain.cause import with_requests_named
+from allocator.explain.text import has_matching_devices, nearest_miss, nearest_of
+from allocator.fleet.alike import fingerprint_of
+from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
+from allocator.model import Allocation, Claim
+from allocator.outcome import AllocationError, Outcome, PolicyFailed
+from allocator.policies.contract import PolicyOfNode
+from allocator.search.rules import Mask, bits
+from scheduler.core_v1.pod import Pod
+from scheduler.decision import filters
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
+from scheduler.decision.time_limits import TooLong
+from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
+from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
+from scheduler.plugins.node_name import NODE_NAME
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
+from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Plugin, Reason, Refusal, Rejected
+from scheduler.plugins.volume_binding import pinned, plan
+from scheduler.state.extended_resources import ExtendedClaim
+from scheduler.state.masks import numbers_of, union
+from scheduler.state.node_allocatable_resources import WithDevices
+from scheduler.state.pods import OF_NODES, PodRequests, pod_requests
+from scheduler.state.volumes import NO_PLAN, claims_of
+
+NO_DEVICES = "cannot allocate all claims"
+NOT_REACHED = "resourceclaim not available on the node"
+NO_ROOM_BESIDE = "node(s) didn't have room for the pod with its devices"
+"""What devices take of the node is more than it has left (KEP-5517)."""
+
+_NO_POD = Pod("", "")
+"""Whose claims no pod uses."""
+
+
+def decide(
+    cluster: Cluster,
+    pod: Pod,
+    claims: Sequence[Claim],
+    full: Iterable[Claim] = (),
+    failed: Mapping[str, str] = MappingProxyType({}),
+) -> ScheduleResult:
+    """What becomes of the pod. claims: its own, each once. full, failed: as for `PodCycle`.
+
+    Cost: O(what has changed since a pod like this was decided), array operations over all nodes, and one allocation.
+    """
+    try:
+        with cluster.time_limit.limited():
+            return PodCycle(cluster, pod, claims, full, failed).result()
+    except TooLong as error:
+        return OutOfTime(str(error))
+    except AllocationError as error:
+        return Failed(str(error), by_policy=isinstance(error, PolicyFailed))
+
+
+def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
+    """What becomes of a claim that no pod uses: the node that the policy finds best, the first of equals."""
+    try:
+        return PodCycle(cluster, None, [claim]).result()
+    except AllocationError as error:
+        return Failed(str(error), by_policy=isinstance(error, PolicyFailed))
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What a pod asks of some nodes: of all alike, but for extended resources that some of them provide by claim."""
+
+    nodes: Mask
+    requests: PodRequests
+    """Of what is the nodes' own."""
+    pending: tuple[Claim, ...]
+    """The pod's claims without devices."""
+    extended: ExtendedClaim | None = None
+    """The last of the claims, where it is to be made for extended resources."""
+    problem: str = ""
+    """Why it cannot be made, so that none of the nodes will do."""
+
+    def named(self, outcome: Outcome) -> Outcome:
+        """The outcome for the claims, with extended resources in place of the generated names of requests for them."""
+        extended = self.extended
+        return with_requests_named(outcome, str(extended.claim), extended.resources) if extended else outcome
+
+
+class EligibleNodes(NamedTuple):
+    """What a pod asks of some nodes, and those of them where it can be, devices aside."""
+
+    required: Requirements
+    allowed: Mask
+
+
+class PodCycle:
+    """A pod, or claims that no pod uses (only devices are asked about then), and the nodes, as the cluster is now.
+
+    What is asked for is worked out once and kept: an object is good until the cluster changes.
+    claims: the pod's own, each once. full: those that no further pod can use. failed: uids of allocated claims whose
+    devices will not be made ready, with the reason: on no node can they be used.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        pod: Pod | None,
+        claims: Sequence[Claim],
+        full: Iterable[Claim] = (),
+        failed: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.cluster = cluster
+        self.pod = pod
+        self.claims = claims
+        self.full = full
+        self.failed = failed
+        self.fleet = cluster.fleet_of(pod)
+        self.pending = [claim for claim in claims if claim.allocation is None]
+        self.requests = pod_requests(pod or _NO_POD)
+        self._name = str(pod or claims[0]) if pod or claims else ""
+
+    # -- the story: refused everywhere, asked, allowed, reached, able, best, allocated
+
+    def result(self) -> Placed | NotPlaced:
+        """Where the pod goes, or why nowhere. Raises AllocationError, TooLong."""
+        if problem := self.refused_everywhere():
+            return self._refused_by_all_nodes(*problem)
+        number = self.best()
+        return self.not_placed() if number is None else self.placed(number)
+
+    def refused_everywhere(self) -> tuple[Reason, str] | None:
+        """What keeps the pod from every node, whatever is free: a plugin, its claims, or their classes."""
+        if self.pod is not None:
+            if problem := self.cluster.unsupported(self.pod):
+                return UNSUPPORTED, problem
+            if refused := refused_by_all(self.view, self.plugins):
+                plugin, problem = refused
+                return plugin.reason, problem
+        return self.claims_refused_everywhere()
+
+    def claims_refused_everywhere(self) -> tuple[Reason, str] | None:
+        """The problems of the claims that hold on every node, whatever is free."""
+        for claim in self.full:
+            problem = f"resourceclaim {claim} is reserved for {RESERVED_FOR_MAX} pods already, which is the limit"
+            return CLAIMS, problem
+        if missing := self._missing_class():
+            return CLASSES, missing
+        if self.cluster.fleet.features.has(ADMIN_ACCESS):
+            for claim in filter(filters.is_asked_for, self.pending):
+                if problem := filters.refusal(claim, self.cluster.labels_of(claim.namespace)):
+                    return NO_ADMIN_ACCESS, problem
+        return None
+
+    @cached_property
+    def asks(self) -> Sequence[Requirements]:
+        """What the pod requires of nodes; each node is in one of them."""
+        resources = self.cluster.extended_resources
+        if self.pod is None or self.pod.node_name or not resources.asked_by(self.pod):
+            return (Requirements(self.cluster.fleet.all, self.requests, tuple(self.pending)),)
+        return tuple(self._asks_with_extended_resources(self.pod))
+
+    @cached_property
+    def eligible(self) -> Sequence[EligibleNodes]:
+        """The same, with the nodes where the pod can be, devices aside."""
+        return [EligibleNodes(required, self.allowed(required)) for required in self.asks]
+
+    def allowed(self, required: Requirements) -> Mask:
+        """Those of the nodes that every filter lets pass; a pod that has its node already cannot be anywhere else."""
+        if required.problem:
+            return 0
+        if self.pod is None:
+            return required.nodes
+        if not self.pod.node_name:
+            return feasible(self.view.requesting(required.requests), self.plugins) & required.nodes
+        number = self.cluster.number_of(self.pod.node_name)
+        return 0 if number is None else 1 << number
+
+    @cached_property
+    def reached(self) -> Mask:
+        """The nodes that reach all that the claims have."""
+        reached = self.cluster.fleet.all
+        for claim in self.claims:
+            reached &= self.reached_by(claim)
+        return reached
+
+    def reached_by(self, claim: Claim) -> Mask:
+        """The nodes that reach what the claim has, and can use it."""
+        if claim.uid in self.failed:
+            return 0
+        if claim.allocation is None or claim.allocation.node_selector is None:
+            return self.cluster.fleet.all
+        return self.cluster.fleet.all & self.cluster.reached(claim.allocation.node_selector)
+
+    def able(self, required: Requirements, left: Mask) -> Groups:
+        """Those of the nodes left that can give the devices, by rank. left: allowed, and reach what the claims have."""
+        ranked: Groups = self.fleet.scores(required.pending, left) if required.pending else {(0, ()): left}
+        if not self.counts_devices or not (self.claims or required.pending):
+            return ranked
+        return {rank: self._with_room(required, nodes) for rank, nodes in ranked.items()}
+
+    @cached_property
+    def ranked(self) -> Groups:
+        """The nodes that can take the pod, by the rank of alternatives and policy; none is in two groups."""
+        groups: dict[tuple[int, tuple[float, ...]], Mask] = {}
+        for required, left in self.eligible:
+            for rank, nodes in self.able(required, left & self.reached).items():
+                groups[rank] = groups[rank] | nodes if rank in groups else nodes
+        return groups
+
+    def best(self) -> int | None:
+        """The number of the node for the pod, None where there is none: by the policy, then by the plugins' scores."""
+        able = union(self.ranked.values())
+        if self.pod is None:
+            if not able:
+                return None
+            preferred = filters.preferred_by_policy(self.ranked, able)
+            return self.cluster.order.first(numbers_of(self._best_by_whole_nodes(preferred)))
+        among = self._best_by_whole_nodes(self._preferred(self.pod, able))
+        last = among.bit_length() - 1  # `among & (among - 1)` takes ten times as long
+        if among and among == 1 << last:
+            return last  # a single one needs no scores
+        chosen = filters.pick(self.view, self.plugins, self.ranked, among, self.cluster.order)
+        return chosen[0] if chosen else None
+
+    def placed(self, number: int) -> Placed:
+        """The pod on a node that is able. Cost: an allocation."""
+        required = self.asks_of(number)
+        allocations = self.allocate(number, required)
+        name = self.cluster.name_of(number)
+        if self.pod is None:
+            return Placed(name, tuple(self.claims), allocations)
+        taken = self.with_devices(self.pod, required, allocations).taken if self.counts_devices else ()
+        volumes = plan(self.view, number) if self.binds_volumes else NO_PLAN
+        return Placed(name, tuple(self.claims), allocations, required.extended, taken, volumes)
+
+    def allocate(self, number: int, required: Requirements) -> tuple[Allocation, ...]:
+        """What the claims without devices get on a node that is able."""
+        pending = required.pending
+        if not pending:
+            return ()
+        policy = self.policy_on(number, pending)
+        if policy is None:
+            return self.fleet.allocated(pending, number).allocations
+        return self.fleet.allocated_by(policy, pending, number)
+
+    # -- what the steps read
+
+    @cached_property
+    def view(self) -> Cycle:
+        """What plugins see of the pod and the cluster."""
+        pod, cluster = self.pod or _NO_POD, self.cluster
+        numbered = ((cluster.number_of(node), pods) for node, pods in cluster.nominations.before(pod))
+        return Cycle(
+            pod,
+            self.requests,
+            cluster.infos,
+            cluster.templates_of(pod).of(pod),
+            cluster.selectors,
+            cluster.volumes,
+            {number: pods for number, pods in numbered if number is not None},
+            cluster.fleet.features.is_strict,
+            cluster.time_limit.is_over,
+        )
+
+    @property
+    def plugins(self) -> Sequence[Plugin]:
+        """Of the pod's profile."""
+        return self.cluster.templates_of(self.pod or _NO_POD).plugins
+
+    @property
+    def counts_devices(self) -> bool:
+        """Whether devices may take something of their node beside the pod: KEP-5517."""
+        return self.pod is not None and self.cluster.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
+
+    @property
+    def binds_volumes(self) -> bool:
+        """Whether unbound PersistentVolumeClaims are bound with the pod: not if the plugin is off."""
+        pod = self.pod
+        return pod is not None and not pod.node_name and self.cluster.templates_of(pod).binds_volumes
+
+    def asks_of(self, number: int) -> Requirements:
+        """What the pod asks of this node."""
+        return next(one for one in self.asks if one.nodes >> number & 1)
+
+    def giving(self, required: Requirements) -> Mask:
+        """The nodes that can give the devices that the claims lack, whatever else keeps the pod from them."""
+        return self.fleet.able(required.pending) if required.pending else self.cluster.fleet.all
+
+    def policy_on(self, number: int, pending: Sequence[Claim]) -> PolicyOfNode | None:
+        """For policies that look at whole nodes what they say of this one; None for all others."""
+        scores = self.cluster.node_scores_of(self.pod)
+        return scores.on(number, self._name, self.requests, pending) if scores is not None else None
+
+    def beside_devices(self, pod: Pod, required: Requirements, number: int) -> str:
+        """Why the pod does not fit the node with the devices that it gets there; empty where it does.
+
+        The node is one that can give the devices. Cost: an allocation.
+        """
+        found = self.with_devices(pod, required, self.allocate(number, required))
+        return found.refusal(number, self.cluster.infos, self.cluster.consumers_of)
+
+    def with_devices(self, pod: Pod, required: Requirements, allocations: Sequence[Allocation]) -> WithDevices:
+        """The pod with its devices, as they count for the node. allocations: of those of its claims that had none."""
+        had = [claim for claim in self.claims if claim.allocation is not None]
+        given = [replace(claim, allocation=one) for claim, one in zip(required.pending, allocations, strict=True)]
+        fleet = self.cluster.fleet
+        return WithDevices.of(pod, [*had, *given], fleet.slices.by_pool, fleet.features.release)
+
+    def _with_room(self, required: Requirements, nodes: Mask) -> Mask:
+        """Those of the nodes that have room for the pod with its devices. Cost: an allocation for each."""
+        pod = self.pod
+        assert pod is not None
+        fitting = (number for number in bits(nodes) if not self.beside_devices(pod, required, number))
+        return sum(1 << number for number in fitting)
+
+    def _asks_with_extended_resources(self, pod: Pod) -> Iterator[Requirements]:
+        pending, cluster = tuple(self.pending), self.cluster
+        for nodes, backed, extended in cluster.extended_resources.by_nodes(pod, cluster.infos, cluster.fleet.all):
+            own = self.requests.without(backed)
+            match extended:
+                case ExtendedClaim(claim=claim):
+                    yield Requirements(nodes, own, (*pending, claim), extended)
+                case str(problem):
+                    yield Requirements(nodes, own, pending, problem=problem)
+                case None:
+                    # Differs from kube-scheduler, which goes on to write a claim without requests beside the pod's own.
+                    yield Requirements(nodes, own, pending)
+
+    def _preferred(self, pod: Pod, able: Mask) -> Mask:
+        """The nodes to choose from, before any score: without those where a volume could not be provisioned recently.
+
+        The node that the pod was promised is taken however good others are (kube-scheduler, too).
+        """
+        # Differs from kube-scheduler, which may choose that node again, and always does while it is the best one.
+        cluster = self.cluster
+        declined = 0 if cluster.fleet.features.is_strict else cluster.volumes.declined(claims_of(pod))
+        others = (able & ~declined or able) if declined else able
+        number = cluster.number_of(pod.nominated_node)
+        promised = 0 if number is None else 1 << number
+        return promised & others or others
+
+    def _best_by_whole_nodes(self, nodes: Mask) -> Mask:
+        """Those of the nodes that the policy finds best, where it looks at whole nodes; else all of them.
+
+        As with every policy, a node that gives an earlier alternative of a request goes before.
+        """
+        scores = self.cluster.node_scores_of(self.pod)
+        if scores is None or not nodes:
+            return nodes
+        rank = max(rank for (rank, _), mask in self.ranked.items() if mask & nodes)
+        nodes &= union(mask for (other, _), mask in self.ranked.items() if other == rank)
+        found = [
+            scores.best(self._name, one.requests, one.pending, own) for one in self.asks if (own := nodes & one.nodes)
+        ]
+        best = max(score for score, _ in found)
+        return union(mask for score, mask in found if score == best)
+
+    def _missing_class(self) -> str:
+        known = self.cluster.fleet.classes
+        for claim in self.pending:
+            for request in claim.requests:
+                for one in request.alternatives:
+                    if one.class_name and one.class_name not in known:
+                        meant = did_you_mean(one.class_name, known)
+                        return f"request {one.name}: device class {one.class_name} does not exist{meant}"
+        return ""
+
+    # -- why not: counted by reason in kube-scheduler's words, with what the nearest node lacks (its FitError)
+
+    def _refused_by_all_nodes(self, reason: Reason, text: str) -> NotPlaced:
+        """This keeps the pod from every node at once."""
+        message = fit_error(self.cluster.fleet.all.bit_count(), Counter(), before=text)
+        refusal = Refusal(frozenset({reason}), self.requests, classes_of(self.pending), message=message, gist=text)
+        return NotPlaced(refusal, everywhere=text)
+
+    def not_placed(self) -> NotPlaced:
+        """A pod, or claim, that no node can take."""
+        everywhere = self.cluster.fleet.all
+        if self.pod is None:
+            message = fit_error(everywhere.bit_count(), Counter({NO_DEVICES: everywhere.bit_count()}))
+            refusal = Refusal(frozenset({DEVICES}), self.requests, classes_of(self.claims), message=message)
+            return NotPlaced(refusal, lacking=self.lacking_devices([(self.asks[0], everywhere)]).outcomes)
+        rejected = [Rejections.of(self, one) for one in self.eligible]
+        left = union(one.left for one in rejected)
+        reported: Counter[str] = Counter()
+        reasons: set[Reason] = set() if everywhere else {NO_NODES}
+        for reason, found in (found for one in rejected for found in one.found()):
+            reported[found.reason] += found.nodes.bit_count()
+            reasons.add(reason)
+        lacking = self.lacking_devices([(one.required, one.lacking) for one in rejected])
+        are_all = reported.keys() <= {NO_DEVICES}
+        unready, volume = next(iter(self.failed.values()), "") if left else "", self.kept_by_a_volume()
+        explanation = f"{volume} {lacking.text(self.pod.namespace, are_all=are_all) or unready}".strip()
+        extended = () if self.pod.node_name else self.cluster.extended_resources.asked_by(self.pod)
+        refusal = Refusal(
+            frozenset(reasons or {NODE_NAME.reason}),  # a node that is to be the pod's, and is not there
+            min((one.requests for one in self.asks), key=lambda requests: len(requests.amounts), default=self.requests),
+            classes_of(claim for required in self.asks for claim in required.pending),
+            frozenset(extended) | _taken_by_devices(rejected),
+            fit_error(everywhere.bit_count(), reported, explanation=explanation),
+            _gist([*sorted(reported), volume, unready], rejected, lacking),
+        )
+        stuck = [claim for claim in self.claims if claim.allocation and left & ~self.reached_by(claim)]
+        filtered = [found for one in rejected for _, found in one.filtered]
+        return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered)
+
+    def kept_by_a_volume(self) -> str:
+        """Which of the pod's claims keeps it on one node, and how; empty where none does."""
+        if self.pod is None or not self.pod.volumes.claims or not self.binds_volumes:
+            return ""
+        return pinned(self.view)
+
+    def lacking_devices(self, groups: Iterable[tuple[Requirements, Mask]]) -> "LackingDevices":
+        """Why these nodes cannot provide the devices; for the nearest node, also who holds them.
+
+        groups: nodes that are not able, and what the pod asks of them. Cost: O(different reasons).
+        """
+        found = [
+            (required, required.named(outcome), own)
+            for required, nodes in groups
+            if nodes
+            for outcome, own in self.fleet.unable(required.pending, nodes)
+        ]
+        if not found:
+            return LackingDevices()
+        numbers = [next(bits(nodes)) for _, _, nodes in found]
+        names = [self.cluster.name_of(number) for number in numbers]
+        by_node = {name: outcome for name, (_, outcome, _) in zip(names, found, strict=True)}
+        nearest = nearest_of(by_node)
+        number, required = next(
+            (numbers[place], found[place][0]) for place, name in enumerate(names) if name == nearest
+        )
+        by_node[nearest] = required.named(self.fleet.refusal(required.pending, number))
+        outcomes = [(by_node[name], nodes) for name, (_, _, nodes) in zip(names, found, strict=True)]
+        return LackingDevices(outcomes, by_node, nearest)
+
+    def refused_by_filters(self, required: Requirements, passed: Mask) -> Iterator[tuple[Plugin, Rejected]]:
+        """Why not, for the nodes of `required` that a filter refuses. passed: nodes that none does."""
+        if self.pod is not None:
+            view = self.view.requesting(required.requests)
+            for plugin, one in rejections(view, self.cluster.templates_of(self.pod), passed):
+                if nodes := one.nodes & required.nodes:
+                    yield plugin, replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
+
+
+def classes_of(claims: Iterable[Claim]) -> frozenset[str]:
+    """The names of the device classes that the claims name."""
+    return frozenset(one.class_name for claim in claims for request in claim.requests for one in request.alternatives)
+
+
+@dataclass(frozen=True, slots=True)
+class Rejections:
+    """The nodes of some requirements by what keeps the pod from them.
+
+    Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
+    """
+
+    required: Requirements
+    filtered: Sequence[tuple[Reason, Rejected]]
+    """By filters."""
+    refused: Sequence[tuple[Reason, Rejected]]
+    """By those of them before devices."""
+    late: Sequence[tuple[Reason, Rejected]]
+    """What keeps the pod from the nodes that a later filter refuses."""
+    left: Mask
+    """By none of them."""
+    unreached: Mask
+    lacking: Mask
+    crowded: Mask
+
+    @staticmethod
+    def of(cycle: PodCycle, asked: EligibleNodes, fitting: Mask = 0) -> "Rejections":
+        """Of a pod. fitting: the nodes that can take it, see `PodCycle.able`."""
+        required, left = asked
+        giving = left & cycle.reached & (cycle.giving(required) if required.pending else left)
+        of_filters = ((plugin.reason, one) for plugin, one in cycle.refused_by_filters(required, left))
+        filtered = [] if cycle.pod is None or cycle.pod.node_name else list(of_filters)
+        found = [] if required.problem else filtered
+        names = {plugin.name for plugin in after_devices(cycle.plugins)} if found else ()
+        refused = [(reason, one) for reason, one in found if not _is_late(reason, one, names)]
+        late = [(reason, one) for reason, one in found if _is_late(reason, one, names)]
+        others = list(_lacking_by_node(cycle, required, late)) if late else []
+        lacking = left & cycle.reached & ~giving
+        return Rejections(required, filtered, refused, others, left, left & ~cycle.reached, lacking, giving & ~fitting)
+
+    def found(self) -> Iterator[tuple[Reason, Rejected]]:
+        """What keeps the pod from which nodes; a node may lack several resources."""
+        yield from self.refused
+        if self.required.problem:
+            yield DEVICES, Rejected(self.required.problem, self.required.nodes)
+        if self.unreached:
+            yield DEVICES, Rejected(NOT_REACHED, self.unreached)
+        if self.lacking:
+            yield DEVICES, Rejected(NO_DEVICES, self.lacking)
+        if self.crowded:
+            yield NODE_RESOURCES_FIT.reason, Rejected(NO_ROOM_BESIDE, self.crowded, self.crowded)
+            yield DEVICES, Rejected(NO_ROOM_BESIDE, 0)  # other devices may take less
+        yield from self.late
+
+
+def _is_late(reason: Reason, one: Rejected, after_devices: Collection[str]) -> bool:
+    """Whether the nodes are asked for devices first."""
+    return one.is_late or reason.plugin in after_devices
+
+
+def _lacking_by_node(
+    cycle: PodCycle, required: Requirements, late: Iterable[tuple[Reason, Rejected]]
+) -> Iterator[tuple[Reason, Rejected]]:
+    """The reasons for nodes that are refused by a filter that runs after devices: devices may be missing as well."""
+    giving, reached = cycle.giving(required), cycle.reached
+    for reason, one in late:
+        for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):
+            if nodes:
+                yield DEVICES, Rejected(text, nodes)
+        if nodes := one.nodes & reached & giving:
+            yield reason, Rejected(one.reason, nodes, one.resolvable & nodes)
+
+
+def _taken_by_devices(rejected: Iterable[Rejections]) -> frozenset[str]:
+    """The resources of which devices may take what is missing."""
+    return OF_NODES if any(one.crowded for one in rejected) else frozenset()
+
+
+def _gist(reasons: Sequence[str], rejected: Iterable[Rejections], lacking: "LackingDevices") -> str:
+    """Of the refusal: the reasons, what is asked, and whether there are such devices at all, free or not."""
+    asked = hash(tuple([fingerprint_of(one.required.pending) for one in rejected]))
+    has_any = any(has_matching_devices(outcome) for outcome in lacking.by_node.values())
+    return "; ".join([*reasons, f"asked {asked:x}", "devices match" if has_any else "no device matches"])
+
+
+@dataclass(frozen=True, slots=True)
+class LackingDevices:
+    """Why nodes cannot provide devices."""
+
+    outcomes: Sequence[tuple[Outcome, Mask]] = ()
+    """With the nodes that say so."""
+    by_node: Mapping[str, Outcome] = field(default_factory=dict)
+    """By the first node of each."""
+    nearest: str = ""
+    """The first node of the one that comes nearest, whose outcome names devices and holders."""
+
+    def text(self, reader: str, *, are_all: bool) -> str:
+        """What the nearest node lacks. are_all: no node is refused for another reason."""
+        if not self.by_node:
+            return ""
+        return nearest_miss(self.by_node, are_all=are_all, nearest=self.nearest, reader=reader)
