@@ -14,7 +14,7 @@ AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(C
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz mutants soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo install test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz mutants story soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -91,6 +91,9 @@ plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) 
 fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and calls of the extender and the guard for MINUTES=N
 	$(BIN)/pip install --quiet --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo "no atheris for this machine: inputs are drawn without guidance"
 	$(BIN)/python -m tests.fuzz.run --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1) $(ARGS)
+
+story: $(VENV)/.dev ## print the calls of one pod from its object to its binding, as a tree with files and lines; ARGS="--depth N"
+	@$(BIN)/python -m tests.story.run $(ARGS)
 
 mutants: $(VENV)/.dev ## mutate allocator and scheduler in N random places of a SEED, and print mutants that no test detects
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
