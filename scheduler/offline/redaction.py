@@ -71,6 +71,7 @@ UNTYPED = frozenset(
         *("preferredAffinityTerms", "preferredAntiAffinityTerms", "requiredAffinityTerms", "requiredAntiAffinityTerms"),
         *("active", "instances", "numOfHosts", "minReplicas", "runPolicy", "groupName", "size"),
         *("leaderTemplate", "workerTemplate", "podTemplate", "podTemplateSpec", "podSpec"),
+        *("channel", "resourceClaimTemplate"),
         *("claimCreationSpec", "claimSpec", "components", "services", "cores", "cpu", "memory", "sockets", "threads"),
         *("created", "custom", "dedicatedCpuPlacement", "deviceName", "domain", "draResources", "enabled", "hpa"),
         *("extraPodMetadata", "extraPodSpec", "gpu", "gpuMemoryService", "gpuType", "gpus", "guest", "hostDevices"),

@@ -314,8 +314,8 @@ def constants(node: ast.expr) -> Iterator[str]:
             yield one.value
 
 
-NO_FIELDS = frozenset({"ctx", "loc", "msg", "input", "manager", "fieldsV1", "set", "comparison", "absent"})
-"""Of errors, patterns, and managed fields, which no dump has."""
+NO_FIELDS = frozenset({"ctx", "loc", "msg", "input", "manager", "fieldsV1", "set", "comparison", "absent", "v1"})
+"""Of errors, patterns, versions, and managed fields, which no dump has."""
 
 
 def test_all_fields_that_readers_take_from_raw_objects_are_known() -> None:

@@ -125,7 +125,8 @@ BROKEN_TEXTS = [
     pytest.param("a: 1\na: 2\n", "line 2, column 1: the key 'a' appears twice in one mapping", id="a key twice"),
     pytest.param("a: .nan\n", "line 1, column 4: .nan is not a finite number", id="no number"),
     pytest.param(b"\x7fELF\x02\x01\x01\x00\x80\xff", "is not UTF-8 text: byte 0x80 at offset 8", id="a binary file"),
-    pytest.param(b"PK\x03\x04\x00\x00", "is not text: a NUL byte at offset 4", id="an archive"),
+    pytest.param(b"PK\x03\x04\x00\x00", "is a zip archive: unpack it first", id="an archive"),
+    pytest.param(b"ab\x00\x00", "is not text: a NUL byte at offset 2", id="a NUL byte"),
     pytest.param("[" * 100_000, "nest", id="deep nesting"),
     pytest.param("a: " + "{a: " * 600 + "}" * 600, f"more than {MAX_DEPTH} levels of nesting", id="deep mappings"),
     pytest.param(
