@@ -17,6 +17,7 @@ from tests.controlplane.identities import TENANT, Identity
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import RestClient
 from tests.integration.conftest import FLEET
+from tests.unit.scheduler.cli.command import without_progress
 from tests.unit.scheduler.manifests import a_claim, a_request
 
 DRA = Path(sys.executable).with_name("dra")
@@ -73,9 +74,9 @@ def test_a_live_cluster_gives_the_answers_of_its_dump(plane: ControlPlane, tmp_p
     for command in COMMANDS:
         live, of_dump = dra(*command, "--kubeconfig", plane.kubeconfig()), dra(*command, path)
         assert (live.stdout, live.returncode) == (of_dump.stdout, of_dump.returncode), command
-        first, *rest = live.stderr.splitlines()
+        first, *rest = without_progress(live.stderr).splitlines()
         assert first.startswith(f"reading context admin: {plane.server}, Kubernetes v1.")
-        assert rest == of_dump.stderr.splitlines(), command
+        assert rest == without_progress(of_dump.stderr).splitlines(), command
 
 
 def allow_reading(api: RestClient, identity: Identity) -> None:
