@@ -22,6 +22,7 @@ from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, typed
 from scheduler.decision.cluster import Cluster
+from scheduler.state.cluster_changes import Changed
 from tests.builders import kubernetes
 
 ROW = """\
@@ -48,12 +49,8 @@ class Window:
     hours: int
 
 
-@dataclass(frozen=True, slots=True)
-class WindowChanged:
+class WindowChanged(Changed[Window]):
     """The made-up event."""
-
-    old: Window | None
-    new: Window | None
 
 
 class _SpecFields(ObjectFields):
