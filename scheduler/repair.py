@@ -21,12 +21,12 @@ from scheduler.attempt.claim_objects import (
 )
 from scheduler.attempt.slots import CallLimit
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
-from scheduler.cache.kinds import MANAGER, pod_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.connection import Api
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.kinds import MANAGER, pod_of
 from scheduler.state.claims import is_controlled_by
 from scheduler.state.cluster_changes import Event, PodChanged
 

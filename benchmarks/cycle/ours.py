@@ -16,7 +16,7 @@ from allocator.policies import policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
 from benchmarks.endtoend.workload import Json
 from scheduler import garbage
-from scheduler.cli.verify_scheduling import KINDS
+from scheduler.cli.verify_scheduling import FIELDS
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
@@ -73,9 +73,9 @@ def cycle(cluster: Cluster, pod: Pod) -> str:
 
 def _objects(case: Mapping[str, Sequence[Json]]) -> Iterator[RawObject]:
     for name, objects in case.items():
-        version, kind = KINDS[name]
+        what = FIELDS[name]
         for number, one in enumerate(objects):
-            yield RawObject(Place(f"{name}[{number}]"), {"apiVersion": version, "kind": kind, **one})
+            yield RawObject(Place(f"{name}[{number}]"), {"apiVersion": what.api_version, "kind": what.kind, **one})
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from benchmarks.extender.cases import (
     names,
     pod,
 )
-from scheduler.cache import kinds
+from scheduler import kinds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.extender.verbs import filter_nodes

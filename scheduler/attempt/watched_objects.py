@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from allocator.model import NodeSelector
 from scheduler.attempt.claim_objects import Claim, ClaimRef, key_of, version_of
 from scheduler.attempt.decision import Decision, PodKey
-from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.watch_events import Key
 from scheduler.cache.watcher import Reflector
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.kinds import WatchedClaim
 from scheduler.state.claims import Rival
 from scheduler.state.cluster_changes import (
     ClaimChanged,

@@ -19,6 +19,10 @@ Holder = Callable[[Mapping[str, Any]], object]
 """What an object holds of nodes or devices although it cannot be decoded; None where it holds nothing."""
 
 
+def holds_nothing(_: Mapping[str, Any]) -> None:
+    """The holder of objects that hold neither nodes nor devices."""
+
+
 class Undecodable(ValueError):
     """An object that cannot be used; the message names field and value."""
 

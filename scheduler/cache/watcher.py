@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Generic, Never
 
 from scheduler.cache import states
-from scheduler.cache.decoding import holds_nothing, input_of, page_of
+from scheduler.cache.decoding import input_of, page_of
 from scheduler.cache.states import Broken, Empty, Ended, HistoryLost, Input, Opened, State
 from scheduler.cache.watch_events import (
     Applied,
@@ -26,6 +26,7 @@ from scheduler.cache.watch_events import (
     T,
     Undecoded,
     Unreadable,
+    holds_nothing,
 )
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection

@@ -22,6 +22,7 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.label_selectors import selects
+from scheduler.core_v1.node import PriorityClass
 from scheduler.decision import filters
 from scheduler.input.documents import read
 from scheduler.input.identity import claim_of_template
@@ -141,7 +142,7 @@ def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
     [(text, template)] = named.items()
     if source.shown.namespace not in ("", template.namespace):
         stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")
-    [pod] = identified([template], Priorities(given.inventory.priority_classes).of)
+    [pod] = identified([template], Priorities(given.inventory.of(PriorityClass)).of)
     given.warn_of([pod])
     return _Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
 

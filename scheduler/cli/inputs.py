@@ -19,6 +19,7 @@ from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
+from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
@@ -177,7 +178,7 @@ class Input:
 
         reported: lines that are printed already.
         """
-        priorities = Priorities(inventory.priority_classes)
+        priorities = Priorities(inventory.of(PriorityClass))
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
         unknown = Counter(pod.priority_class for pod in pods if not priorities.knows(pod))
         warnings = list(unknown_priorities(unknown))

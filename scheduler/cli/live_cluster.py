@@ -17,6 +17,7 @@ from scheduler.client.credentials import context_name
 from scheduler.client.discovery import ListedResource, NotServed, Served, discover, dump
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.input.documents import Place, RawObject
+from scheduler.kinds import KINDS
 
 SUGGESTION_S = 3.0
 """How long a shell waits for suggestions."""
@@ -55,7 +56,7 @@ async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Se
 
 async def _read(access: ClusterAccess) -> LiveCluster:
     async with connected(access) as (connection, served):
-        listed = [one async for one in dump(connection, served)]
+        listed = [one async for one in dump(connection, served, (kind.resource for kind in KINDS))]
     print_to_stderr(_problems(listed))
     return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served)
 

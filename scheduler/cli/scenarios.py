@@ -21,6 +21,7 @@ from allocator.policies.own import names_a_class
 from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.core_v1.node import PriorityClass
 from scheduler.input.documents import STDIN, Finding, manifests_below, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Priorities
@@ -372,7 +373,7 @@ def _start_of(plan: Plan, inventory: Inventory, given: Input) -> Start:
         return Start(inventory, given.pods)
     if plan.trace == DUMP:
         return _dump_start(inventory, given)
-    priorities = Priorities(inventory.priority_classes)
+    priorities = Priorities(inventory.of(PriorityClass))
     trace = read_trace(Path(plan.trace), inventory, given.pods, plan.features, priorities.of)
     print_to_stderr(_warnings_of(plan.trace, trace.warnings))
     return Start(inventory, given.pods, trace)

@@ -5,6 +5,7 @@ queue holds the pod, the refusal of all nodes at once, the code, plugin and reas
 and whether the node that is chosen is one of the best.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ from scheduler.cli.recorded import (
     reference_options,
     replay_all,
 )
+from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
@@ -35,46 +37,30 @@ from scheduler.decision.templates import NOT_NAMED
 from scheduler.decision.why_not import Diagnosis, diagnosis_of
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
+from scheduler.kinds import KINDS
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason
 from scheduler.state.claims import Waiting, full
 
-KINDS: Mapping[str, tuple[str, str]] = {
-    "nodes": ("v1", "Node"),
-    "pods": ("v1", "Pod"),
-    "namespaces": ("v1", "Namespace"),
-    "services": ("v1", "Service"),
-    "replicationControllers": ("v1", "ReplicationController"),
-    "replicaSets": ("apps/v1", "ReplicaSet"),
-    "statefulSets": ("apps/v1", "StatefulSet"),
-    "persistentVolumes": ("v1", "PersistentVolume"),
-    "persistentVolumeClaims": ("v1", "PersistentVolumeClaim"),
-    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
-    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
-    "csiDrivers": ("storage.k8s.io/v1", "CSIDriver"),
-    "csiStorageCapacities": ("storage.k8s.io/v1", "CSIStorageCapacity"),
-    "volumeAttachments": ("storage.k8s.io/v1", "VolumeAttachment"),
-    "podDisruptionBudgets": ("policy/v1", "PodDisruptionBudget"),
-    "resourceClaims": ("resource.k8s.io/v1", "ResourceClaim"),
-    "resourceSlices": ("resource.k8s.io/v1", "ResourceSlice"),
-    "deviceClasses": ("resource.k8s.io/v1", "DeviceClass"),
+
+def _field_of(resource: Resource) -> str:
+    """The field of a case that holds its objects: `csiStorageCapacities`."""
+    kind = re.sub("^[A-Z]+(?=[A-Z][a-z])|^[A-Z]", lambda found: found[0].lower(), resource.kind)
+    return f"{kind[:-1]}{resource.plural[len(kind) - 1 :]}"  # the last letter of Capacity is another one in the plural
+
+
+BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+"""Which cases hold, although no decision depends on them."""
+
+FIELDS: Mapping[str, Resource] = {
+    _field_of(one): one for one in (*(kind.resource for kind in KINDS if kind.is_watched), BUDGETS)
 }
 """The fields of a case that hold objects, and what these are."""
 
-OF_NAMESPACE = frozenset(
-    {
-        "services",
-        "replicationControllers",
-        "replicaSets",
-        "statefulSets",
-        "persistentVolumeClaims",
-        "podDisruptionBudgets",
-        "resourceClaims",
-    }
-)
-"""Those that matter to pods of their own namespace alone."""
+_OF_ALL_NAMESPACES = ("pods", "csiStorageCapacities")
+"""Those that matter to pods of other namespaces as well, although they have one."""
 
 LISTED: Mapping[tuple[str, str], str] = {
     ("NodeResourcesFit", "score"): "pod-level-score",
@@ -215,13 +201,13 @@ def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
 
 def case_of(raw: Json) -> SchedulingCase:
     """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
-    found = {name: objects_of(raw, name) for name in KINDS}
+    found = {name: objects_of(raw, name) for name in FIELDS}
     own = _completed_pod(field_of(raw, "pod", dict), -1)
     pods = [_completed_pod(pod, number) for number, pod in enumerate(found["pods"])]
     found["pods"] = [*pods, own]
     found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
     objects = (
-        RawObject(place, {**one, "apiVersion": KINDS[name][0], "kind": KINDS[name][1]})
+        RawObject(place, {**one, "apiVersion": FIELDS[name].api_version, "kind": FIELDS[name].kind})
         for name, objects in found.items()
         for number, one in enumerate(objects)
         for place in [Place("pod" if one is own else f"{name}[{number}]")]
@@ -237,7 +223,8 @@ def case_of(raw: Json) -> SchedulingCase:
 
 def _is_nowhere(name: str, raw: Json) -> bool:
     """True for an object of a namespace that names none: no pod is in it."""
-    return name in OF_NAMESPACE and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
+    is_of_namespace = FIELDS[name].is_namespaced and name not in _OF_ALL_NAMESPACES
+    return is_of_namespace and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
 
 
 def _completed_pod(raw: Json, number: int) -> Json:

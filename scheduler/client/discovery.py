@@ -5,8 +5,8 @@ from its release and from what it serves, and `--feature-gates` overrides them.
 Source: the API group documents under /apis, and /version.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -25,6 +25,7 @@ RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 
 _NOT_FOUND = 404
 _NEEDED = ("resourceclaims", "resourceslices", "deviceclasses")
+_RULES = "devicetaintrules"
 
 
 class NotServed(Exception):
@@ -45,25 +46,21 @@ class Served:
     taint_rules: Resource | None
     emulated: str = ""
 
+    def resource(self, resource: Resource) -> Resource | None:
+        """The resource in the version that is used here; None where it is not served."""
+        if resource.group != GROUP:
+            return resource
+        return self.taint_rules if resource.plural == _RULES else replace(resource, version=self.version)
+
     @property
     def claims(self) -> Resource:
         """Where claims are."""
         return api_resources.claims(self.version)
 
     @property
-    def templates(self) -> Resource:
-        """Where claim templates are."""
-        return api_resources.templates(self.version)
-
-    @property
     def slices(self) -> Resource:
         """Where slices are."""
         return api_resources.slices(self.version)
-
-    @property
-    def classes(self) -> Resource:
-        """Where classes are."""
-        return api_resources.classes(self.version)
 
     def features(self, overrides: Mapping[str, bool]) -> Features:
         """The gates that are taken to be in force: the release's, what is served, then the overrides.
@@ -111,7 +108,7 @@ def served(version: Json, documents: Mapping[str, Json]) -> Served:
     usable = [name for name in VERSIONS if plurals.get(name, set()).issuperset(_NEEDED)]
     if not usable:
         raise NotServed(_not_served(_server(kubernetes, emulated_release(version)), sorted(plurals)))
-    rules = [name for name in RULE_VERSIONS if "devicetaintrules" in plurals.get(name, ())]
+    rules = [name for name in RULE_VERSIONS if _RULES in plurals.get(name, ())]
     taint_rules = api_resources.taint_rules(rules[0]) if rules else None
     return Served(kubernetes, nearest_release(version), usable[0], taint_rules, emulated_release(version))
 
@@ -183,25 +180,6 @@ LIST_TIMEOUT_S = 60.0
 
 _FORBIDDEN, _NOT_THERE, _GONE = 403, 404, 410
 
-_BESIDE = (
-    api_resources.NODES,
-    api_resources.PODS,
-    api_resources.NAMESPACES,
-    api_resources.PRIORITY_CLASSES,
-    api_resources.VOLUME_CLAIMS,
-    api_resources.VOLUMES,
-    api_resources.STORAGE_CLASSES,
-    api_resources.CSI_NODES,
-    api_resources.CSI_DRIVERS,
-    api_resources.CSI_CAPACITIES,
-    api_resources.ATTACHMENTS,
-    api_resources.SERVICES,
-    api_resources.REPLICATION_CONTROLLERS,
-    api_resources.REPLICA_SETS,
-    api_resources.STATEFUL_SETS,
-)
-"""Resources beside those of the devices. One that is not served or may not be read is left out."""
-
 
 @dataclass(frozen=True, slots=True)
 class ListedResource:
@@ -212,16 +190,16 @@ class ListedResource:
     problem: str = ""
 
 
-async def dump(connection: Connection, served: Served) -> AsyncIterator[ListedResource]:
-    """Every resource, one after the other. Raises CallFailed where devices and claims cannot be read."""
-    for resource in (served.slices, served.classes, served.claims):
-        yield ListedResource(resource, await _all(connection, resource))
-    rules = [served.taint_rules] if served.taint_rules else []
-    for resource in (served.templates, *rules, *_BESIDE):
+async def dump(connection: Connection, served: Served, resources: Iterable[Resource]) -> AsyncIterator[ListedResource]:
+    """Each resource that is served, one after the other. Raises CallFailed where devices or claims cannot be read.
+
+    Any other that is not there or may not be read is left out.
+    """
+    for resource in filter(None, map(served.resource, resources)):
         try:
             found = ListedResource(resource, await _all(connection, resource))
         except ApiError as error:
-            if error.status not in (_FORBIDDEN, _NOT_THERE):
+            if resource.plural in _NEEDED or error.status not in (_FORBIDDEN, _NOT_THERE):
                 raise
             found = ListedResource(resource, problem=str(error))
         yield found

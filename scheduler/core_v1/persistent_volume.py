@@ -7,7 +7,6 @@ from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.model import NodeSelector, Requirement, Term
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.label_selectors import Labels, LabelSelector, LabelSelectorFields, label_selector
 from scheduler.core_v1.object_fields import (
     AnnotatedFields,
@@ -413,17 +412,3 @@ def _requests(spec: _PersistentVolumeClaimSpecFields) -> Mapping[str, Quantity]:
 
 def _controller(owners: list[OwnerFields] | tuple[()]) -> str:
     return next((owner.uid for owner in owners if owner.controller), "")
-
-
-# All kinds of objects about volumes.
-
-
-StorageObject = (
-    PersistentVolume
-    | PersistentVolumeClaim
-    | StorageClass
-    | CSINode
-    | CSIDriver
-    | CSIStorageCapacity
-    | VolumeAttachment
-)

@@ -21,7 +21,6 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.slots import KeyLocks
-from scheduler.cache.kinds import pod_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
@@ -31,6 +30,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
+from scheduler.kinds import pod_of
 from scheduler.state.claims import AlreadyReserved, ClaimObject, claim_keys
 
 # After filter, the call of bind: the next call of filter waits for it.

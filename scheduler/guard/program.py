@@ -21,9 +21,7 @@ from ssl import SSLContext
 from typing import Any, Never
 
 from allocator.cluster.usage import occupying
-from scheduler import garbage
-from scheduler.cache import kinds
-from scheduler.cache.decoding import held_by_claim
+from scheduler import garbage, kinds
 from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import Resource
@@ -35,6 +33,7 @@ from scheduler.guard.ledger import Ledger, counting
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.guard.publication import Publication, SecretPath
 from scheduler.guard.reviewer import Reviewer, holder_of
+from scheduler.kinds import held_by_claim
 from scheduler.runtime import core, health, running, server
 from scheduler.runtime.access import secure
 from scheduler.runtime.cluster_updates import ClusterUpdates

@@ -19,11 +19,11 @@ from allocator.api.by_text import ByText
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
 from allocator.model import Claim, DeviceID, DeviceResult
-from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.guard.ledger import UNKNOWN, Denial, Ledger, Update
 from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics
+from scheduler.kinds import WatchedClaim, claim_of
 from scheduler.runtime.section import Fields, typed
 from scheduler.runtime.server import Malformed, in_short, require_few_values
 from scheduler.state.claims import FINALIZER

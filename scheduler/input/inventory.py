@@ -22,28 +22,17 @@ from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.core_v1.claim_fields import unknown_claim_fields
-from scheduler.core_v1.csi import (
-    decode_csi_driver,
-    decode_csi_node,
-    decode_csi_storage_capacity,
-    decode_volume_attachment,
-)
 from scheduler.core_v1.custom_pods import made_template
 from scheduler.core_v1.label_selectors import unknown_words
-from scheduler.core_v1.node import Namespace, PriorityClass, decode_namespace, decode_node, decode_priority_class
-from scheduler.core_v1.persistent_volume import (
-    StorageObject,
-    decode_persistent_volume,
-    decode_persistent_volume_claim,
-    decode_storage_class,
-)
-from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, decode_pod
+from scheduler.core_v1.node import Namespace
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, asks_for_claims, decode_embedded, decode_workload, ephemeral_claims
 from scheduler.input.documents import Finding, FindingReason, Place, RawObject
 from scheduler.input.identity import generated
+from scheduler.kinds import BY_MODEL, IN_FILES, KINDS, OBJECTS
 
 # The CEL expressions of classes, claims and templates: those that do not compile are reported, used or not.
 #
@@ -100,35 +89,16 @@ TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _Decoder = Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]]
 
-_STORAGE_GROUP = "storage.k8s.io"
-_STORAGE: Mapping[tuple[str, str], Callable[..., Any]] = {  # Any: each of its own kind
-    ("", "PersistentVolume"): decode_persistent_volume,
-    ("", "PersistentVolumeClaim"): decode_persistent_volume_claim,
-    (_STORAGE_GROUP, "StorageClass"): decode_storage_class,
-    (_STORAGE_GROUP, "CSINode"): decode_csi_node,
-    (_STORAGE_GROUP, "CSIDriver"): decode_csi_driver,
-    (_STORAGE_GROUP, "CSIStorageCapacity"): decode_csi_storage_capacity,
-    (_STORAGE_GROUP, "VolumeAttachment"): decode_volume_attachment,
-}
-"""How objects of storage are read, by group and kind."""
-
 VERSIONS: Mapping[str, str] = {
     **dict.fromkeys(sorted(SERVED["v1"]), f"{GROUP}/v1"),
-    **dict.fromkeys(("Node", "Namespace", "Pod", "Service"), "v1"),
-    "PriorityClass": "scheduling.k8s.io/v1",
-    **{kind: f"{group}/v1".removeprefix("/") for group, kind in _STORAGE},
+    **{kind.name: kind.resource.api_version for kind in IN_FILES.values()},
     **{kind: f"{group}/v1" for kind, group in WORKLOADS.items()},
 }
 """Kubernetes' own kinds that count -> their apiVersion."""
 
 KINDS_THAT_COUNT = frozenset(VERSIONS)
 
-IN_NO_NAMESPACE = frozenset(
-    {
-        *("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
-        *("VolumeAttachment", "ResourceSlice", "DeviceClass", "DeviceTaintRule"),
-    }
-)
+IN_NO_NAMESPACE = frozenset(kind.name for kind in KINDS if not kind.resource.is_namespaced)
 """Those of them whose objects the API server keeps in no namespace, whatever their metadata says."""
 
 _ANY_EFFECT = f"one of {', '.join(TAINT_EFFECTS)}"
@@ -186,7 +156,7 @@ class Inventory:
     not used although it is there, by (kind, namespace, name). makers: the same of templates that an object of the input
     has made in a cluster, by (namespace, name). kinds: also of objects with errors. skipped: how many of
     other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known. nodes: those that slices name, if the input contains no Node. storage: claims, volumes, classes, all.
+    known. nodes: those that slices name, if the input contains no Node. objects: all others, by their type (`of`).
     places, versions: where each object stands and its apiVersion, by (kind, namespace, name). labels: of those that
     have any, by the same.
     """
@@ -200,12 +170,9 @@ class Inventory:
     makers: dict[tuple[str, str], str] = field(default_factory=dict)
     taint_rules: list[TaintRule] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
-    namespaces: dict[str, Mapping[str, str]] = field(default_factory=dict)
-    priority_classes: list[PriorityClass] = field(default_factory=list)
-    storage: list[StorageObject] = field(default_factory=list)
+    objects: dict[type, list[Any]] = field(default_factory=dict)  # Any: of the type that is the key
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
-    pod_selectors: list[PodSelector] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
     skipped: Counter[str] = field(default_factory=Counter)
     unseen: int = 0
@@ -214,6 +181,17 @@ class Inventory:
     labels: dict[tuple[str, str, str], Mapping[str, str]] = field(default_factory=dict)
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
+
+    def of(self, model: type[Typed]) -> list[Typed]:
+        """The objects of those kinds that become the model; they may be added to."""
+        own = BY_MODEL[model].inventory
+        found: list[Typed] = self.objects.setdefault(model, []) if own == OBJECTS else getattr(self, own)
+        return found
+
+    @property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of each namespace."""
+        return {one.name: one.labels for one in self.of(Namespace)}
 
 
 def take_inventory(
@@ -294,14 +272,10 @@ class _InventoryReader:
         group = version.rpartition("/")[0]
         if is_decoded(version, kind):
             self._device_object(found, kind)
-        elif (group, kind) == ("", "Service"):
-            decoder = partial(decode_pod_selector, kind, validate=self._validate)
-            self._typed(found, kind, decoder, self.inventory.pod_selectors.append)
-        elif (group, kind) in (("", "Node"), ("", "Namespace"), ("", "Pod"), ("scheduling.k8s.io", "PriorityClass")):
-            self._core_object(found, kind)
-        elif (group, kind) in _STORAGE:
-            storage: _Decoder[Any] = partial(_STORAGE[group, kind], validate=self._validate)
-            self._typed(found, kind, storage, self.inventory.storage.append)
+        elif row := IN_FILES.get((group, kind)):
+            assert row.decode
+            decoder = partial(row.decode, validate=self._validate)
+            self._typed(found, kind, decoder, self.inventory.of(row.model).append)
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
             keep = partial(self._keep_workload, found, kind)
             self._typed(found, kind, lambda raw: decode_workload(kind, raw), keep)
@@ -404,18 +378,6 @@ class _InventoryReader:
         else:
             self.inventory.templates[template.namespace, template.name] = template
 
-    def _core_object(self, found: RawObject, kind: str) -> None:
-        inventory, validate = self.inventory, self._validate
-        match kind:
-            case "Node":
-                self._typed(found, kind, partial(decode_node, validate=validate), inventory.nodes.append)
-            case "Pod":
-                self._typed(found, kind, partial(decode_pod, validate=validate), inventory.pods.append)
-            case "Namespace":
-                self._typed(found, kind, partial(decode_namespace, validate=validate), self._keep_namespace)
-            case _:
-                self._typed(found, kind, decode_priority_class, inventory.priority_classes.append)
-
     def _keep_workload(self, found: RawObject, kind: str, workload: Workload) -> None:
         self._keep_workloads(found, kind, (workload,))
 
@@ -423,10 +385,7 @@ class _InventoryReader:
         self.inventory.workloads.extend(workloads)
         selector, _ = decode_pod_selector(kind, found.raw) if kind in POD_SELECTORS else (None, ())
         if selector:
-            self.inventory.pod_selectors.append(selector)
-
-    def _keep_namespace(self, namespace: Namespace) -> None:
-        self.inventory.namespaces[namespace.name] = namespace.labels
+            self.inventory.of(PodSelector).append(selector)
 
     def _typed(
         self,

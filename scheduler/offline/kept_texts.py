@@ -24,6 +24,7 @@ from scheduler.core_v1.resources import ANY_ADDRESS
 from scheduler.core_v1.workload import BLUEPRINTS
 from scheduler.decision import filters
 from scheduler.input.inventory import KINDS_THAT_COUNT, TAINT_EFFECTS, VERSIONS
+from scheduler.kinds import BY_NAME
 from scheduler.state.claims import FINALIZER
 from scheduler.state.pods import OF_NODES
 
@@ -182,26 +183,12 @@ class KeptTexts:
         for raw in objects:
             kept.compared.update(_compared(raw))
             names.update(_names_of_devices(raw))
-            kept._take_drivers(raw)
+            if kind := BY_NAME.get(str(raw.get("kind"))):
+                kept.drivers.update(_texts_at(raw, kind.drivers_at))
             if raw.get("kind") == "ResourceSlice":
                 kept._take_devices(fields_of(raw.get("spec")))
         kept.descriptions -= names
         return kept
-
-    def _take_drivers(self, raw: Mapping[str, Json]) -> None:
-        spec = fields_of(raw.get("spec"))
-        match raw.get("kind"):
-            case "ResourceSlice":
-                published = [spec.get("driver")]
-            case "CSIDriver":
-                published = [fields_of(raw.get("metadata")).get("name")]
-            case "CSINode":
-                published = [fields_of(driver).get("name") for driver in listed(spec.get("drivers"))]
-            case "StorageClass":
-                published = [raw.get("provisioner")]
-            case _:
-                published = []
-        self.drivers.update(name for name in published if isinstance(name, str))
 
     def _take_devices(self, spec: Mapping[str, Json]) -> None:
         driver = str(spec.get("driver"))
@@ -280,6 +267,14 @@ def spellings(names: Iterable[str], driver: str) -> Iterator[str]:
             yield f"{driver}/{name}"
         elif domain == driver:
             yield own
+
+
+def _texts_at(value: Json, path: Sequence[str]) -> Iterator[str]:
+    """The texts at the end of the path, in all entries of lists; none of an empty path."""
+    for name in path[:1]:
+        for holder in listed(value) or [value]:
+            found = fields_of(holder).get(name)
+            yield from _texts_at(found, path[1:]) if path[1:] else [found] if isinstance(found, str) else ()
 
 
 def _compared(value: Json) -> Iterator[str]:

@@ -13,20 +13,20 @@ from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
 from allocator.model import Node
 from cel.values.quantity import Quantity
-from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
-from scheduler.core_v1.node import Namespace
-from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass, StorageObject
+from scheduler.core_v1.csi import CSIDriver
+from scheduler.core_v1.persistent_volume import PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.workload import VolumeClaimTemplate, Workload, ephemeral_claims
 from scheduler.decision.cluster import Cluster
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory
+from scheduler.kinds import BY_MODEL
 from scheduler.offline.input_claims import Claims
 from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pods import CPU, MEMORY, MOST, OF_NODES, PODS
 from scheduler.state.storage import ClaimKey
-from scheduler.state.volumes import CAPACITIES, CLAIMS, CLASSES, VOLUMES, Volumes
+from scheduler.state.volumes import CAPACITIES, CLAIMS, CLASSES, VOLUMES
 
 # PersistentVolumeClaims that controllers create for pods, and that the input does not contain yet.
 #
@@ -60,7 +60,7 @@ def volume_claims_to_be(inventory: Inventory, pods: Iterable[Pod]) -> VolumeClai
 
     pods: each with a uid of its own.
     """
-    known = {one.key for one in inventory.storage if isinstance(one, PersistentVolumeClaim)}
+    known = {one.key for one in inventory.of(PersistentVolumeClaim)}
     known |= {(namespace, name) for kind, namespace, name in inventory.faults if kind == KIND}
     sets = {(one.namespace, one.name): one for one in inventory.workloads if one.volume_claims}
     made: dict[ClaimKey, VolumeClaimTemplate] = {}
@@ -72,7 +72,7 @@ def volume_claims_to_be(inventory: Inventory, pods: Iterable[Pod]) -> VolumeClai
                     made.setdefault(key, template)
                 elif key not in known:
                     unknown.add(key)
-    classes = {one.name: one for one in inventory.storage if isinstance(one, StorageClass)}
+    classes = {one.name: one for one in inventory.of(StorageClass)}
     claims = [_claim(key, template, classes) for key, template in made.items()]
     if "StorageClass" not in inventory.kinds:
         return VolumeClaims(tuple(claims), frozenset(unknown))
@@ -159,18 +159,11 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
         unseen=unseen_storage(inventory) if assumes_room else frozenset(),
         unmade=volume_claims.bound_before,
     )
-    for namespace, labels in inventory.namespaces.items():
-        cluster.set_namespace(Namespace(namespace, labels))
-    for selector in inventory.pod_selectors:
-        cluster.selectors.set(selector)
-    for device_class in inventory.classes:
-        cluster.set_class(device_class)
-    for rule in inventory.taint_rules:
-        cluster.set_taint_rule(rule)
-    for slice_ in inventory.slices:
-        cluster.set_slice(slice_)
-    for one in (*inventory.storage, *volume_claims.waiting):
-        _add(cluster.volumes, one)
+    for model, kind in BY_MODEL.items():
+        for one in inventory.of(model) if model is not Node else ():
+            kind.put(cluster, one)
+    for claim in volume_claims.waiting:
+        cluster.volumes.set_claim(claim)
     room = room_for(pods, cluster.extended_resources)
     for node in sorted(inventory.nodes, key=lambda node: (places.get(node.name, len(places)), node.name)):
         if only_node in ("", node.name):
@@ -186,27 +179,9 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
 def unseen_storage(inventory: Inventory) -> frozenset[str]:
     """The kinds of storage objects of which the input holds none, while every cluster has some that uses volumes."""
     needed = [CLAIMS, VOLUMES, CLASSES]
-    if any(isinstance(one, CSIDriver) and one.publishes_capacity for one in inventory.storage):
+    if any(one.publishes_capacity for one in inventory.of(CSIDriver)):
         needed.append(CAPACITIES)
     return frozenset(needed) - inventory.kinds
-
-
-def _add(volumes: Volumes, found: StorageObject) -> None:
-    match found:
-        case PersistentVolume():
-            volumes.set_volume(found)
-        case PersistentVolumeClaim():
-            volumes.set_claim(found)
-        case StorageClass():
-            volumes.set_class(found)
-        case CSINode():
-            volumes.set_csi_node(found)
-        case CSIDriver():
-            volumes.set_driver(found)
-        case CSIStorageCapacity():
-            volumes.set_capacity(found)
-        case VolumeAttachment():
-            volumes.set_attachment(found)
 
 
 def with_room(node: Node, room: Mapping[str, Quantity]) -> Node:

@@ -10,31 +10,13 @@ from typing import Any, TypeVar
 
 from allocator.api import TaintRule
 from allocator.model import Claim
-from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.watch_events import Entry, Found, Undecoded
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_selector import KINDS, PodSelector
 from scheduler.decision.cluster import Cluster
+from scheduler.kinds import KINDS, ObjectKind, WatchedClaim
 from scheduler.state.claims import with_devices_of
-from scheduler.state.cluster_changes import (
-    ClaimChanged,
-    ClassChanged,
-    CSIDriverChanged,
-    CSINodeChanged,
-    CSIStorageCapacityChanged,
-    Event,
-    NamespaceChanged,
-    NodeChanged,
-    PersistentVolumeChanged,
-    PersistentVolumeClaimChanged,
-    PodChanged,
-    SliceChanged,
-    StorageClassChanged,
-    TaintRulesChanged,
-    VolumeAttachmentChanged,
-)
-from scheduler.state.volumes import CLAIMS, CLASSES, VOLUMES, Volumes
+from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, TaintRulesChanged
 
 T = TypeVar("T")
 
@@ -49,14 +31,7 @@ class ClusterUpdates:
         self._undecoded_claims: dict[str, Claim] = {}
         self._undecoded_pods: dict[str, Pod] = {}
         self._by_kind: Mapping[str, Update] = {
-            "Node": _replaces(cluster.set_node, lambda node: cluster.remove_node(node.name), NodeChanged),
-            "Namespace": _replaces(
-                cluster.set_namespace, lambda one: cluster.remove_namespace(one.name), NamespaceChanged
-            ),
-            "DeviceClass": _replaces(cluster.set_class, lambda one: cluster.remove_class(one.name), ClassChanged),
-            "ResourceSlice": _replaces(cluster.set_slice, lambda one: cluster.remove_slice(one.name), SliceChanged),
-            **_of_storage(cluster.volumes),
-            **dict.fromkeys(KINDS, _replaces(cluster.selectors.set, cluster.selectors.remove, _wakes_nobody)),
+            **{kind.name: _replaces(cluster, kind) for kind in KINDS},
             "DeviceTaintRule": self._taint_rule,
             "ResourceClaim": self._claim,
             "Pod": self._pod,
@@ -130,42 +105,18 @@ class ClusterUpdates:
             self._cluster.set_pod(pod)
 
 
-def _of_storage(volumes: Volumes) -> Mapping[str, Update]:
-    return {
-        VOLUMES: _replaces(volumes.set_volume, lambda one: volumes.remove_volume(one.name), PersistentVolumeChanged),
-        CLAIMS: _replaces(volumes.set_claim, lambda one: volumes.remove_claim(one.key), PersistentVolumeClaimChanged),
-        CLASSES: _replaces(volumes.set_class, lambda one: volumes.remove_class(one.name), StorageClassChanged),
-        "CSINode": _replaces(volumes.set_csi_node, lambda one: volumes.remove_csi_node(one.name), CSINodeChanged),
-        "CSIDriver": _replaces(volumes.set_driver, lambda one: volumes.remove_driver(one.name), CSIDriverChanged),
-        "CSIStorageCapacity": _replaces(
-            volumes.set_capacity, lambda one: volumes.remove_capacity(one.key), CSIStorageCapacityChanged
-        ),
-        "VolumeAttachment": _replaces(
-            volumes.set_attachment, lambda one: volumes.remove_attachment(one.name), VolumeAttachmentChanged
-        ),
-    }
-
-
-def _replaces(
-    set_: Callable[[T], object],
-    remove: Callable[[T], object],
-    changed: Callable[[T | None, T | None], Event | None],
-) -> Update:
+def _replaces(cluster: Cluster, kind: ObjectKind[T]) -> Update:
     """The update of a kind of which objects are replaced; one that cannot be decoded is as one that is gone."""
 
     def update(old: Found[T] | None, new: Found[T] | None) -> Event | None:
         before, now = _value(old), _value(new)
         if now is not None:
-            set_(now)
+            kind.put(cluster, now)
         elif before is not None:
-            remove(before)
-        return changed(before, now) if before != now else None
+            kind.drop(cluster, before)
+        return kind.changed(before, now) if before != now else None
 
     return update
-
-
-def _wakes_nobody(_old: PodSelector | None, _new: PodSelector | None) -> None:
-    """Services and controllers decide which node is better, not whether there is one."""
 
 
 def _held_uid(found: Found[T]) -> str:

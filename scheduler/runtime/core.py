@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any, TypeVar, get_args
 from uuid import uuid4
 
-from allocator.api import TaintRule
 from allocator.gates import Features
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
@@ -21,35 +20,16 @@ from scheduler.attempt.claim_objects import ANNOTATION, Claim, ClaimRef, key_of
 from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.step import Listener, Point
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
-from scheduler.cache import kinds
-from scheduler.cache.decoding import held_by_claim, held_by_pod, holds_nothing
-from scheduler.cache.kinds import WatchedClaim
-from scheduler.cache.watch_events import Decoder, Found, Holder, Undecoded
+from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.cache.watcher import Reflector, Watcher
-from scheduler.client.api_resources import (
-    ATTACHMENTS,
-    CSI_CAPACITIES,
-    CSI_DRIVERS,
-    CSI_NODES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    REPLICA_SETS,
-    REPLICATION_CONTROLLERS,
-    SERVICES,
-    STATEFUL_SETS,
-    STORAGE_CLASSES,
-    VOLUME_CLAIMS,
-    VOLUMES,
-    Resource,
-)
+from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Api, Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
-from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.kinds import KINDS, WatchedClaim
 from scheduler.plugins.profile import Profile
 from scheduler.repair import EVERY_S, ClaimStatuses, Leftover, Sweep, epoch_after, recover
 from scheduler.runtime import health, metrics
@@ -66,20 +46,6 @@ T = TypeVar("T")
 
 ChangeHandler = Callable[[Resource, Found[Any] | None, Found[Any] | None], None]  # Any: of whatever kind
 """Called with the resource, and its object as it was and as it is: None before it was there, and after it is gone."""
-
-_BESIDE_DEVICES: Mapping[Resource, Decoder[Any]] = {  # Any: of whatever kind
-    STORAGE_CLASSES: kinds.storage_class_of,
-    VOLUMES: kinds.volume_of,
-    VOLUME_CLAIMS: kinds.volume_claim_of,
-    CSI_NODES: kinds.csi_node_of,
-    CSI_DRIVERS: kinds.csi_driver_of,
-    CSI_CAPACITIES: kinds.csi_capacity_of,
-    ATTACHMENTS: kinds.attachment_of,
-    SERVICES: kinds.pod_selector_of,
-    REPLICATION_CONTROLLERS: kinds.pod_selector_of,
-    REPLICA_SETS: kinds.pod_selector_of,
-    STATEFUL_SETS: kinds.pod_selector_of,
-}
 
 
 class WatchedState:
@@ -98,31 +64,20 @@ class WatchedState:
         *,
         places_pods: bool,
     ) -> None:
-        def reflector(
-            resource: Resource,
-            decode: Decoder[T],
-            held: Holder = holds_nothing,
-            selector: Mapping[str, str] | None = None,
-        ) -> Reflector[T]:
-            return Reflector(Watcher(connection, resource, decode, chance, selector or {}, held=held), clock)
-
-        self.nodes: Reflector[Node] = reflector(NODES, kinds.node_of)
-        self.pods: Reflector[Pod] = reflector(PODS, kinds.pod_of, held_by_pod, kinds.UNFINISHED)
-        self.namespaces: Reflector[Namespace] = reflector(NAMESPACES, kinds.namespace_of)
-        self.claims: Reflector[WatchedClaim] = reflector(served.claims, kinds.claim_of, held_by_claim)
-        self.slices: Reflector[Slice] = reflector(served.slices, kinds.slice_of)
-        self.classes: Reflector[DeviceClass] = reflector(served.classes, kinds.class_of)
-        rules = served.taint_rules
-        self.taint_rules: Reflector[TaintRule] | None = reflector(rules, kinds.taint_rule_of) if rules else None
-        beside = _BESIDE_DEVICES.items() if places_pods else ()
-        self.beside_devices: Sequence[Reflector[Any]] = [reflector(one, decode) for one, decode in beside]
-        self._every: list[Reflector[Any]] = [self.nodes, self.namespaces, self.classes, self.slices]
-        self._every += [*self.beside_devices, self.claims, self.pods]
-        if self.taint_rules is not None:
-            self._every.append(self.taint_rules)
+        self._every: dict[str, Reflector[Any]] = {}  # Any: of whatever kind
+        for kind in KINDS:
+            resource = served.resource(kind.resource)
+            if resource and kind.is_watched and (places_pods or not kind.places_pods):
+                watcher = Watcher(connection, resource, kind.watch_decoder, chance, kind.selector, held=kind.holds)
+                self._every[kind.name] = Reflector(watcher, clock)
+        self.nodes: Reflector[Node] = self._every["Node"]
+        self.pods: Reflector[Pod] = self._every["Pod"]
+        self.claims: Reflector[WatchedClaim] = self._every["ResourceClaim"]
+        self.slices: Reflector[Slice] = self._every["ResourceSlice"]
+        self.classes: Reflector[DeviceClass] = self._every["DeviceClass"]
 
     def __iter__(self) -> Iterator[Reflector[Any]]:  # Any: of whatever kind
-        return iter(self._every)
+        return iter(self._every.values())
 
     def on_change(self, handler: ChangeHandler) -> None:
         """Call the handler with every change of every object from now on."""

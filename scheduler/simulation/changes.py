@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from typing import Any
 
 from allocator.api import TaintRule
 from allocator.api.allocation import Consumer
@@ -18,16 +19,7 @@ from allocator.did_you_mean import did_you_mean
 from allocator.model import Node, Slice, Taint
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
-from scheduler.simulation.events import (
-    Event,
-    NodeAppears,
-    NodeDrains,
-    NodeGoes,
-    RuleAppears,
-    RuleGoes,
-    SliceAppears,
-    SliceGoes,
-)
+from scheduler.simulation.events import Appears, Event, FleetObject, Goes, NodeDrains
 from scheduler.simulation.jobs import unscheduled
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -35,7 +27,7 @@ _UNREACHABLE = "node.kubernetes.io/unreachable"
 _MOST_COPIES = 1_000_000
 _TAINT = re.compile(r"(?P<key>[^=:]+)(=(?P<value>[^:]*))?:(?P<effect>[^:]+)")
 
-FleetEvent = NodeAppears | NodeGoes | NodeDrains | SliceAppears | SliceGoes | RuleGoes
+FleetEvent = Appears | Goes | NodeDrains
 
 
 class InvalidChange(ValueError):
@@ -76,18 +68,21 @@ class ChangingFleet:
         self._own = None
         for event in events:
             match event:
-                case NodeAppears(node):
-                    self.nodes[node.name] = node
-                case NodeGoes(name):
-                    del self.nodes[name]
-                case SliceAppears(found):
-                    self.slices[found.name] = found
-                case SliceGoes(name):
-                    del self.slices[name]
-                case RuleAppears(rule):
-                    self.rules[rule.name] = rule
-                case RuleGoes(name):
-                    del self.rules[name]
+                case Appears(found):
+                    self._of(found)[found.name] = found
+                case Goes(found):
+                    del self._of(found)[found.name]
+
+    def _of(self, found: FleetObject) -> dict[str, Any]:
+        """Where the object is; those of which no change asks are nowhere."""
+        match found:
+            case Node():
+                return self.nodes
+            case Slice():
+                return self.slices
+            case TaintRule():
+                return self.rules
+        return {}
 
     def own_slices(self, node: str) -> Sequence[Slice]:
         """The slices that this node alone reaches, as a whole. Cost: O(slices), once between changes."""
@@ -123,16 +118,16 @@ def _cordoned(node: Node) -> Node:
 
 
 def _cordon(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
-    return (NodeAppears(_cordoned(node)) for node in fleet.named(rest))
+    return (Appears(_cordoned(node)) for node in fleet.named(rest))
 
 
 def _uncordon(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
-    return (NodeAppears(replace(node, unschedulable=False)) for node in fleet.named(rest))
+    return (Appears(replace(node, unschedulable=False)) for node in fleet.named(rest))
 
 
 def _drain(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     for node in fleet.named(rest):
-        yield NodeAppears(_cordoned(node))
+        yield Appears(_cordoned(node))
         yield NodeDrains(node.name)
 
 
@@ -140,12 +135,12 @@ def _fail(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     for node in fleet.named(rest):
         for effect in ("NoSchedule", "NoExecute"):  # of which every pod tolerates the second for five minutes
             node = _tainted(node, Taint(_UNREACHABLE, "", effect))  # noqa: PLW2901 - the same one
-        yield NodeAppears(node)
+        yield Appears(node)
         yield NodeDrains(node.name)
 
 
 def _recover(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
-    return (NodeAppears(_untainted(node, _UNREACHABLE)) for node in fleet.named(rest))
+    return (Appears(_untainted(node, _UNREACHABLE)) for node in fleet.named(rest))
 
 
 def _taint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
@@ -156,7 +151,7 @@ def _taint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     if found["effect"] not in TAINT_EFFECTS:
         raise InvalidChange(f"effect {found['effect']!r} is not one of {', '.join(TAINT_EFFECTS)}")
     taint = Taint(found["key"], found["value"] or "", found["effect"])
-    return (NodeAppears(_tainted(node, taint)) for node in fleet.named(name))
+    return (Appears(_tainted(node, taint)) for node in fleet.named(name))
 
 
 def _untaint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
@@ -164,7 +159,7 @@ def _untaint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     nodes = fleet.named(name)
     if not any(taint.key == key for node in nodes for taint in node.taints):
         raise InvalidChange(f"node {name!r} has no taint {key!r}")
-    return (NodeAppears(_untainted(node, key)) for node in nodes)
+    return (Appears(_untainted(node, key)) for node in nodes)
 
 
 def _tainted(node: Node, taint: Taint) -> Node:
@@ -194,9 +189,9 @@ def added(fleet: ChangingFleet, node: Node, count: int) -> Iterator[FleetEvent]:
         while (name := f"{node.name}-copy-{number}") in fleet.nodes:
             number += 1
         for slice_ in own:
-            yield SliceAppears(_slice_of(slice_, node.name, name))
+            yield Appears(_slice_of(slice_, node.name, name))
         labels = {key: name if key == _HOSTNAME else value for key, value in node.labels.items()}
-        yield NodeAppears(replace(node, name=name, labels=labels))
+        yield Appears(replace(node, name=name, labels=labels))
 
 
 def _slice_of(slice_: Slice, old: str, new: str) -> Slice:
@@ -215,19 +210,19 @@ def _remove(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
         case "resourceslice" | "resourceslices":
             if name not in fleet.slices:
                 raise InvalidChange(f"resourceslice {name!r} is not there{did_you_mean(name, fleet.slices)}")
-            return iter([SliceGoes(name)])
+            return iter([Goes(fleet.slices[name])])
         case "devicetaintrule" | "devicetaintrules":
             if name not in fleet.rules:
                 raise InvalidChange(f"devicetaintrule {name!r} is not there{did_you_mean(name, fleet.rules)}")
-            return iter([RuleGoes(name)])
+            return iter([Goes(fleet.rules[name])])
         case _:
             raise InvalidChange(f"{rest!r} is neither node/NAME nor resourceslice/NAME nor devicetaintrule/NAME")
 
 
 def removed(fleet: ChangingFleet, node: Node) -> Iterator[FleetEvent]:
     """Remove the node and its own slices."""
-    yield NodeGoes(node.name)
-    yield from (SliceGoes(one.name) for one in fleet.own_slices(node.name))
+    yield Goes(node)
+    yield from (Goes(one) for one in fleet.own_slices(node.name))
 
 
 _VERBS: Mapping[str, Callable[[ChangingFleet, str], Iterator[FleetEvent]]] = {
@@ -269,7 +264,8 @@ def changed(inventory: Inventory, texts: Sequence[str], scale: float = 1.0) -> I
     events = scaling(fleet, scale) if scale != 1.0 else []
     for text in texts:
         events += fleet.change(text)
-    left = {event.name for event in events if isinstance(event, NodeDrains | NodeGoes)}
+    left = {event.name for event in events if isinstance(event, NodeDrains)}
+    left |= {event.found.name for event in events if isinstance(event, Goes) and isinstance(event.found, Node)}
     gone = {name for name in left if name not in fleet.nodes}
     pods = [pod for pod in inventory.pods if pod.node_name in left and not pod.is_over]
     evicted = {id(pod) for pod in pods if not belongs_to_node(pod)}

@@ -11,41 +11,23 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 
+from allocator.api import TaintRule
 from allocator.gates import DEVICE_TAINTS
 from allocator.model import Claim, Node, Slice
 from allocator.outcome import PolicyFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
+from scheduler.kinds import BY_MODEL
 from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
 from scheduler.plugins.plugin import Reason
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
-from scheduler.simulation.events import (
-    ClassAppears,
-    Event,
-    NodeAppears,
-    NodeDrains,
-    NodeGoes,
-    PodArrives,
-    PodGoes,
-    RuleAppears,
-    RuleGoes,
-    SliceAppears,
-    SliceGoes,
-)
+from scheduler.simulation.events import Appears, Event, FleetObject, Goes, NodeDrains, PodArrives, PodGoes
 from scheduler.simulation.jobs import unscheduled
-from scheduler.state.cluster_changes import (
-    ClaimChanged,
-    ClassChanged,
-    NodeChanged,
-    PodChanged,
-    SliceChanged,
-    TaintRulesChanged,
-)
+from scheduler.state.cluster_changes import ClaimChanged, PodChanged
 from scheduler.state.cluster_changes import Event as Change
 from scheduler.state.evicting_taints import EvictingTaints, devices_of, has_evicting
 
-_HARDWARE = (NodeAppears, NodeGoes, SliceAppears, SliceGoes, ClassAppears)
 _SETTLED_S = 24 * 3600.0
 """After so long without any change time is passed over until the next: that pods are tried again comes to nothing."""
 
@@ -138,7 +120,7 @@ class Simulation:
         self._durations: dict[str, float] = {}
         self._ends: dict[str, int] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._slices: dict[str, Slice] = {}
+        self._slices: dict[str, FleetObject | None] = {}
         self._given: Iterator[tuple[float, Event]] = iter(())
         self._next_given: tuple[float, Event] | None = None
         self._following: list[tuple[float, int, _Happening]] = []
@@ -265,7 +247,7 @@ class Simulation:
             number, event = found
             self._changed_s = self.now
             self._happen(number, event)
-            if isinstance(event, _HARDWARE):
+            if isinstance(event, Appears | Goes) and not isinstance(event.found, TaintRule):
                 self._watcher.hardware_changed()
 
     def _next_event(self) -> tuple[int, _Happening] | None:
@@ -279,7 +261,7 @@ class Simulation:
             return following[1], following[2]
         return None
 
-    def _happen(self, number: int, event: _Happening) -> None:  # noqa: C901, PLR0912 - one case for each event
+    def _happen(self, number: int, event: _Happening) -> None:
         match event:
             case PodArrives(pod, duration_s):
                 if duration_s is not None:
@@ -294,53 +276,47 @@ class Simulation:
             case _TolerationEnds(uid):
                 if self._evictions.get(uid) == number:
                     self._evict(filter(None, [self.placed[uid].pod]))
-            case NodeAppears(node):
-                self._node_appears(node)
-            case NodeGoes(name):
-                self._node_goes(name)
             case NodeDrains(name):
                 self._evict(pod for pod in self._pods_on(name) if not belongs_to_node(pod))
-            case SliceAppears(new):
-                self._cluster.set_slice(new)
-                self._note(SliceChanged(self._slices.get(new.name), new))
-                self._slices[new.name] = new
-                self._see_devices(new.name)
-            case SliceGoes(name):
-                self._cluster.remove_slice(name)
-                self._note(SliceChanged(self._slices.pop(name, None), None))
+            case Appears(found):
+                self._fleet_changes(found, found)
+            case Goes(found):
+                self._fleet_changes(found, None)
+
+    def _fleet_changes(self, found: FleetObject, new: FleetObject | None) -> None:
+        """The object is there as `new`, or gone; evictions follow."""
+        kind, old = BY_MODEL[type(found)], self._known(found)
+        (kind.drop if new is None else kind.put)(self._cluster, found)
+        self._note(kind.changed(old, new))
+        match found:
+            case Node():
+                self._node_changed(found, is_there=new is not None)
+            case Slice(name=name):
+                self._slices[name] = new
                 self._see_devices(name)
-            case ClassAppears(new_class):
-                self._cluster.set_class(new_class)
-                self._note(ClassChanged(None, new_class))
-            case RuleAppears(rule):
-                self._cluster.set_taint_rule(rule)
-                self._rules_changed()
-            case RuleGoes(name):
-                self._cluster.remove_taint_rule(name)
-                self._rules_changed()
+            case TaintRule():
+                for name in self._cluster.slices:
+                    self._see_devices(name)
 
-    def _node_appears(self, node: Node) -> None:
-        old = self._cluster.node(node.name)
-        self._cluster.set_node(node)
-        self._note(NodeChanged(old, node))
-        if self._taints.see_node(node, self.now):
-            for pod in self._pods_on(node.name):
+    def _known(self, found: FleetObject) -> FleetObject | None:
+        """The object of that name as it was, as far as what waits for it asks."""
+        match found:
+            case Node(name):
+                return self._cluster.node(name)
+            case Slice(name=name):
+                return self._slices.get(name)
+        return None
+
+    def _node_changed(self, node: Node, *, is_there: bool) -> None:
+        pods = list(self._pods_on(node.name))
+        if not is_there:
+            self._taints.forget_node(node.name)
+            for pod in filter(belongs_to_node, pods):
+                self._go(pod.uid)
+            self._evict(pod for pod in pods if not belongs_to_node(pod))
+        elif self._taints.see_node(node, self.now):
+            for pod in pods:
                 self._plan_eviction(self.placed[pod.uid])
-
-    def _node_goes(self, name: str) -> None:
-        pods = list(self._pods_on(name))
-        old = self._cluster.node(name)
-        self._cluster.remove_node(name)
-        self._taints.forget_node(name)
-        self._note(NodeChanged(old, None))
-        for pod in filter(belongs_to_node, pods):
-            self._go(pod.uid)
-        self._evict(pod for pod in pods if not belongs_to_node(pod))
-
-    def _rules_changed(self) -> None:
-        self._note(TaintRulesChanged())
-        for name in self._cluster.slices:
-            self._see_devices(name)
 
     def _see_devices(self, name: str) -> None:
         """The devices of the slice are there, have changed, or are gone. Cost: O(pods), if evicting taints have."""
@@ -405,8 +381,9 @@ class Simulation:
         for claim in freed:
             self._note(_freed(claim))
 
-    def _note(self, change: Change) -> None:
-        self._queue.on_event(change, self.now)
+    def _note(self, change: Change | None) -> None:
+        if change is not None:
+            self._queue.on_event(change, self.now)
 
 
 def _in_order(events: Iterable[tuple[float, Event]]) -> Iterator[tuple[float, Event]]:

@@ -22,21 +22,25 @@ class PodGoes:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAppears:
-    """A node joins, or changes: taints, cordon, allocatable resources.
+FleetObject = Node | Slice | DeviceClass | TaintRule
 
-    Pods on it that do not tolerate its NoExecute taints are evicted, at once or after their tolerationSeconds.
+
+@dataclass(frozen=True, slots=True)
+class Appears:
+    """An object is created, or updated: taints, cordon, allocatable resources of a node, devices of a slice.
+
+    Pods that do not tolerate NoExecute taints of their node or devices, by whatever object these have them, are
+    evicted, at once or after their tolerationSeconds.
     """
 
-    node: Node
+    found: FleetObject
 
 
 @dataclass(frozen=True, slots=True)
-class NodeGoes:
-    """The node with that name is removed, and its pods are evicted."""
+class Goes:
+    """The object is deleted: a node's pods are evicted, those with devices of a slice keep them."""
 
-    name: str
+    found: FleetObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,50 +50,4 @@ class NodeDrains:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class SliceAppears:
-    """A driver publishes or updates a slice. Pods that do not tolerate NoExecute taints of its devices are evicted."""
-
-    slice: Slice
-
-
-@dataclass(frozen=True, slots=True)
-class SliceGoes:
-    """The slice with that name is deleted; pods keep their devices."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class ClassAppears:
-    """A class is created or updated."""
-
-    device_class: DeviceClass
-
-
-@dataclass(frozen=True, slots=True)
-class RuleAppears:
-    """A DeviceTaintRule is created or updated. Pods that do not tolerate its effect NoExecute are evicted."""
-
-    rule: TaintRule
-
-
-@dataclass(frozen=True, slots=True)
-class RuleGoes:
-    """The DeviceTaintRule with that name is deleted."""
-
-    name: str
-
-
-Event = (
-    PodArrives
-    | PodGoes
-    | NodeAppears
-    | NodeGoes
-    | NodeDrains
-    | SliceAppears
-    | SliceGoes
-    | ClassAppears
-    | RuleAppears
-    | RuleGoes
-)
+Event = PodArrives | PodGoes | Appears | Goes | NodeDrains

@@ -9,6 +9,7 @@ from operator import attrgetter, itemgetter
 from allocator.api import ClaimTemplate
 from allocator.did_you_mean import did_you_mean
 from allocator.gates import Features
+from allocator.model import Node
 from allocator.policies.whole_nodes import UNIT
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
@@ -22,7 +23,7 @@ from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes
+from scheduler.simulation.events import Appears, Event, PodArrives, PodGoes
 from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures, distribution
 from scheduler.simulation.jobs import (
     LATEST_S,
@@ -297,7 +298,10 @@ def _other_events(
 
 def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
     """A node without allocatable resources has room for everything, as at the start."""
-    return NodeAppears(with_room(event.node, room)) if isinstance(event, NodeAppears) else event
+    match event:
+        case Appears(Node() as node):
+            return Appears(with_room(node, room))
+    return event
 
 
 def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> float:

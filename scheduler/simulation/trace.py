@@ -23,7 +23,7 @@ from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, re
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.simulation.changes import ChangingFleet, InvalidChange, belongs_to_node, claims_without
-from scheduler.simulation.events import ClassAppears, Event, NodeAppears, PodGoes, RuleAppears, SliceAppears
+from scheduler.simulation.events import Appears, Event, PodGoes
 from scheduler.simulation.jobs import LATEST_S, InvalidWorkload, Job, unscheduled
 
 _GZIP = b"\x1f\x8b"
@@ -296,18 +296,16 @@ class _TraceReader:
         found = self._objects(line, "apply", {})
         event: Event
         match found:
-            case Inventory(nodes=[node]) if "Node" in found.kinds:
-                event = NodeAppears(node)
-            case Inventory(slices=[slice_]):
-                event = SliceAppears(slice_)
-            case Inventory(classes=[device_class]):
-                event = ClassAppears(device_class)
+            case Inventory(nodes=[one]) if "Node" in found.kinds:
+                event = Appears(one)
+            case Inventory(slices=[one]) | Inventory(classes=[one]):
+                event = Appears(one)
             case Inventory(taint_rules=[rule]):
                 if not self._features.has(DEVICE_TAINT_RULES):
                     gate = self._features.release.governing(DEVICE_TAINT_RULES)
                     problem = f"DeviceTaintRule {rule.name} needs the feature gate {gate}"
                     raise line.error("apply", problem)
-                event = RuleAppears(rule)
+                event = Appears(rule)
             case _:
                 raise line.error("apply", f"{', '.join(sorted(found.kinds)) or 'nothing'} is not {_APPLIED}")
         self._fleet.see([event])

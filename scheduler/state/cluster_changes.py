@@ -5,7 +5,7 @@ watch shows it.
 """
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
@@ -20,16 +20,18 @@ ClaimKey = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class _Changed(Generic[Object]):
+class Changed(Generic[Object]):
+    """An object of a kind, whose own class of events derives from this one."""
+
     old: Object | None
     new: Object | None
 
 
-class NodeChanged(_Changed[Node]):
+class NodeChanged(Changed[Node]):
     """A node."""
 
 
-class PodChanged(_Changed[Pod]):
+class PodChanged(Changed[Pod]):
     """A pod, of any scheduler."""
 
     @property
@@ -51,7 +53,7 @@ class PodChanged(_Changed[Pod]):
         return _counted_of(self.old) != _counted_of(self.new)
 
 
-class ClaimChanged(_Changed[Claim]):
+class ClaimChanged(Changed[Claim]):
     """A ResourceClaim."""
 
     @property
@@ -69,43 +71,43 @@ class ClaimChanged(_Changed[Claim]):
         return old is not None and old != new
 
 
-class SliceChanged(_Changed[Slice]):
+class SliceChanged(Changed[Slice]):
     """A ResourceSlice."""
 
 
-class ClassChanged(_Changed[DeviceClass]):
+class ClassChanged(Changed[DeviceClass]):
     """A DeviceClass."""
 
 
-class NamespaceChanged(_Changed[Namespace]):
+class NamespaceChanged(Changed[Namespace]):
     """A namespace."""
 
 
-class PersistentVolumeChanged(_Changed[PersistentVolume]):
+class PersistentVolumeChanged(Changed[PersistentVolume]):
     """A PersistentVolume."""
 
 
-class PersistentVolumeClaimChanged(_Changed[PersistentVolumeClaim]):
+class PersistentVolumeClaimChanged(Changed[PersistentVolumeClaim]):
     """A PersistentVolumeClaim."""
 
 
-class StorageClassChanged(_Changed[StorageClass]):
+class StorageClassChanged(Changed[StorageClass]):
     """A StorageClass."""
 
 
-class CSINodeChanged(_Changed[CSINode]):
+class CSINodeChanged(Changed[CSINode]):
     """A CSINode."""
 
 
-class CSIDriverChanged(_Changed[CSIDriver]):
+class CSIDriverChanged(Changed[CSIDriver]):
     """A CSIDriver."""
 
 
-class CSIStorageCapacityChanged(_Changed[CSIStorageCapacity]):
+class CSIStorageCapacityChanged(Changed[CSIStorageCapacity]):
     """A CSIStorageCapacity."""
 
 
-class VolumeAttachmentChanged(_Changed[VolumeAttachment]):
+class VolumeAttachmentChanged(Changed[VolumeAttachment]):
     """A VolumeAttachment."""
 
 
@@ -138,20 +140,4 @@ def _counted_of(pod: Pod | None) -> object:
     return None if pod is None or not pod.node_name or pod.is_finished else (pod.labels, pod.is_deleting)
 
 
-Event = (
-    NodeChanged
-    | PodChanged
-    | ClaimChanged
-    | SliceChanged
-    | ClassChanged
-    | NamespaceChanged
-    | PersistentVolumeChanged
-    | PersistentVolumeClaimChanged
-    | StorageClassChanged
-    | CSINodeChanged
-    | CSIDriverChanged
-    | CSIStorageCapacityChanged
-    | VolumeAttachmentChanged
-    | TaintRulesChanged
-    | GivenBack
-)
+Event = Changed[Any] | TaintRulesChanged | GivenBack  # Any: of whatever kind

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache import kinds
+from scheduler import kinds
 from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import (
     NAMESPACES,
@@ -69,8 +69,9 @@ def test_fleet_is_read_without_a_refusal(plane: ControlPlane, api: RestClient, v
     assert names(kubeconfig, PODS, kinds.pod_of) == names_of(api, POD)
     assert names(kubeconfig, NODES, kinds.node_of) == names_of(api, NODE)
     assert names(kubeconfig, NAMESPACES, kinds.namespace_of) == names_of(api, NAMESPACE)
-    assert names(kubeconfig, SERVICES, kinds.pod_selector_of) == names_of(api, SERVICE) != []
-    assert names(kubeconfig, REPLICA_SETS, kinds.pod_selector_of) == names_of(api, Kind("apps/v1", "ReplicaSet")) != []
+    service, replica_set = (kinds.BY_NAME[name].watch_decoder for name in ("Service", "ReplicaSet"))
+    assert names(kubeconfig, SERVICES, service) == names_of(api, SERVICE) != []
+    assert names(kubeconfig, REPLICA_SETS, replica_set) == names_of(api, Kind("apps/v1", "ReplicaSet")) != []
 
 
 @pytest.mark.parametrize("version", ["v1beta2", "v1alpha3"])

@@ -12,6 +12,7 @@ import pytest
 from scheduler.client import discovery
 from scheduler.client.connection import connect
 from scheduler.client.discovery import ListedResource, discover, dump
+from scheduler.kinds import KINDS
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import TENANT, Identity
 from tests.controlplane.plane import ControlPlane
@@ -49,10 +50,13 @@ def fleet(api: RestClient) -> RestClient:
     return api
 
 
+RESOURCES = [kind.resource for kind in KINDS]
+
+
 def listed(plane: ControlPlane) -> Sequence[ListedResource]:
     async def read() -> Sequence[ListedResource]:
         async with connect(kubeconfig=plane.kubeconfig()) as connection:
-            return [one async for one in dump(connection, await discover(connection))]
+            return [one async for one in dump(connection, await discover(connection), RESOURCES)]
 
     return asyncio.run(read())
 

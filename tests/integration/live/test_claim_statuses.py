@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from scheduler.cache.kinds import MANAGER
+from scheduler.kinds import MANAGER
 from tests.controlplane.ours import scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import CLAIM, POD, Json, RestClient

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from allocator.api import allocation_to_v1, decode
+from allocator.api.versions import GROUP
 from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.policies.contract import Policy
+from scheduler import kinds
 from scheduler.attempt.claim_objects import Intent, made
-from scheduler.cache import kinds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
@@ -26,39 +27,23 @@ Given = tuple[str, tuple[str, ...]]
 class LiveScheduler:
     """A cluster that watches fill, and the API server's objects."""
 
-    def __init__(self, objects: Iterable[Json], features: Features, policy: Policy) -> None:  # noqa: C901, PLR0912 - kinds
+    def __init__(self, objects: Iterable[Json], features: Features, policy: Policy) -> None:
         self.cluster = Cluster(features, is_ours=lambda _: True, profiles=(Profile(policy=policy),), makes_claims=True)
         self._claims: dict[str, Json] = {}
         self._version = 10
         pods = []
         for raw in objects:
             match raw["kind"]:
-                case "Node":
-                    self.cluster.set_node(kinds.node_of(raw))
-                case "Namespace":
-                    self.cluster.set_namespace(kinds.namespace_of(raw))
-                case "ResourceSlice":
-                    self.cluster.set_slice(kinds.slice_of(_stored(raw)))
-                case "DeviceClass":
-                    self.cluster.set_class(kinds.class_of(_stored(raw)))
                 case "ResourceClaim":
                     self._show(_stored(raw))
-                case "Service":
-                    self.cluster.selectors.set(kinds.pod_selector_of(raw))
-                case "DeviceTaintRule":
-                    self.cluster.set_taint_rule(kinds.taint_rule_of(_stored(raw)))
-                case "PersistentVolume":
-                    self.cluster.volumes.set_volume(kinds.volume_of(raw))
-                case "PersistentVolumeClaim":
-                    self.cluster.volumes.set_claim(kinds.volume_claim_of(raw))
-                case "StorageClass":
-                    self.cluster.volumes.set_class(kinds.storage_class_of(raw))
                 case "Pod":
                     pods.append(kinds.pod_of(raw))
                 case "ResourceClaimTemplate":
                     pass  # kube-controller-manager creates the claims
-                case kind:
-                    raise AssertionError(f"{kind} is not shown to the live scheduler")
+                case name:
+                    kind = kinds.BY_NAME[name]
+                    is_of_devices = kind.resource.group == GROUP
+                    kind.put(self.cluster, kind.watch_decoder(_stored(raw) if is_of_devices else raw))
         self._pods: Sequence[Pod] = pods
 
     def run(self) -> dict[str, Given]:

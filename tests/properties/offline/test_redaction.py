@@ -18,7 +18,7 @@ import scheduler
 from allocator.api.device_class import ClassFields, RuleFields
 from allocator.api.resource_claim import ClaimFields, TemplateFields
 from allocator.api.resource_slice import SliceFields
-from scheduler.cache import kinds  # noqa: F401 - with all that reads objects
+from scheduler import kinds  # noqa: F401 - with all that reads objects
 from scheduler.core_v1.object_fields import ObjectFields
 from scheduler.core_v1.workload import decode_embedded
 from scheduler.input.inventory import KINDS_THAT_COUNT

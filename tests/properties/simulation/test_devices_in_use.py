@@ -16,7 +16,7 @@ from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import ChangingFleet, InvalidChange
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import Event, NodeAppears, PodArrives, PodGoes, RuleAppears, SliceAppears
+from scheduler.simulation.events import Appears, Event, PodArrives, PodGoes
 from tests.unit.scheduler.manifests import (
     Json,
     a_claim,
@@ -98,11 +98,11 @@ class Happenings:
     def _applied(self) -> Event:
         match self.draw.randint(0, 2):
             case 0:
-                return SliceAppears(read(a_slice_of(self.draw.choice(["n0", "n1"]), self.draw)).slices[0])
+                return Appears(read(a_slice_of(self.draw.choice(["n0", "n1"]), self.draw)).slices[0])
             case 1:
-                return RuleAppears(read(a_rule(self.draw)).taint_rules[0])
+                return Appears(read(a_rule(self.draw)).taint_rules[0])
             case _:
-                return NodeAppears(read(a_node("n1")).nodes[0])
+                return Appears(read(a_node("n1")).nodes[0])
 
     def _seen(self, event: Event) -> list[Event]:
         self.fleet.see([event])

@@ -23,8 +23,8 @@ from benchmarks.extender.cases import (
 )
 from benchmarks.extender.client import ClientWrongAnswer, check
 from benchmarks.extender.figures import TARGET_MS, Called, Round, Row, percentile, rows, table
-from scheduler.cache.kinds import claim_of, pod_of
 from scheduler.extender.wire import ExtenderArgs, read
+from scheduler.kinds import claim_of, pod_of
 
 SMALL = Case("44 nodes", 44, packed)
 ANSWER = {"NodeNames": ["a"], "FailedNodes": {"b": "why"}, "FailedAndUnresolvableNodes": {"c": "why"}, "Error": ""}

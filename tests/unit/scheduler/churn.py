@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.cache.kinds import claim_of, namespace_of, node_of, pod_of, pod_selector_of, slice_of
 from scheduler.cache.watch_events import Applied, Deleted, Entry, Key, Restarted
 from scheduler.cache.watcher import Reflector
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
+from scheduler.kinds import BY_NAME, claim_of, namespace_of, node_of, pod_of, slice_of
 from tests.builders import a_class
 
 AT_ONCE = 20
@@ -157,7 +157,7 @@ DECODERS: Mapping[str, Decode] = {
     "resourceslices": slice_of,
     "resourceclaims": claim_of,
     "pods": pod_of,
-    "services": pod_selector_of,
+    "services": BY_NAME["Service"].watch_decoder,
 }
 
 

@@ -15,7 +15,6 @@ from allocator.api import allocation_to_v1
 from allocator.model import Toleration
 from scheduler.attempt.claim_objects import Intent, allocated, deallocated, marked
 from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.kinds import WatchedClaim
 from scheduler.cache.watch_events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
 from scheduler.cache.watcher import Reflector
 from scheduler.client.api_resources import taint_rules
@@ -26,6 +25,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Placed
+from scheduler.kinds import WatchedClaim
 from scheduler.queue import Queue
 from scheduler.runtime.core import WatchedState
 from scheduler.state.claims import Waiting, full

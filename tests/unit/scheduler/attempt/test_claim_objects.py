@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.attempt import claim_objects
 from scheduler.attempt.claim_objects import ANNOTATION, Claim, Json, intent_of, is_same_allocation
-from scheduler.cache.kinds import claim_of
+from scheduler.kinds import claim_of
 from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 

@@ -7,13 +7,15 @@ import pytest
 
 from scheduler.attempt.decision import AttemptEnded, Fatal, Retry
 from scheduler.attempt.steps.volumes import BindVolume, SelectNode, VolumeStep
-from scheduler.cache.kinds import volume_claim_of, volume_of
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed
+from scheduler.kinds import BY_NAME
 from scheduler.state.volumes import Match, VolumePlan
 from tests.unit.scheduler.attempt.volume_scene import NODE, VolumeScene, lost_before
 
 Json = dict[str, Any]
 VOLUME, CLAIM = "/api/v1/persistentvolumes/pv1", "/api/v1/namespaces/default/persistentvolumeclaims/v"
+
+VOLUMES, VOLUME_CLAIMS = BY_NAME["PersistentVolume"], BY_NAME["PersistentVolumeClaim"]
 
 
 def a_raw_volume(version: str = "7", **spec: object) -> Json:
@@ -30,14 +32,14 @@ def a_raw_claim(version: str = "5", **spec: object) -> Json:
 def binding(scene: VolumeScene) -> VolumeStep:
     """The volume is given to the claim; both are stored."""
     scene.objects = {VOLUME: a_raw_volume(), CLAIM: a_raw_claim()}
-    match = Match(volume_of(a_raw_volume()), volume_claim_of(a_raw_claim()))
+    match = Match(VOLUMES.watch_decoder(a_raw_volume()), VOLUME_CLAIMS.watch_decoder(a_raw_claim()))
     return taken(scene, BindVolume(scene.binder, scene.attempt, match), VolumePlan((match,)))
 
 
 def selecting(scene: VolumeScene) -> VolumeStep:
     """A volume is asked for; the claim is stored."""
     scene.objects = {CLAIM: a_raw_claim()}
-    claim = volume_claim_of(a_raw_claim())
+    claim = VOLUME_CLAIMS.watch_decoder(a_raw_claim())
     return taken(scene, SelectNode(scene.binder, scene.attempt, claim), VolumePlan((), (claim,)))
 
 
@@ -80,7 +82,7 @@ def test_volume_that_was_meant_for_the_claim_stays_so_once_the_claim_is_gone() -
     scene = VolumeScene()
     meant = a_raw_volume(claimRef={"namespace": "default", "name": "v"})
     scene.objects = {VOLUME: meant}
-    match = Match(volume_of(meant), volume_claim_of(a_raw_claim()))
+    match = Match(VOLUMES.watch_decoder(meant), VOLUME_CLAIMS.watch_decoder(a_raw_claim()))
     asyncio.run(BindVolume(scene.binder, scene.attempt, match).do())
     assert scene.objects[VOLUME]["metadata"]["annotations"] == {"kept": "yes"}
     assert scene.objects[VOLUME]["spec"]["claimRef"]["uid"] == "uid-v"

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduler.cache.kinds import MANAGER, claim_of, namespace_of, node_of, pod_of, slice_of
 from scheduler.cache.watch_events import Undecodable
+from scheduler.kinds import MANAGER, claim_of, namespace_of, node_of, pod_of, slice_of
 from tests.unit.allocator.api.raw_objects import a_slice_of
 
 Raw = dict[str, object]

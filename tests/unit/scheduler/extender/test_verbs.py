@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from allocator.model import Allocation, Claim
-from scheduler.cache.kinds import pod_of
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
@@ -18,6 +17,7 @@ from scheduler.extender.bind import Binds, ExpectedBind
 from scheduler.extender.poke import Poke
 from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
+from scheduler.kinds import pod_of
 from scheduler.runtime.server import Malformed
 from scheduler.ui.decision_log import DecisionLog
 from tests.builders import (

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.cache.kinds import WatchedClaim, claim_of
 from scheduler.cache.watch_events import Undecodable
 from scheduler.decision.cluster import Cluster
 from scheduler.guard.reviewer import holder_of
+from scheduler.kinds import WatchedClaim, claim_of
 from scheduler.state.claims import FINALIZER
 from tests.builders import kubernetes
 

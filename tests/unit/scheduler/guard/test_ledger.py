@@ -8,9 +8,9 @@ import pytest
 
 from allocator.model import Allocation, Claim, CounterSet, Device, DeviceResult
 from cel.values.quantity import Quantity
-from scheduler.cache.decoding import held_by_claim
 from scheduler.decision.cluster import Cluster
 from scheduler.guard.ledger import CAPACITY, COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update, counting
+from scheduler.kinds import held_by_claim
 from tests.builders import a_claim, a_device, a_slice, kubernetes
 from tests.properties.guard.guarded_world import a_result, consumes
 from tests.properties.state.claim_world import an_object

@@ -16,13 +16,13 @@ from scheduler.attempt.claim_objects import Intent
 from scheduler.attempt.step import Listener
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.attempt.write_outcome import PROBE_S
-from scheduler.cache.kinds import claim_of
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
+from scheduler.kinds import claim_of
 from scheduler.live.loop import LEFT_S, Loop, LoopDependencies
 from scheduler.queue import Queue
 from scheduler.reporting import Events, Refusals

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
 
-from scheduler.cache.kinds import MANAGER
 from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
+from scheduler.kinds import MANAGER
 from scheduler.repair import _STATUS_TRIES, ClaimStatuses
 from scheduler.state.cluster_changes import PodChanged
 from tests.builders import a_claim, a_pod, a_result, an_allocated_claim, kubernetes, watched

@@ -59,11 +59,14 @@ class World:
         container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
         self._show(self.watched.pods, "other", uid, {"spec": {"containers": [container], **spec}})
 
+    @property
+    def rules(self) -> Reflector[Any]:
+        return next(one for one in self.watched if one.resource.kind == "DeviceTaintRule")
+
     def rule(self, **spec: object) -> None:
         taint = {"key": "k", "effect": "NoSchedule"}
         raw = {"spec": {"deviceSelector": {"driver": DRIVER}, "taint": taint, **spec}}
-        assert self.watched.taint_rules is not None
-        self._show(self.watched.taint_rules, "rule", "uid-rule", raw)
+        self._show(self.rules, "rule", "uid-rule", raw)
 
     def gone(self, reflector: Reflector[Any], key: Key, uid: str) -> None:
         reflector.store.take(Deleted(key, uid, next(self._versions)))
@@ -205,8 +208,7 @@ def test_rule_that_cannot_be_read_any_more_is_in_force_until_it_is_gone() -> Non
     assert world.free() == 0
     world.rule(taint=7)
     assert world.free() == 0
-    assert world.watched.taint_rules is not None
-    world.gone(world.watched.taint_rules, Key("default", "rule"), "uid-rule")
+    world.gone(world.rules, Key("default", "rule"), "uid-rule")
     assert world.free() == 2
 
 

@@ -15,14 +15,12 @@ from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import (
+    Appears,
     Event,
-    NodeAppears,
+    Goes,
     NodeDrains,
-    NodeGoes,
     PodArrives,
     PodGoes,
-    SliceAppears,
-    SliceGoes,
 )
 from scheduler.simulation.jobs import copy_of
 from scheduler.simulation.openb import GATES, Openb
@@ -102,7 +100,7 @@ def test_an_event_that_helps_nobody_wakes_nobody(trace: Openb, placement: Placem
     big = replace(waits, containers=tuple(replace(c, requests={**c.requests}) for c in waits.containers))
     fill = pods(trace, CPU, CPU, CPU, CPU)
     arrivals = [(0.0, PodArrives(replace(pod, name=f"fill-{n}", uid=f"fill-{n}"))) for n, pod in enumerate(fill)]
-    taint = NodeAppears(replace(_node(placement, "node-0"), taints=(Taint("key", "", "NoSchedule"),)))
+    taint = Appears(replace(_node(placement, "node-0"), taints=(Taint("key", "", "NoSchedule"),)))
     told, simulation = run(placement, *arrivals, (1, PodArrives(big)), (50, taint))
     assert [line for line in told if "openb-00000" in line] == ["1 openb-00000 NodeResourcesFit"]
     assert simulation.waiting() == 1
@@ -135,21 +133,21 @@ def test_nodes_that_are_tainted_take_nobody_and_those_that_join_help(trace: Open
     (pod,) = pods(trace, WHOLE_A)
     node = _node(placement, "node-0")
     tainted = replace(node, taints=(Taint("key", "", "NoSchedule"),))
-    told, _ = run(placement, (0, NodeAppears(tainted)), (1, PodArrives(pod)), (60, NodeAppears(node)))
+    told, _ = run(placement, (0, Appears(tainted)), (1, PodArrives(pod)), (60, Appears(node)))
     assert told == ["1 openb-00000 TaintToleration,devices", "60 openb-00000 node-0"]
 
 
 def test_a_node_that_leaves_takes_its_devices_along(trace: Openb, placement: Placement) -> None:
     (pod,) = pods(trace, TWO)
     node = _node(placement, "node-1")
-    told, _ = run(placement, (0, NodeGoes("node-1")), (1, PodArrives(pod)), (60, NodeAppears(node)))
+    told, _ = run(placement, (0, Goes(Node("node-1"))), (1, PodArrives(pod)), (60, Appears(node)))
     assert told == ["1 openb-00000 devices", "60 openb-00000 node-1"]
 
 
 def test_a_driver_that_publishes_late_helps_those_who_wait(trace: Openb, placement: Placement) -> None:
     (pod,) = pods(trace, TWO)
     (slice_,) = [one for one in trace.inventory(FEATURES).slices if one.name == "node-1"]
-    told, _ = run(placement, (0, SliceGoes("node-1")), (1, PodArrives(pod)), (60, SliceAppears(slice_)))
+    told, _ = run(placement, (0, Goes(slice_)), (1, PodArrives(pod)), (60, Appears(slice_)))
     assert told == ["1 openb-00000 devices", "60 openb-00000 node-1"]
 
 
@@ -169,7 +167,7 @@ def _node(placement: Placement, name: str) -> Node:
 def test_a_node_that_leaves_evicts_its_pods_which_start_anew_elsewhere(trace: Openb, placement: Placement) -> None:
     """The half runs for 100 s from the moment it has its second node, and does not end when it first would have."""
     (pod,) = pods(trace, HALF)
-    told, simulation = run(placement, (0, PodArrives(pod, 100.0)), (90, NodeGoes("node-0")))
+    told, simulation = run(placement, (0, PodArrives(pod, 100.0)), (90, Goes(Node("node-0"))))
     assert told == ["0 openb-00000 node-0", "90 openb-00000 node-1"]
     assert simulation.now == 190
     assert not placement.claims.objects
@@ -185,7 +183,7 @@ def test_an_untolerated_noexecute_taint_evicts_and_a_drain_does_so_without_one(
         placement,
         (0, PodArrives(first)),
         (1, PodArrives(tolerant)),
-        (50, NodeAppears(node)),
+        (50, Appears(node)),
         (60, NodeDrains("node-0")),
         (61, PodGoes(first.uid)),
     )
@@ -201,7 +199,7 @@ def test_an_untolerated_noexecute_taint_evicts_and_a_drain_does_so_without_one(
 def test_pods_of_the_node_itself_stay_when_it_is_drained_and_go_with_it(trace: Openb, placement: Placement) -> None:
     (pod,) = pods(trace, HALF)
     own = replace(pod, owner=Owner("DaemonSet", "agent", "uid"))
-    told, simulation = run(placement, (0, PodArrives(own)), (10, NodeDrains("node-0")), (20, NodeGoes("node-0")))
+    told, simulation = run(placement, (0, PodArrives(own)), (10, NodeDrains("node-0")), (20, Goes(Node("node-0"))))
     assert told == ["0 openb-00000 node-0"]
     assert not simulation.placed
     assert simulation.waiting() == 0
@@ -210,6 +208,6 @@ def test_pods_of_the_node_itself_stay_when_it_is_drained_and_go_with_it(trace: O
 def test_pods_wait_for_the_first_node_of_all(trace: Openb, placement: Placement) -> None:
     (pod,) = pods(trace, TWO)
     node = _node(placement, "node-1")
-    gone = [(0.0, NodeGoes(name)) for name in ("node-0", "node-1")]
-    told, _ = run(placement, *gone, (1, PodArrives(pod)), (60, NodeAppears(node)))
+    gone = [(0.0, Goes(Node(name))) for name in ("node-0", "node-1")]
+    told, _ = run(placement, *gone, (1, PodArrives(pod)), (60, Appears(node)))
     assert told == ["1 openb-00000 no nodes", "60 openb-00000 node-1"]
