@@ -12,10 +12,11 @@ none of the last ones waits any more. In a row, a decision takes less time than 
 (docs/benchmarks.md). Those that wait already keep their turn, whatever fails meanwhile; they count for the limit of
 their namespace.
 
-An attempt that takes longer than `SLOW_S`, such as behind a slow webhook, goes on beside the others without a slot, and
-makes its namespace slow: until an attempt there takes less, each goes on beside the others from the start. Slow
-namespaces share `SLOW_MAX`; one that has used up its share begins no further attempts. While there are slow namespaces,
-those that may be slow as well share what is left of `BESIDE_MAX`. Namespaces that are known to be quick wait for none.
+An attempt that takes longer than `SLOW_S`, such as behind a slow webhook, goes on beside the others without a slot. One
+that takes longer than `LONG_S` makes its namespace slow: until an attempt there takes less, each goes on beside the
+others from the start. Slow namespaces share `SLOW_MAX` of these; those of which nothing is known yet share what is left
+of `BESIDE_MAX`; quick ones have a few more, since all of them take a second where the API server has much to do. A
+namespace that has used up its share begins no further attempts, and delays no other.
 """
 
 import asyncio
@@ -40,6 +41,9 @@ FAILING_S = 300.0
 """A namespace where no write has failed for so long has no limit: a later attempt finds out whether writes succeed."""
 
 
+LONG_S = 4.0
+"""What takes longer makes its namespace slow: far more than where the API server only has much to do."""
+
 SLOWNESS_S = 300.0
 """A namespace where nothing has taken long for so long is not slow: a later attempt finds out whether it still is."""
 
@@ -55,6 +59,12 @@ counts: with more, those of all other namespaces wait in its queues.
 
 SLOW_MAX = 48
 """Those that slow namespaces begin: the rest is for namespaces that may be slow, until that is known of them."""
+
+QUICK_SHARE = 8
+"""Attempts without a slot of a namespace that is not slow, however many namespaces have some."""
+
+QUICK_BESIDE_MAX = 80
+"""With so many, quick namespaces that have some begin no further ones either: they may have become slow."""
 
 
 class _Limit(NamedTuple):
@@ -159,35 +169,29 @@ class Slots:
 
         Cost: O(attempts with a slot or waiting for one).
         """
-        if not self.is_slow(namespace):
-            return self._doubt(namespace)
-        share = max(min(self._most // 2, BESIDE_MAX // max(len(self._beside), 1)), 1)
-        # Those that still have a slot began before it was known.
-        under_way = self._beside[namespace] + self._taken[namespace] + self._waiting_in[namespace]
+        is_slow = self.speeds.is_slow(namespace)
+        share = max(BESIDE_MAX // max(len(self._beside), 1), 1 if is_slow else QUICK_SHARE)
+        share = min(share, max(self._most // 2, 1))
+        under_way = self._beside[namespace]
+        if is_slow:  # those that still have a slot began before it was known
+            under_way += self._taken[namespace] + self._waiting_in[namespace]
         if under_way >= share:
             return f"writes in namespace {namespace} take long, and its pods are tried {share} at a time"
-        if self._all_beside >= SLOW_MAX:
-            return (
-                f"writes in namespace {namespace} and others take long, and pods there are tried {SLOW_MAX} at a time"
-            )
-        return ""
-
-    def is_slow(self, namespace: str) -> bool:
-        """Whether attempts in the namespace take long, as far as is known."""
-        return namespace in self._beside or self.speeds.is_slow(namespace)
-
-    def _doubt(self, namespace: str) -> str:
-        """Why a further attempt has to wait until others have shown whether their namespaces are slow."""
-        if namespace in self.speeds.quick or not (self._beside or self.speeds.has_slow):
+        number, most = self._all_beside, SLOW_MAX
+        if namespace in self.speeds.quick:
+            most = QUICK_BESIDE_MAX if self._beside[namespace] else number + 1
+        elif not is_slow:
+            if not (self._beside or self.speeds.has_slow):
+                return ""
+            number, most = number + self._untried(), BESIDE_MAX
+        if number < most:
             return ""
-        untried = (self._taken.keys() | self._waiting_in.keys()) - self.speeds.quick
-        number = sum(self._taken[one] + self._waiting_in[one] for one in untried)
-        if number + self._all_beside < BESIDE_MAX:
-            return ""
-        most = f"{BESIDE_MAX} at a time together with these"
-        return (
-            f"writes in other namespaces take long, and pods in namespace {namespace}, none bound yet, are tried {most}"
-        )
+        return f"writes in many namespaces take long, and pods such as those of {namespace} are tried {most} at a time"
+
+    def _untried(self) -> int:
+        """How many attempts have a slot, or wait for one, in namespaces of which nothing is known."""
+        namespaces = (self._taken.keys() | self._waiting_in.keys()) - self.speeds.quick
+        return sum(self._taken[one] + self._waiting_in[one] for one in namespaces)
 
     @contextmanager
     def beside(self, namespace: str) -> Iterator[None]:
@@ -210,7 +214,7 @@ class Slots:
 
     async def wait(self, namespace: str) -> "Slot":
         """A slot, as soon as one is free for the caller that has waited longest; in a slow namespace none is needed."""
-        if self.is_slow(namespace):
+        if self.speeds.is_slow(namespace):
             return Slot(self, namespace, is_taken=False)
         if self._free:
             return self.take(namespace)
@@ -302,6 +306,7 @@ class Slot:
         self._is_taken = is_taken
         self._is_counted = True  # with a slot or beside the others
         self._beside = ExitStack()
+        self._is_long = False
         self.is_slow = False
         if not is_taken:
             self._beside.enter_context(slots.beside(namespace))
@@ -309,21 +314,25 @@ class Slot:
     @contextmanager
     def not_for_long(self) -> Iterator[None]:
         """While the context is open, the attempt writes; it gives its slot back where that takes long."""
-        timer = asyncio.get_running_loop().call_later(SLOW_S, self._took_long)
+        loop = asyncio.get_running_loop()
+        timers = loop.call_later(SLOW_S, self._go_beside), loop.call_later(LONG_S, self._took_long)
         try:
             yield
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
 
-    def _took_long(self) -> None:
-        if not self._is_counted:
-            return
-        self.is_slow = True
-        self._slots.speeds.took_long(self._namespace)
+    def _go_beside(self) -> None:
+        self.is_slow = self._is_counted
         if self._is_taken:
             self._is_taken = False
             self._beside.enter_context(self._slots.beside(self._namespace))
             self._slots.give_back(self._namespace)
+
+    def _took_long(self) -> None:
+        if self._is_counted:
+            self._is_long = True
+            self._slots.speeds.took_long(self._namespace)
 
     def give_back(self) -> None:
         """The attempt writes no more, or has only to wait; another time it does nothing."""
@@ -347,7 +356,7 @@ class Slot:
     def succeeded(self) -> None:
         """All writes of the attempt succeeded."""
         self._slots.succeeded(self._namespace)
-        if not self.is_slow:
+        if not self._is_long:
             self._slots.speeds.was_quick(self._namespace)
 
     @property
@@ -417,7 +426,7 @@ class CallLimit:
     def _timed(self, namespace: str) -> Iterator[None]:
         """While the context is open, a call is under way."""
         loop = asyncio.get_running_loop()
-        slow_at = loop.time() + SLOW_S
+        slow_at = loop.time() + LONG_S
         timer = loop.call_at(slow_at, self._speeds.took_long, namespace)
         try:
             yield

@@ -64,7 +64,7 @@ def test_call_that_ends_lets_the_next_of_its_namespace_go() -> None:
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any call takes long."""
-    monkeypatch.setattr(slots_module, "SLOW_S", 0.0)
+    monkeypatch.setattr(slots_module, "LONG_S", 0.0)
     monkeypatch.setattr(connection, "SLOW_S", 0.0)
 
 

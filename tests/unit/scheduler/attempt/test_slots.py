@@ -16,7 +16,9 @@ from scheduler.attempt.slots import (
     BESIDE_MAX,
     CONTENDED_LEAST,
     FAILING_S,
+    QUICK_BESIDE_MAX,
     QUICK_MAX,
+    QUICK_SHARE,
     SLOW_MAX,
     SLOWNESS_S,
     UNDOING_MAX,
@@ -269,6 +271,7 @@ def test_where_there_are_few_slots_lost_races_take_none_of_them() -> None:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any attempt takes long."""
     monkeypatch.setattr(slots_module, "SLOW_S", 0.0)
+    monkeypatch.setattr(slots_module, "LONG_S", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -348,7 +351,9 @@ def test_slow_namespaces_together_begin_no_more_than_may_go_on_without_slots() -
         under_way = [await begun(slots, namespace, 1) for namespace in namespaces]
         return [sum(map(len, under_way)), slots.slowness(namespaces[-1]), slots.slowness("good")]
 
-    told = f"writes in namespace namespace-127 and others take long, and pods there are tried {SLOW_MAX} at a time"
+    told = (
+        f"writes in many namespaces take long, and pods such as those of namespace-127 are tried {SLOW_MAX} at a time"
+    )
     assert asyncio.run(act()) == [SLOW_MAX, told, ""]
 
 
@@ -386,6 +391,45 @@ def test_namespaces_that_turn_out_to_be_slow_one_after_the_other_have_no_more_th
     assert asyncio.run(act()) == BESIDE_MAX
 
 
+def test_namespace_where_attempts_take_somewhat_long_is_quick_still_and_has_places_that_slow_ones_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As all do where the API server has much to do."""
+    monkeypatch.setattr(slots_module, "SLOW_S", 0.0)
+
+    async def act() -> list[int]:
+        slots = Slots(4 * BESIDE_MAX, float)
+        slots.take("good").succeeded()
+        slow = [str(number) for number in range(SLOW_MAX)]
+        for namespace in slow:
+            slots.speeds.took_long(namespace)
+        hanging = [await begun(slots, namespace, 1) for namespace in slow]
+        with ExitStack() as writing:
+            number = 0
+            while not slots.slowness("good"):
+                writing.enter_context((slot := slots.take("good")).not_for_long())
+                writing.callback(slot.give_back)
+                await turns()
+                number += 1
+            slot.succeeded()
+        assert "good" in slots.speeds.quick
+        return [sum(map(len, hanging)), number]
+
+    assert asyncio.run(act()) == [SLOW_MAX, QUICK_SHARE]
+
+
+def test_quick_namespace_without_an_attempt_that_takes_long_waits_for_no_other() -> None:
+    slots = Slots(MOST, float)
+    for namespace in ("good", "worse"):
+        slots.take(namespace).succeeded()
+    with ExitStack() as writing:
+        for namespace in ["worse", *map(str, range(QUICK_BESIDE_MAX))]:
+            writing.enter_context(slots.beside(namespace))
+        assert slots.slowness("good") == ""
+        told = "writes in many namespaces take long, and pods such as those of worse are tried 80 at a time"
+        assert slots.slowness("worse") == told
+
+
 def test_without_slow_namespaces_any_begins_what_it_likes() -> None:
     async def act() -> int:
         return len(await begun(Slots(4 * BESIDE_MAX, float), "new", 2 * BESIDE_MAX))
@@ -406,14 +450,14 @@ def test_namespace_is_slow_until_an_attempt_binds_its_pod_in_time_or_some_minute
         slot.give_back()
 
     asyncio.run(take_long())
-    assert slots.is_slow("slow")
+    assert slots.speeds.is_slow("slow")
     slots.take("slow").succeeded()
-    assert not slots.is_slow("slow")
+    assert not slots.speeds.is_slow("slow")
     asyncio.run(take_long())
     now = SLOWNESS_S - 1
-    assert slots.is_slow("slow")
+    assert slots.speeds.is_slow("slow")
     now = SLOWNESS_S
-    assert not slots.is_slow("slow")
+    assert not slots.speeds.is_slow("slow")
 
 
 def test_what_is_known_of_namespaces_has_a_bound() -> None:
