@@ -72,6 +72,9 @@ def _may_matter(event: NodeChanged, reason: Reason) -> bool:
 _POD_FIELDS = frozenset({"gates", "group"}.union(*(plugin.pod_fields for plugin in PLUGINS)))
 
 
+GATED_S = 10.0
+"""A pod that waits longer for its claims to be made is to be told: kube-controller-manager makes them sooner."""
+
 FLUSH_EVERY_S = 30.0
 MOST_EVENTS = 10_000
 """Events that are kept for pods in flight; to a pod that has missed one, any may have been of help."""
@@ -110,7 +113,8 @@ class QueuedPod:
 
     since: when it was last refused or failed, and before that when it came; it orders pods of one priority.
     attempts: tries so far. refused, failed: tries that ended so; `failed` counts since the last that did not. first:
-    when it could be tried first, None until then. gate: why it is not to be tried yet. ready: when its backoff ends.
+    when it could be tried first, None until then. gate: why it is not to be tried yet. reported_gate: the one that the
+    pod was told. ready: when its backoff ends.
     trouble: why the last try ended in an error, or the pod is held; empty if it was refused, and before the first try.
     spent_s: what a decision about it has taken that is not made yet. left_to: by what another process has shown that it
     is at work on the pod; left_until: so long it is left to that one.
@@ -125,6 +129,7 @@ class QueuedPod:
     failed: int = 0
     first: float | None = None
     gate: str = ""
+    reported_gate: str = ""
     refusal: Refusal | None = None
     trouble: str = ""
     ready: float = 0.0
@@ -165,6 +170,7 @@ class Queue:
         self._active: list[tuple[tuple[int, float, int], str]] = []
         self._backoff: list[tuple[float, int, str]] = []
         self._waiting = _WaitingPods()
+        self._gated: dict[str, float] = {}  # since when pods wait for their claims that were not told, the first first
         self._in_flight: dict[str, QueuedPod] = {}
         self._events: deque[Event] = deque()
         self._forgotten_events = 0
@@ -206,6 +212,16 @@ class Queue:
         entry.seen_events = self._forgotten_events + len(self._events)
         self._in_flight[uid] = entry
         return entry
+
+    def long_gated(self, now: float) -> Iterator[QueuedPod]:
+        """The pods that have waited for their claims for so long that they are to be told; each once for a reason."""
+        while self._gated and now - next(iter(self._gated.values())) >= GATED_S:
+            uid = next(iter(self._gated))
+            del self._gated[uid]
+            entry = self._pods.get(uid)
+            if entry is not None and entry.place is PodPlace.GATED and not entry.pod.gates:
+                entry.reported_gate = entry.gate
+                yield entry
 
     def next_ready(self, now: float) -> float | None:
         """When `pop` may have a pod without another call before: `now`, later, or None for never."""
@@ -329,6 +345,8 @@ class Queue:
         """To the active pods, or to the gated ones where something is still missing."""
         entry.gate = _own_gates(entry.pod) or self._gate(entry.pod)
         if entry.gate:
+            if not entry.pod.gates and entry.gate != entry.reported_gate:
+                self._gated.setdefault(entry.pod.uid, now)
             self._put(entry, PodPlace.GATED, why)
             return
         entry.first = now if entry.first is None else entry.first

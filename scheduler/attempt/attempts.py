@@ -232,7 +232,7 @@ class Attempts:
             if outcome.is_denied:
                 message = f"pod {reserved.pod} is not bound: {outcome.reason}"
                 self._denials.denied(reserved.pod.namespace, message, self._now)
-            if outcome.is_lost:
+            if outcome.is_taken:
                 # The faster one decides as we do, and has most likely taken the same devices: our watch will show it.
                 self._set_aside(decision.exclusive, decision.node, FASTER_S, FASTER)
                 self._keep_apart(decision)

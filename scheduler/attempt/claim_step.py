@@ -116,7 +116,8 @@ def check_not_allocated(claim: Claim) -> None:
     """Raises AttemptEnded where the claim has devices, or is being deleted."""
     check_exists(claim)
     if allocation_of(claim) is not None:
-        raise AttemptEnded(Retry(f"claim {key_of(claim)} was allocated by another client", is_lost=True))
+        reason = f"claim {key_of(claim)} was allocated by another client"
+        raise AttemptEnded(Retry(reason, is_lost=True, is_taken=True))
 
 
 def check_kept(written: WrittenClaim, what: str, *, is_kept: bool) -> None:
@@ -146,7 +147,7 @@ def _found(attempt: Attempt, written: WrittenClaim, current: Json, write: Write)
         attempt.forget(written)
         if not written.may_be_stored:
             reason = f"claim {written.key} is being reserved for pod {attempt.decision.pod} by another attempt"
-            raise AttemptEnded(Retry(reason, is_lost=True))
+            raise AttemptEnded(Retry(reason, is_lost=True, is_taken=True))
         return current
     attempt.note(written, "")
     return written.note(current)

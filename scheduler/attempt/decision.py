@@ -95,13 +95,16 @@ class Retry:
     """Decide again: things are not as they were when this was decided, or a call failed.
 
     after_s: when, None for the queue's backoff. failed: devices whose binding failed, and may again. is_lost: another
-    attempt was faster, and may well bind the pod. is_denied: a webhook, a policy or a quota refuses this one object.
+    attempt was faster, and may well bind the pod. is_taken: the status of a claim says so, which allocators alone
+    write; its annotations are written by whoever may write the claim. is_denied: a webhook, a policy or a quota refuses
+    this one object.
     """
 
     reason: str
     after_s: float | None = None
     failed: tuple[DeviceID, ...] = ()
     is_lost: bool = False
+    is_taken: bool = False
     is_denied: bool = False
 
 

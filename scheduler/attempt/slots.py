@@ -12,15 +12,19 @@ none of the last ones waits any more. In a row, a decision takes less time than 
 (docs/benchmarks.md). Those that wait already keep their turn, whatever fails meanwhile; they count for the limit of
 their namespace.
 
-An attempt that takes longer than `SLOW_S`, such as behind a slow webhook, goes on beside the others without a slot. It
-counts for its namespace's share: a namespace that has used it up begins no further attempts, and delays no other.
+An attempt that takes longer than `SLOW_S`, such as behind a slow webhook, goes on beside the others without a slot. One
+that takes longer than `LONG_S` makes its namespace slow: until an attempt there takes less, each goes on beside the
+others from the start. Slow namespaces share `SLOW_MAX` of these; those of which nothing is known yet share what is left
+of `BESIDE_MAX`; quick ones have a few more, since all of them take a second where the API server has much to do. A
+namespace that has used up its share begins no further attempts, and delays no other.
 """
 
 import asyncio
 import time
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Set as AbstractSet
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -37,12 +41,30 @@ FAILING_S = 300.0
 """A namespace where no write has failed for so long has no limit: a later attempt finds out whether writes succeed."""
 
 
+LONG_S = 4.0
+"""What takes longer makes its namespace slow: far more than where the API server only has much to do."""
+
+SLOWNESS_S = 300.0
+"""A namespace where nothing has taken long for so long is not slow: a later attempt finds out whether it still is."""
+
+QUICK_MAX = 4096
+"""Namespaces that are known to be quick: those where something succeeded last."""
+
 BESIDE_MAX = 64
 """Attempts without a slot, which namespaces share; each has half as many as there are slots, at the most.
 
 The API server's own limit for service accounts is 98 calls at a time by default, and a call that waits for a webhook
 counts: with more, those of all other namespaces wait in its queues.
 """
+
+SLOW_MAX = 48
+"""Those that slow namespaces begin: the rest is for namespaces that may be slow, until that is known of them."""
+
+QUICK_SHARE = 8
+"""Attempts without a slot of a namespace that is not slow, however many namespaces have some."""
+
+QUICK_BESIDE_MAX = 80
+"""With so many, quick namespaces that have some begin no further ones either: they may have become slow."""
 
 
 class _Limit(NamedTuple):
@@ -51,6 +73,49 @@ class _Limit(NamedTuple):
     most: int
     reason: str
     failed_at: float
+
+
+class Speeds:
+    """Which namespaces are known to be slow, and which to be quick. clock: seconds that only go forward."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._slow: dict[str, float] = {}  # when something there last took long, the oldest first
+        self._quick: dict[str, None] = {}  # the one that was quick last comes last
+
+    @property
+    def has_slow(self) -> bool:
+        """Whether there are slow namespaces."""
+        self._expire()
+        return bool(self._slow)
+
+    @property
+    def quick(self) -> AbstractSet[str]:
+        """The namespaces that were quick."""
+        return self._quick.keys()
+
+    def is_slow(self, namespace: str) -> bool:
+        """Whether the namespace is slow."""
+        self._expire()
+        return namespace in self._slow
+
+    def took_long(self, namespace: str) -> None:
+        """Something takes long in the namespace."""
+        self._quick.pop(namespace, None)
+        self._slow.pop(namespace, None)
+        self._slow[namespace] = self._clock()
+
+    def was_quick(self, namespace: str) -> None:
+        """Something in the namespace succeeded and did not take long."""
+        self._slow.pop(namespace, None)
+        self._quick.pop(namespace, None)
+        self._quick[namespace] = None
+        if len(self._quick) > QUICK_MAX:
+            del self._quick[next(iter(self._quick))]
+
+    def _expire(self) -> None:
+        while self._slow and self._clock() - next(iter(self._slow.values())) >= SLOWNESS_S:
+            del self._slow[next(iter(self._slow))]
 
 
 class Slots:
@@ -68,6 +133,8 @@ class Slots:
         self._taken: Counter[str] = Counter()
         self._undoing: Counter[str] = Counter()
         self._beside: Counter[str] = Counter()
+        self._all_beside = 0
+        self.speeds = Speeds(clock)
         self._limits: dict[str, _Limit] = {}  # in the order of their last failures
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._waiting_in: Counter[str] = Counter()
@@ -98,19 +165,43 @@ class Slots:
         return ""
 
     def slowness(self, namespace: str) -> str:
-        """Why a further attempt in the namespace has to wait for others of it; empty where none has to."""
-        share = max(min(self._most // 2, BESIDE_MAX // max(len(self._beside), 1)), 1)
-        if self._beside[namespace] < share:
+        """Why a further attempt in the namespace has to wait for slow ones, there or elsewhere; else empty.
+
+        Cost: O(attempts with a slot or waiting for one).
+        """
+        is_slow = self.speeds.is_slow(namespace)
+        share = max(BESIDE_MAX // max(len(self._beside), 1), 1 if is_slow else QUICK_SHARE)
+        share = min(share, max(self._most // 2, 1))
+        under_way = self._beside[namespace]
+        if is_slow:  # those that still have a slot began before it was known
+            under_way += self._taken[namespace] + self._waiting_in[namespace]
+        if under_way >= share:
+            return f"writes in namespace {namespace} take long, and its pods are tried {share} at a time"
+        number, most = self._all_beside, SLOW_MAX
+        if namespace in self.speeds.quick:
+            most = QUICK_BESIDE_MAX if self._beside[namespace] else number + 1
+        elif not is_slow:
+            if not (self._beside or self.speeds.has_slow):
+                return ""
+            number, most = number + self._untried(), BESIDE_MAX
+        if number < most:
             return ""
-        return f"writes in namespace {namespace} take long, and its pods are tried {share} at a time"
+        return f"writes in many namespaces take long, and pods such as those of {namespace} are tried {most} at a time"
+
+    def _untried(self) -> int:
+        """How many attempts have a slot, or wait for one, in namespaces of which nothing is known."""
+        namespaces = (self._taken.keys() | self._waiting_in.keys()) - self.speeds.quick
+        return sum(self._taken[one] + self._waiting_in[one] for one in namespaces)
 
     @contextmanager
     def beside(self, namespace: str) -> Iterator[None]:
         """While the context is open, an attempt in the namespace goes on without a slot."""
         self._beside[namespace] += 1
+        self._all_beside += 1
         try:
             yield
         finally:
+            self._all_beside -= 1
             _count_down(self._beside, namespace)
             if not self.has_enough:
                 self.on_room()
@@ -122,7 +213,9 @@ class Slots:
         return self._given(namespace)
 
     async def wait(self, namespace: str) -> "Slot":
-        """A slot, as soon as one is free for the caller that has waited longest."""
+        """A slot, as soon as one is free for the caller that has waited longest; in a slow namespace none is needed."""
+        if self.speeds.is_slow(namespace):
+            return Slot(self, namespace, is_taken=False)
         if self._free:
             return self.take(namespace)
         handed_over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -205,32 +298,45 @@ class Slots:
 
 
 class Slot:
-    """The slot of one attempt. is_slow: it took long, and went on without."""
+    """The slot of one attempt. is_taken: False for one that goes on beside the others. is_slow: it took long."""
 
-    def __init__(self, slots: Slots, namespace: str) -> None:
+    def __init__(self, slots: Slots, namespace: str, *, is_taken: bool = True) -> None:
         self._slots = slots
         self._namespace = namespace
-        self._is_taken = True
+        self._is_taken = is_taken
+        self._is_counted = True  # with a slot or beside the others
         self._beside = ExitStack()
+        self._is_long = False
         self.is_slow = False
+        if not is_taken:
+            self._beside.enter_context(slots.beside(namespace))
 
     @contextmanager
     def not_for_long(self) -> Iterator[None]:
         """While the context is open, the attempt writes; it gives its slot back where that takes long."""
-        timer = asyncio.get_running_loop().call_later(SLOW_S, self._go_beside)
+        loop = asyncio.get_running_loop()
+        timers = loop.call_later(SLOW_S, self._go_beside), loop.call_later(LONG_S, self._took_long)
         try:
             yield
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
 
     def _go_beside(self) -> None:
+        self.is_slow = self._is_counted
         if self._is_taken:
-            self._is_taken, self.is_slow = False, True
+            self._is_taken = False
             self._beside.enter_context(self._slots.beside(self._namespace))
             self._slots.give_back(self._namespace)
 
+    def _took_long(self) -> None:
+        if self._is_counted:
+            self._is_long = True
+            self._slots.speeds.took_long(self._namespace)
+
     def give_back(self) -> None:
         """The attempt writes no more, or has only to wait; another time it does nothing."""
+        self._is_counted = False
         if self._is_taken:
             self._is_taken = False
             self._slots.give_back(self._namespace)
@@ -250,6 +356,8 @@ class Slot:
     def succeeded(self) -> None:
         """All writes of the attempt succeeded."""
         self._slots.succeeded(self._namespace)
+        if not self._is_long:
+            self._slots.speeds.was_quick(self._namespace)
 
     @property
     def is_failing(self) -> bool:
@@ -265,22 +373,27 @@ def _count_down(counts: Counter[str], key: str) -> None:
 
 # Limits concurrent calls, in total and per namespace: a namespace where calls hang delays no other.
 #
-# Calls that take long count for their namespace alone.
+# A call that takes long no longer counts for the total. Its namespace is slow then, and slow namespaces share a total
+# of their own, for which their calls count until they end. While there are some, a namespace of which nothing is known
+# has one call at a time.
 
 
 @dataclass(slots=True)
 class _Lane:
-    """The calls of one namespace. users: those under way and those that wait."""
+    """The calls of one namespace. users: those under way and those that wait. first: held by one that finds out."""
 
     limit: asyncio.Semaphore
+    first: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 0
 
 
 class CallLimit:
-    """total: calls at the same time. each: of them in one namespace."""
+    """total: calls at the same time, and as many of slow namespaces. each: of them in one namespace."""
 
-    def __init__(self, total: int, each: int) -> None:
+    def __init__(self, total: int, each: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._total = ConcurrencyLimit(total)
+        self._slow = asyncio.Semaphore(total)
+        self._speeds = Speeds(clock)
         self._each = each
         self._lanes: dict[str, _Lane] = {}
 
@@ -291,12 +404,36 @@ class CallLimit:
         lane.users += 1
         try:
             # First the namespace's own limit: what waits for it keeps nobody else from calling.
-            async with lane.limit, self._total.call():
-                yield
+            async with lane.limit, AsyncExitStack() as held:
+                await held.enter_async_context(lane.first)
+                if not self._is_in_doubt(namespace):
+                    await held.aclose()
+                is_slow = self._speeds.is_slow(namespace)
+                async with self._slow if is_slow else self._total.call():
+                    with self._timed(namespace):
+                        yield
         finally:
             lane.users -= 1
             if not lane.users:
                 del self._lanes[namespace]
+
+    def _is_in_doubt(self, namespace: str) -> bool:
+        """Whether calls of others take long, and nothing is known of those of this namespace."""
+        speeds = self._speeds
+        return speeds.has_slow and not speeds.is_slow(namespace) and namespace not in speeds.quick
+
+    @contextmanager
+    def _timed(self, namespace: str) -> Iterator[None]:
+        """While the context is open, a call is under way."""
+        loop = asyncio.get_running_loop()
+        slow_at = loop.time() + LONG_S
+        timer = loop.call_at(slow_at, self._speeds.took_long, namespace)
+        try:
+            yield
+            if loop.time() < slow_at:
+                self._speeds.was_quick(namespace)
+        finally:
+            timer.cancel()
 
 
 # One lock for each key: tasks that need the same key wait for each other.

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.api.allocation import Consumer
+from allocator.cluster.usage import occupying
 from allocator.status import DeviceState, PoolStatus
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.state.claims import FINALIZER, ClaimObject
+from scheduler.state.claims import FINALIZER, ClaimObject, share_misfit
 from scheduler.state.evicting_taints import Eviction
 
 ClaimKey = tuple[str, str]
@@ -54,6 +55,26 @@ CAPACITY_EXCEEDED = Check(
     "The shares of a device add up to more than its capacity.",
     "Delete pods until the shares fit. Let one scheduler allocate the devices of a driver, or run `dra guard serve`.",
     _capacity_exceeded,
+)
+
+
+def _share_not_counted(state: ClusterState) -> Iterator[Observation]:
+    """A share takes of each capacity of its device, and of no other (KEP-5075)."""
+    devices = {one.device.id: one.device for pool in state.pools for one in pool.devices}
+    for found in state.claims.values():
+        for result in occupying(found.claim):
+            if problem := share_misfit(result, devices.get(result.id)):
+                yield Observation(claim_subject(found), f"device {result.id}: {problem}", _RESULTS)
+
+
+_RESULTS = "status.allocation.devices.results"
+
+SHARE_NOT_COUNTED = Check(
+    "share-not-counted",
+    FindingLevel.ERROR,
+    "A share does not say what it takes of its device, so that others can be given the same.",
+    "Delete the pods of the claim. Let one scheduler allocate the devices of a driver, or run `dra guard serve`.",
+    _share_not_counted,
 )
 
 
@@ -274,6 +295,7 @@ SEVERAL_SCHEDULERS = Check(
 RULES: Sequence[Check[ClusterState]] = (
     DEVICE_ALLOCATED_TWICE,
     CAPACITY_EXCEEDED,
+    SHARE_NOT_COUNTED,
     COUNTERS_EXCEEDED,
     POD_WITHOUT_DEVICES,
     POD_EVICTED,

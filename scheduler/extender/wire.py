@@ -24,6 +24,12 @@ NODES_MAX = 1 << 17
 POD_VALUES_MAX = 1 << 16
 """Values of the JSON of a pod, a hundred times those of a large one: some take a kilobyte once they are decoded."""
 
+VICTIMS_OF_NODE_MAX = 1 << 10
+"""Pods to evict from one node: more than a kubelet takes, of which the default is 110."""
+
+VICTIMS_MAX = 1 << 16
+"""Pods to evict in one call. kube-scheduler asks about a tenth of the nodes: 500 of 5,000, of 110 pods each."""
+
 MAX_SCORE = 10
 """The best score that an extender can give a node; kube-scheduler multiplies it by the extender's weight and by ten."""
 
@@ -128,7 +134,24 @@ def read(type_: type[Request], body: bytes) -> Request:
         raise Malformed(f"the body must be a JSON object (got {'null' if raw is None else shown(raw)})")
     if len(body) > 2 * POD_VALUES_MAX and _has_more_values(raw.get("Pod"), POD_VALUES_MAX):
         raise Malformed(f"Pod: must not have more than {POD_VALUES_MAX:,} values")
+    if type_ is ExtenderPreemptionArgs:
+        _require_few_victims(raw)
     return _typed(type_, raw)
+
+
+def _require_few_victims(raw: Mapping[str, object]) -> None:
+    """Raises Malformed where more pods are to be evicted than nodes have: each takes a kilobyte once it is decoded."""
+    for name in ("NodeNameToMetaVictims", "NodeNameToVictims"):
+        by_node, number = raw.get(name), 0
+        for node, victims in by_node.items() if isinstance(by_node, dict) else ():
+            pods = victims.get("Pods") if isinstance(victims, dict) else None
+            of_node = len(pods) if isinstance(pods, list) else 0
+            number += of_node
+            if of_node > VICTIMS_OF_NODE_MAX:
+                most = f"must not have more than {VICTIMS_OF_NODE_MAX:,} pods (got {of_node:,})"
+                raise Malformed(in_short(f"{name}.{shown(node)}.Pods: {most}"))
+            if number > VICTIMS_MAX:
+                raise Malformed(f"{name}: must not have more than {VICTIMS_MAX:,} pods of all nodes")
 
 
 def _has_more_values(value: object, most: int) -> bool:

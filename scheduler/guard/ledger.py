@@ -55,11 +55,17 @@ def counting(features: Features) -> Features:
 GONE_MAX = 1 << 14
 """Claims that are remembered as gone: far more than go within the time that an update takes."""
 
+OPEN_MAX = 1 << 14
+"""Devices of updates that are open at the same time: 218 a second, even if the watch shows none of them.
+
+If all are shares of one device, judging one more takes 0.13 s, and the time grows with their number.
+"""
+
 OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN = "outdated", "device", "capacity", "counters", "unknown"
-ADMIN_ACCESS = "admin access"
-CAUSES = (OUTDATED, ADMIN_ACCESS, DEVICE, CAPACITY, COUNTERS, UNKNOWN)
+ADMIN_ACCESS, BUSY = "admin access", "busy"
+CAUSES = (OUTDATED, ADMIN_ACCESS, DEVICE, CAPACITY, COUNTERS, UNKNOWN, BUSY)
 """Why the ledger refuses: the claim has moved on; it does not request the admin access that it has; it has more than
-there is, or what others hold; devices are not published."""
+there is, or what others hold; devices are not published; too many updates are open."""
 
 
 class Ledger:
@@ -68,6 +74,7 @@ class Ledger:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._open: dict[str, tuple[Allowed, ...]] = {}
+        self._open_devices = 0
         self._gone: dict[str, None] = {}
 
     @property
@@ -108,13 +115,13 @@ class Ledger:
             return denial
         finally:
             if counted and not before:
-                self._open[uid] = counted  # as it was judged: alone
+                self._note_open(uid, counted)  # as it was judged: alone
             else:
                 self._keep(uid, counted)
 
     def _judged(self, update: Update) -> Denial | None:
         """Why the update must not be stored. From then on, it counts, or what counted before does."""
-        if denial := self._outdated(update) or self._inconsistent(update.claim):
+        if denial := self._outdated(update) or self._inconsistent(update.claim) or self._busy(update.claim):
             return denial
         overlaps = self._overlaps(update)
         if overlaps:
@@ -166,7 +173,21 @@ class Ledger:
         if repeated := self._cluster.rival_claims.repeated(claim):
             share = "not as two shares of a device that can be shared"
             return Denial(DEVICE, f"device {repeated} is allocated to the claim twice, and {share}")
-        return _negative_share(claim)
+        return self._misfit(claim) or _negative_share(claim)
+
+    def _busy(self, claim: Claim) -> Denial | None:
+        """What is kept has a bound, whoever asks: shares that take nothing pass in any number."""
+        if self._open_devices + len(occupying(claim)) <= OPEN_MAX:
+            return None
+        open_ = f"the allowed updates of which the end is not known have {self._open_devices:,} devices"
+        return Denial(BUSY, f"claim {claim}: {open_}")
+
+    def _misfit(self, claim: Claim) -> Denial | None:
+        """A share that would count for less than it takes."""
+        for result in occupying(claim):
+            if problem := self._cluster.rival_claims.misfit(result):
+                return Denial(CAPACITY, f"device {result.id} of claim {claim}: {problem}")
+        return None
 
     def _note(self, uid: str, *, is_gone: bool) -> None:
         """Remember that the claim is gone: of an update that is asked about after that no watch would tell the end."""
@@ -183,11 +204,13 @@ class Ledger:
         return list(self._cluster.rival_claims.overlaps(uid, update.claim, is_last=True))
 
     def _keep(self, uid: str, allowed: tuple[Allowed, ...]) -> None:
+        self._note_open(uid, allowed)
+        self._count(uid, [one.update for one in allowed])
+
+    def _note_open(self, uid: str, allowed: tuple[Allowed, ...]) -> None:
+        self._open_devices += _devices(allowed) - _devices(self._open.pop(uid, ()))
         if allowed:
             self._open[uid] = allowed
-        else:
-            self._open.pop(uid, None)
-        self._count(uid, [one.update for one in allowed])
 
     def _count(self, uid: str, updates: Sequence[Update]) -> None:
         """Let these count for the claim, and no others: of each the devices, once."""
@@ -208,6 +231,11 @@ def _together(updates: Iterable[Update]) -> tuple[Claim, Allocation | None]:
     for other in others:
         claim = with_devices_of(claim, other.claim)
     return claim, claim.allocation
+
+
+def _devices(allowed: Iterable[Allowed]) -> int:
+    """How many devices these updates have."""
+    return sum(len(occupying(one.update.claim)) for one in allowed)
 
 
 def _version(holding: Holding | None) -> int:

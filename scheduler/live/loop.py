@@ -130,6 +130,7 @@ class Loop:
             self._is_ready.clear()
             self._give_back()
             self.beat_at = now = self._clock()
+            self._report_gated(now)
             entry = self._queue.pop(now) if self._may_try() else None
             if entry is None:
                 await self._idle(now)
@@ -142,6 +143,14 @@ class Loop:
                 _LOG.exception("the attempt failed", extra={"pod": str(entry.pod)})
                 self._fail(entry, INTERNAL, now)
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
+
+    def _report_gated(self, now: float) -> None:
+        """Tell the pods that have waited long for their claims.
+
+        Differs from kube-scheduler, which says nothing of a pod whose claims do not exist.
+        """
+        for entry in self._queue.long_gated(now):
+            self._report_reason(entry.pod, "Unschedulable", entry.gate)
 
     def _may_try(self) -> bool:
         """Whether a pod may be decided now: not far ahead of its writes, so that the first by then goes first."""

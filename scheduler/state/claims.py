@@ -531,6 +531,10 @@ class Rivals:
             return False
         return all(self.publishes(pool_id, consumption.counter_set) for consumption in published.consumes_counters)
 
+    def misfit(self, result: DeviceResult) -> str:
+        """As `share_misfit`; empty where the device is not published."""
+        return share_misfit(result, self._device(result.id))
+
     def generation(self, pool_id: PoolID) -> int:
         """The newest generation of the pool; 0 where none is published."""
         return max((slice_.generation for slice_ in self._newest(pool_id)), default=0)
@@ -581,6 +585,23 @@ class Rivals:
         slices = self._fleet.slices.by_pool.get(pool_id, ())
         newest = max((slice_.generation for slice_ in slices), default=0)
         return [slice_ for slice_ in slices if slice_.generation == newest]
+
+
+def share_misfit(result: DeviceResult, device: Device | None) -> str:
+    """What is wrong with the capacities that a share of the device names; empty where nothing is. device: as published.
+
+    A share takes of each capacity of its device, by request, by default or the whole. Of one that it does not name, it
+    would count for nothing, and so would one that the device does not have. Source: KEP-5075,
+    GetConsumedCapacityFromRequest in structured/internal/experimental.
+    """
+    if not result.share_id or device is None or not device.allow_multiple_allocations:
+        return ""
+    named, known = result.consumed_capacity.keys(), device.capacity.keys()
+    if strange := sorted(named - known):
+        return f"consumedCapacity names {strange[0]}, a capacity that the device does not have"
+    # An allocator of 1.38 names one that the device has in both spellings once, with its domain.
+    missing = sorted(one for one in known - named if f"{device.driver}/{one}" not in named)
+    return f"consumedCapacity does not name {missing[0]}, a capacity of the device" if missing else ""
 
 
 def _are_different_shares(shares: Sequence[str]) -> bool:

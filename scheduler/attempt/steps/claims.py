@@ -52,14 +52,14 @@ JITTER_MOST_S = 0.5
 def lost_to(rival: Rival, claim: ClaimRef) -> Retry:
     """The rival was faster, and keeps the devices: our view has them as in use, so the next decision goes elsewhere."""
     reason = f"claim {claim}: {_named(rival, claim)} took its devices first"
-    return Retry(reason, after_s=0.0, is_lost=True)
+    return Retry(reason, after_s=0.0, is_lost=True, is_taken=True)
 
 
 def given_up(rival: Rival, claim: ClaimRef, binder: Binder) -> Retry:
     """The rival came later, and does not give way. Two that met once shall not meet again."""
     reason = f"claim {claim}: {_named(rival, claim)} holds the same devices and does not give way"
     jitter_s = JITTER_LEAST_S + binder.time.random() * (JITTER_MOST_S - JITTER_LEAST_S)
-    return Retry(reason, jitter_s, is_lost=True)
+    return Retry(reason, jitter_s, is_lost=True, is_taken=True)
 
 
 def _named(rival: Rival, claim: ClaimRef) -> str:
@@ -377,7 +377,8 @@ class Reserve(ClaimStep):
     def _check_reserved(self, current: Claim) -> None:
         self._check_unchanged(current)
         if self.attempt.decision.pod.uid not in consumers_of(current):
-            raise AttemptEnded(Retry(f"claim {key_of(current)} was released by another attempt", is_lost=True))
+            reason = f"claim {key_of(current)} was released by another attempt"
+            raise AttemptEnded(Retry(reason, is_lost=True, is_taken=True))
 
     def _check_room(self, current: Claim) -> None:
         self._check_unchanged(current)

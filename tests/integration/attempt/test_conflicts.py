@@ -92,7 +92,7 @@ def test_claim_that_is_allocated_elsewhere_between_the_two_writes_is_left_to_its
 
     scene.proxy.on("PUT", STATUS, meanwhile(allocate_elsewhere))
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
-    assert outcome == Retry("claim work/claim was allocated by another client", is_lost=True)
+    assert outcome == Retry("claim work/claim was allocated by another client", is_lost=True, is_taken=True)
     left = scene.claim()
     assert left["status"] == {"allocation": allocation_json("gpu-7"), "reservedFor": [reservation(other)]}
     assert ANNOTATION not in left["metadata"].get("annotations", {})

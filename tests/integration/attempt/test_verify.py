@@ -36,7 +36,9 @@ def test_devices_that_another_claim_was_seen_to_have_meanwhile_are_not_written(s
     claim = scene.a_claim()
     scene.watched.faster = [a_rival("work", "faster", 1)]
     outcome = scene.bind(scene.a_decision(scene.a_pod("claim"), gets(claim, "gpu-0")))
-    assert outcome == Retry("claim work/claim: claim work/faster took its devices first", after_s=0.0, is_lost=True)
+    assert outcome == Retry(
+        "claim work/claim: claim work/faster took its devices first", after_s=0.0, is_lost=True, is_taken=True
+    )
     assert scene.claim()["metadata"]["resourceVersion"] == claim["metadata"]["resourceVersion"]
 
 

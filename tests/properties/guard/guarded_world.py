@@ -40,6 +40,7 @@ LASTS = 10
 """For so long what was allowed may still be stored."""
 
 CAPACITY, COUNTER = 4, 4
+MEMORY = "memory"
 TAKES = {"part-0": 2, "part-1": 2, "part-2": 3, "part-shared": 1}
 SHARED = ("shared", "part-shared")
 DEVICES = ("gpu-0", "gpu-1", *SHARED, *TAKES, "nobody-publishes")
@@ -58,9 +59,15 @@ ALTERNATIVES = ("r", "f/one", WATCHING)
 
 
 def a_result(
-    device: str, share: str = "", amount: int = 0, *, is_admin: bool = False, request: str = "r"
+    device: str,
+    share: str = "",
+    amount: int = 0,
+    *,
+    capacity: str = MEMORY,
+    is_admin: bool = False,
+    request: str = "r",
 ) -> DeviceResult:
-    consumed = {"memory": Quantity.parse(str(amount))} if share and amount else {}
+    consumed = {capacity: Quantity.parse(str(amount))} if share and amount else {}
     return DeviceResult(
         request, DRIVER, POOL, device, admin_access=is_admin, share_id=share, consumed_capacity=consumed
     )
@@ -71,7 +78,7 @@ def consumes(amount: int) -> tuple[CounterConsumption, ...]:
 
 
 def published() -> list[object]:
-    memory = {"memory": str(CAPACITY)}
+    memory = {MEMORY: str(CAPACITY)}
     return [
         *("gpu-0", "gpu-1"),
         a_device("shared", capacity=memory, allow_multiple_allocations=True),
@@ -85,7 +92,7 @@ def fits(results: Iterable[DeviceResult], others: Held) -> bool:
     own = [result for result in results if not result.admin_access]
     if any(result.admin_access and result.request != WATCHING for result in results):
         return False
-    if any(amount_of(result) < 0 for result in own):
+    if any(amount_of(result) < 0 or not names_all(result) for result in own):
         return False
     if not all(are_beside(one, other) for one, other in combinations(own, 2)):
         return False
@@ -98,6 +105,12 @@ def fits(results: Iterable[DeviceResult], others: Held) -> bool:
             return False
     new = {result.device for result in own if result.device in TAKES} - used
     return not new or sum(TAKES.get(device, 0) for device in used | new) <= COUNTER
+
+
+def names_all(result: DeviceResult) -> bool:
+    """Whether a share says what it takes of its device."""
+    is_share = bool(result.share_id) and result.device in SHARED
+    return not is_share or list(result.consumed_capacity) == [MEMORY]
 
 
 def are_beside(one: DeviceResult, other: DeviceResult) -> bool:

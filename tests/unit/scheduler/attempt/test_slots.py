@@ -12,7 +12,20 @@ from scheduler.attempt import slots as slots_module
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import ClaimPlan, Decision, PodKey
-from scheduler.attempt.slots import BESIDE_MAX, CONTENDED_LEAST, FAILING_S, UNDOING_MAX, Slots
+from scheduler.attempt.slots import (
+    BESIDE_MAX,
+    CONTENDED_LEAST,
+    FAILING_S,
+    QUICK_BESIDE_MAX,
+    QUICK_MAX,
+    QUICK_SHARE,
+    SLOW_MAX,
+    SLOWNESS_S,
+    UNDOING_MAX,
+    Slot,
+    Slots,
+    Speeds,
+)
 from scheduler.client.api_resources import claims
 from tests.builders import a_pod
 from tests.unit.scheduler.attempt.raw_claims import a_raw_claim, an_allocation
@@ -258,6 +271,7 @@ def test_where_there_are_few_slots_lost_races_take_none_of_them() -> None:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Any attempt takes long."""
     monkeypatch.setattr(slots_module, "SLOW_S", 0.0)
+    monkeypatch.setattr(slots_module, "LONG_S", 0.0)
 
 
 @pytest.mark.usefixtures("at_once")
@@ -298,6 +312,7 @@ def test_namespace_whose_attempts_take_long_begins_no_more_than_its_share_and_ot
 def test_namespaces_whose_attempts_take_long_share_what_goes_on_without_slots() -> None:
     async def act() -> list[str]:
         slots = Slots(4 * BESIDE_MAX, float)
+        slots.take("good").succeeded()
         with ExitStack() as writing:
             for namespace in range(BESIDE_MAX):
                 writing.enter_context((slot := slots.take(f"namespace-{namespace}")).not_for_long())
@@ -307,6 +322,154 @@ def test_namespaces_whose_attempts_take_long_share_what_goes_on_without_slots() 
 
     told = "writes in namespace namespace-0 take long, and its pods are tried 1 at a time"
     assert asyncio.run(act()) == [told, ""]
+
+
+async def begun(slots: Slots, namespace: str, most: int = 4 * BESIDE_MAX) -> list[Slot]:
+    """The attempts that the namespace may begin now; each goes on for as long as the test keeps it."""
+    under_way: list[Slot] = []
+    while len(under_way) < most and not slots.slowness(namespace):
+        under_way.append(await slots.wait(namespace))
+    return under_way
+
+
+def test_attempts_that_have_just_begun_in_a_slow_namespace_count_for_its_share() -> None:
+    async def act() -> list[int]:
+        slots = Slots(MOST, float)
+        slots.speeds.took_long("slow")
+        under_way = await begun(slots, "slow")
+        return [len(under_way), len(await begun(slots, "slow")), room(slots)]
+
+    assert asyncio.run(act()) == [MOST // 2, 0, MOST]
+
+
+def test_slow_namespaces_together_begin_no_more_than_may_go_on_without_slots() -> None:
+    async def act() -> list[object]:
+        slots = Slots(4 * BESIDE_MAX, float)
+        namespaces = [f"namespace-{number}" for number in range(2 * BESIDE_MAX)]
+        for namespace in namespaces:
+            slots.speeds.took_long(namespace)
+        under_way = [await begun(slots, namespace, 1) for namespace in namespaces]
+        return [sum(map(len, under_way)), slots.slowness(namespaces[-1]), slots.slowness("good")]
+
+    told = (
+        f"writes in many namespaces take long, and pods such as those of namespace-127 are tried {SLOW_MAX} at a time"
+    )
+    assert asyncio.run(act()) == [SLOW_MAX, told, ""]
+
+
+def test_while_others_are_slow_namespaces_that_may_be_slow_share_what_these_leave_and_quick_ones_wait_for_none() -> (
+    None
+):
+    async def act() -> list[int]:
+        slots = Slots(4 * BESIDE_MAX, float)
+        slots.take("quick").succeeded()
+        slots.speeds.took_long("slow")
+        slow = await begun(slots, "slow")
+        untried = [await begun(slots, f"namespace-{number}", 3) for number in range(BESIDE_MAX)]
+        quick = await begun(slots, "quick", 2 * BESIDE_MAX)
+        return [len(slow), len(slow) + sum(map(len, untried)), len(quick)]
+
+    assert asyncio.run(act()) == [SLOW_MAX, BESIDE_MAX, 2 * BESIDE_MAX]
+
+
+@pytest.mark.usefixtures("at_once")
+def test_namespaces_that_turn_out_to_be_slow_one_after_the_other_have_no_more_than_may_go_on_without_slots() -> None:
+    """As many namespaces as you like, where nothing is known of any: only the first attempts begin unknowing."""
+
+    async def act() -> int:
+        slots = Slots(MOST, float)
+        with ExitStack() as writing:
+            number = 0
+            for namespace in range(4 * BESIDE_MAX):
+                if not slots.slowness(f"namespace-{namespace}"):
+                    writing.enter_context((slot := slots.take(f"namespace-{namespace}")).not_for_long())
+                    writing.callback(slot.give_back)
+                    number += 1
+                    await turns()
+            return number
+
+    assert asyncio.run(act()) == BESIDE_MAX
+
+
+def test_namespace_where_attempts_take_somewhat_long_is_quick_still_and_has_places_that_slow_ones_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As all do where the API server has much to do."""
+    monkeypatch.setattr(slots_module, "SLOW_S", 0.0)
+
+    async def act() -> list[int]:
+        slots = Slots(4 * BESIDE_MAX, float)
+        slots.take("good").succeeded()
+        slow = [str(number) for number in range(SLOW_MAX)]
+        for namespace in slow:
+            slots.speeds.took_long(namespace)
+        hanging = [await begun(slots, namespace, 1) for namespace in slow]
+        with ExitStack() as writing:
+            number = 0
+            while not slots.slowness("good"):
+                writing.enter_context((slot := slots.take("good")).not_for_long())
+                writing.callback(slot.give_back)
+                await turns()
+                number += 1
+            slot.succeeded()
+        assert "good" in slots.speeds.quick
+        return [sum(map(len, hanging)), number]
+
+    assert asyncio.run(act()) == [SLOW_MAX, QUICK_SHARE]
+
+
+def test_quick_namespace_without_an_attempt_that_takes_long_waits_for_no_other() -> None:
+    slots = Slots(MOST, float)
+    for namespace in ("good", "worse"):
+        slots.take(namespace).succeeded()
+    with ExitStack() as writing:
+        for namespace in ["worse", *map(str, range(QUICK_BESIDE_MAX))]:
+            writing.enter_context(slots.beside(namespace))
+        assert slots.slowness("good") == ""
+        told = "writes in many namespaces take long, and pods such as those of worse are tried 80 at a time"
+        assert slots.slowness("worse") == told
+
+
+def test_without_slow_namespaces_any_begins_what_it_likes() -> None:
+    async def act() -> int:
+        return len(await begun(Slots(4 * BESIDE_MAX, float), "new", 2 * BESIDE_MAX))
+
+    assert asyncio.run(act()) == 2 * BESIDE_MAX
+
+
+@pytest.mark.usefixtures("at_once")
+def test_namespace_is_slow_until_an_attempt_binds_its_pod_in_time_or_some_minutes_have_passed() -> None:
+    now = 0.0
+    slots = Slots(MOST, lambda: now)
+
+    async def take_long() -> None:
+        slot = slots.take("slow")
+        with slot.not_for_long():
+            await turns()
+            slot.succeeded()  # too late
+        slot.give_back()
+
+    asyncio.run(take_long())
+    assert slots.speeds.is_slow("slow")
+    slots.take("slow").succeeded()
+    assert not slots.speeds.is_slow("slow")
+    asyncio.run(take_long())
+    now = SLOWNESS_S - 1
+    assert slots.speeds.is_slow("slow")
+    now = SLOWNESS_S
+    assert not slots.speeds.is_slow("slow")
+
+
+def test_what_is_known_of_namespaces_has_a_bound() -> None:
+    now = 0.0
+    speeds = Speeds(lambda: now)
+    for number in range(2 * QUICK_MAX):
+        now += 1.0
+        speeds.was_quick(f"quick-{number}")
+        speeds.took_long(f"slow-{number}")
+        assert speeds.is_slow(f"slow-{number}")
+    assert len(speeds.quick) == QUICK_MAX
+    assert len(speeds._slow) <= SLOWNESS_S
 
 
 @pytest.mark.usefixtures("at_once")

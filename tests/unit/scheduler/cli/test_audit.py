@@ -97,6 +97,17 @@ def test_shares_beyond_the_capacity_are_an_error() -> None:
     ]
 
 
+def test_a_share_that_does_not_say_what_it_takes_is_an_error() -> None:
+    device = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi"}}}
+    claim = a_held_claim("a", "gpu-0")
+    share = {"shareID": "0f6c1b2a-1111-4222-8333-444455556660", "consumedCapacity": {"cores": "1"}}
+    claim["status"]["allocation"]["devices"]["results"][0].update(share)
+    message = f"device {DRIVER}/node-1/gpu-0: consumedCapacity names cores, a capacity that the device does not have"
+    assert found([a_node(), a_class(), a_slice(devices=[device]), claim, a_bound_pod("a", "a")]) == [
+        ("share-not-counted", "ResourceClaim/default/a", message)
+    ]
+
+
 def test_counters_that_are_exceeded_are_an_error() -> None:
     devices = [
         {"name": name, "consumesCounters": [{"counterSet": "card", "counters": {"memory": {"value": "40Gi"}}}]}

@@ -181,6 +181,24 @@ def test_victims_are_read_by_their_uids() -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["NodeNameToMetaVictims", "NodeNameToVictims"])
+def test_nodes_have_no_more_victims_than_pods(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "typed", lambda *_: pytest.fail("the victims are decoded"))
+    pods = [{"UID": "1"}] * (wire.VICTIMS_OF_NODE_MAX + 1)
+    told = f'{name}."a".Pods: must not have more than 1,024 pods (got 1,025)'
+    assert why(ExtenderPreemptionArgs, body(Pod=POD, **{name: {"a": {"Pods": pods}}})) == told
+    number = wire.VICTIMS_MAX // wire.VICTIMS_OF_NODE_MAX
+    nodes = {f"node-{node}": {"Pods": pods[1:]} for node in range(number)}
+    nodes["last"] = {"Pods": pods[:1]}
+    told = f"{name}: must not have more than 65,536 pods of all nodes"
+    assert why(ExtenderPreemptionArgs, body(Pod=POD, **{name: nodes})) == told
+
+
+def test_as_many_victims_are_read_as_nodes_have_pods() -> None:
+    pods = [{"UID": "1"}] * wire.VICTIMS_OF_NODE_MAX
+    assert len(victims(NodeNameToMetaVictims={"a": {"Pods": pods}})["a"].Pods or ()) == wire.VICTIMS_OF_NODE_MAX
+
+
 def test_victims_are_read_from_whole_pods() -> None:
     pod = {"metadata": {"name": "v", "uid": "1"}, "spec": {}, "status": {}}
     asked = {"a": {"Pods": [pod], "NumPDBViolations": 2}, "b": {"Pods": None, "NumPDBViolations": 0}}

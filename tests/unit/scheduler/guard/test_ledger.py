@@ -9,9 +9,10 @@ import pytest
 from allocator.model import Allocation, Claim, CounterSet, Device, DeviceResult
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
-from scheduler.guard.ledger import CAPACITY, COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update, counting
+from scheduler.guard import ledger as ledger_module
+from scheduler.guard.ledger import BUSY, CAPACITY, COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update, counting
 from scheduler.kinds import held_by_claim
-from tests.builders import a_claim, a_device, a_slice, kubernetes
+from tests.builders import DRIVER, a_claim, a_device, a_slice, kubernetes
 from tests.properties.guard.guarded_world import a_result, consumes
 from tests.properties.state.claim_world import an_object
 
@@ -145,6 +146,38 @@ def test_what_was_allowed_counts_on_when_a_later_question_of_its_claim_fails(mon
     assert [cause(ledger, "two", a_result(device)) for device in ("a", "b")] == [DEVICE, ""]
 
 
+@pytest.mark.parametrize(
+    ("named", "problem"),
+    [
+        ({}, "does not name bandwidth, a capacity of the device"),
+        ({"bandwidth": "1"}, "does not name memory, a capacity of the device"),
+        (
+            {"bandwidth": "1", "memory": "1", "cores": "1"},
+            "names cores, a capacity that the device does not have",
+        ),
+        ({"bandwidth": "1", "memory": "0"}, ""),
+    ],
+)
+def test_share_names_all_capacities_of_its_device_and_no_other(named: dict[str, str], problem: str) -> None:
+    """Else it would count for nothing: the device is full, and any number of such shares would pass."""
+    room = {"memory": "10", "bandwidth": "10"}
+    cluster = a_cluster(a_device("shared", allow_multiple_allocations=True, capacity=room))
+    full = {name: Quantity.parse("9") for name in room}
+    cluster.set_claim(an_object(with_devices("a", replace(a_result("shared", "one"), consumed_capacity=full))), 3)
+    share = replace(a_result("shared", "two"), consumed_capacity={n: Quantity.parse(v) for n, v in named.items()})
+    denial = Ledger(cluster).refusal(Update(with_devices("b", share), 1))
+    where = f"device {share.id} of claim default/b: consumedCapacity"
+    assert (denial.message if denial else "") == (f"{where} {problem}" if problem else "")
+
+
+def test_capacity_that_a_device_has_in_both_spellings_is_named_once() -> None:
+    """As allocators of 1.38 do."""
+    room = {"memory": "10", f"{DRIVER}/memory": "10"}
+    cluster = a_cluster(a_device("shared", allow_multiple_allocations=True, capacity=room))
+    share = replace(a_result("shared", "one"), consumed_capacity={f"{DRIVER}/memory": Quantity.parse("1")})
+    assert cause(Ledger(cluster), "a", share) == ""
+
+
 @pytest.mark.parametrize("release", ["1.34", "1.37"])
 def test_shares_and_counters_count_where_their_gates_are_not_known_to_be_on(release: str) -> None:
     """As in 1.34, where they are off unless the API server and this program are told otherwise."""
@@ -157,3 +190,24 @@ def test_shares_and_counters_count_where_their_gates_are_not_known_to_be_on(rele
     ledger = Ledger(cluster)
     assert cause(ledger, "b", replace(used, share_id="second")) == CAPACITY
     assert cause(ledger, "b", a_result("two")) == COUNTERS
+
+
+def test_devices_of_open_updates_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Shares of a device without capacity count for nothing, so that any number passes; each is kept for a while."""
+    monkeypatch.setattr(ledger_module, "OPEN_MAX", 4)
+    cluster = a_cluster(a_device("shared", allow_multiple_allocations=True), "alone")
+    ledger = Ledger(cluster)
+    causes = []
+    for number in range(4):
+        claim = with_devices(f"claim-{number}", *(a_result("shared", f"{number}-{one}") for one in range(2)))
+        denial = ledger.admit(Update(claim, 1), 75.0)
+        causes.append(denial.cause if denial else "")
+    assert causes == ["", "", BUSY, BUSY]
+    assert ledger.open == 2
+    assert denial is not None
+    assert denial.message == "claim default/claim-3: the allowed updates of which the end is not known have 4 devices"
+    cluster.set_claim(an_object(with_devices("claim-0")), 2)
+    ledger.shown("uid-claim-0")
+    assert ledger.admit(Update(claim, 1), 75.0) is None
+    assert ledger.expire(80.0) == 2
+    assert ledger.admit(Update(with_devices("other", a_result("alone")), 1), 155.0) is None

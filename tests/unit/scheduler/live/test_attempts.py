@@ -98,12 +98,13 @@ class Server:
         stored["metadata"] = {**stored["metadata"], "resourceVersion": self._next()}
         stored["status"] = {"allocation": {"devices": {"results": [result]}, "nodeSelector": selector}}
 
-    def marked_by(self, scheduler: str, name: str) -> None:
-        """The claim has the intent of that scheduler, and the watch shows it."""
+    def marked_by(self, scheduler: str, name: str, *, is_shown: bool = True) -> None:
+        """The claim has the intent of that scheduler. is_shown: the watch shows it."""
         intent = Intent(scheduler, 1, "9", "uid-of-its-pod", "node-0", 1)
         metadata = {**self.claims[name]["metadata"], "resourceVersion": self._next()}
         self.claims[name]["metadata"] = {**metadata, "annotations": {ANNOTATION: str(intent)}}
-        self._show(name)
+        if is_shown:
+            self._show(name)
 
     def device_of(self, name: str) -> str:
         (result,) = self.claims[name]["status"]["allocation"]["devices"]["results"]
@@ -228,6 +229,28 @@ def test_devices_of_a_lost_race_are_nobodys_for_a_while_and_nodes_are_looked_for
         await room.go_on()
         assert room.server.device_of("next") == device
         assert room.node_of("next") == "node-1"
+        running.cancel()
+
+    asyncio.run(act())
+
+
+def test_intent_of_whoever_may_write_the_claim_costs_others_neither_devices_nor_slots(
+    room: AttemptsRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user of the namespace writes the annotation while the claim is being allocated: nobody has taken a device."""
+    monkeypatch.setattr(room.attempts.slots, "lost", lambda: pytest.fail("it counts as a lost race"))
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        pod = room.server.add("lost")
+        room.server.marked_by("forged", "lost", is_shown=False)
+        room.queue.add(pod, room.now)
+        await room.go_on()
+        assert not room.node_of("lost")
+        room.queue.add(room.server.add("next"), room.now)
+        await room.go_on()
+        assert room.server.device_of("next") == "nic-0"
+        assert room.node_of("next") == "node-0"
         running.cancel()
 
     asyncio.run(act())

@@ -19,12 +19,12 @@ from scheduler.attempt.write_outcome import PROBE_S
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
 from scheduler.live.loop import LEFT_S, Loop, LoopDependencies
-from scheduler.queue import Queue
+from scheduler.queue import GATED_S, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.cluster_changes import Event, NodeChanged
@@ -479,3 +479,23 @@ def test_pod_that_another_process_is_seen_at_work_on_is_left_to_it_for_a_while(
 
     asyncio.run(act())
     assert tried == [100.0 + 2 * LEFT_S]
+
+
+def test_pod_that_waits_long_for_its_claim_is_told_once(room: LoopRoom) -> None:
+    """One that is there soon, or a gate of the pod's own, is not worth a write."""
+
+    async def act() -> list[list[str]]:
+        running, told = asyncio.create_task(room.loop.run()), []
+        room.queue.add(replace(a_pod(name="waits"), claims=(PodClaim("x", "claim"),)), room.now)
+        room.queue.add(replace(a_pod(name="gated"), claims=(PodClaim("x", "claim"),), gates=("own",)), room.now)
+        for later_s in (GATED_S - 1, 1.0, GATED_S):
+            room.now += later_s
+            room.loop.wake()
+            for _ in range(TURNS):
+                await asyncio.sleep(0)
+            told.append([str(one.condition.message) for one in room.refusals._waiting.values()])
+            room.refusals._waiting.clear()
+        running.cancel()
+        return told
+
+    assert asyncio.run(act()) == [[], ['could not find ResourceClaim "default/claim"'], []]
