@@ -238,9 +238,14 @@ class Consumer(NamedTuple):
     name: str
     uid: str
 
+    @property
+    def is_of_pods(self) -> bool:
+        """Whether it is a pod at all."""
+        return (self.api_group, self.resource) == ("", "pods")
+
     def is_pod(self, name: str, uid: str) -> bool:
         """Whether it is the pod, in the claim's namespace; its name decides where one of them has no uid."""
-        if (self.api_group, self.resource) != ("", "pods"):
+        if not self.is_of_pods:
             return False
         return self.uid == uid if self.uid and uid else self.name == name
 

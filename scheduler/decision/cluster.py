@@ -7,6 +7,7 @@ Source: kube-scheduler's cache (assumed pods) and its plugin DynamicResources (i
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from heapq import heappop, heappush
@@ -523,6 +524,42 @@ class Cluster:
     def put_back(self, aside: Claim) -> None:
         """What was set aside may be had again."""
         self.fleet.remove_allocated((aside,))
+
+    # -- assumptions
+
+    @contextmanager
+    def without(self, pods: Collection[str]) -> Iterator[None]:
+        """Take these pods (uids) away, with their claims, and put them back at the end of the context, exactly.
+
+        Meanwhile decisions are those of a cluster without the pods: their room, ports, volumes, nominations are free,
+        and so are the devices of claims that nobody else uses. Users of a claim are those that `status.reservedFor`
+        names, without pods that are gone or terminating, and pods of ours that are in flight. A claim that is reserved
+        for nobody stays allocated: the reservation may be written after the allocation. Contexts can be nested. What is
+        reserved in one has to be given back in it, and no watch may write meanwhile. Raises KeyError for a pod that is
+        not there, or that was taken away already.
+        Cost: O(pods on their nodes, and what is in use in the pools of their devices), for any size of the cluster.
+        Source: KEP-5690; kube-controller-manager's resourceclaim controller for what becomes of a claim.
+        """
+        gone = [self._present(uid) for uid in dict.fromkeys(pods)]
+        uids = [pod.uid for pod in gone]
+        # The pods first: from then on nobody takes them for users of claims.
+        with (
+            self.pods.without(uids),
+            self.nominations.without(uids),
+            self.volumes.without(uids),
+            self.claims.without(gone, self._is_live, self.pods.in_flight),
+        ):
+            yield
+
+    def _present(self, uid: str) -> Pod:
+        pod = self.pods.known(uid)
+        if pod is None:
+            raise KeyError(f"pod {uid} is not there to be taken away")
+        return pod
+
+    def _is_live(self, uid: str) -> bool:
+        pod = self.pods.known(uid)
+        return pod is not None and not pod.is_deleting
 
     # -- what writers ask
 

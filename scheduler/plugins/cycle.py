@@ -1,7 +1,7 @@
 """One attempt to place a pod, as plugins see it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.plugins.template import Template
 from scheduler.state.labels import PodSelectors
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pods import PodRequests
+from scheduler.state.pods import PodRequests, counted, uncounted
 from scheduler.state.volumes import Volumes
 
 T = TypeVar("T")
@@ -47,29 +47,12 @@ class Cycle:
         """The same attempt at nodes of which the pod takes this."""
         return self if requests is self.requests else replace(self, requests=requests)
 
-    @contextmanager
-    def without(self, gone: Sequence[tuple[int, Pod]]) -> Iterator[None]:
-        """Do not count these pods on their nodes meanwhile."""
-        for number, pod in gone:
-            self.infos.remove_pod(number, pod)
-            self.volumes.remove_pod(number, pod)
-        try:
-            yield
-        finally:
-            for number, pod in gone:
-                self.infos.add_pod(number, pod)
-                self.volumes.add_pod(number, pod)
+    def without(self, gone: Sequence[tuple[int, Pod]]) -> AbstractContextManager[None]:
+        """Do not count these pods on their nodes meanwhile; `Cluster.without` also takes their claims away."""
+        return uncounted((self.infos, self.volumes), gone)
 
-    @contextmanager
-    def beside(self, nominated: Mapping[int, Sequence[Pod]]) -> Iterator[None]:
+    def beside(self, nominated: Mapping[int, Sequence[Pod]]) -> AbstractContextManager[None]:
         """Count these pods on their nodes meanwhile."""
-        added = [(number, pod) for number, pods in nominated.items() for pod in pods]
-        for number, pod in added:
-            self.infos.add_pod(number, pod)
-            self.volumes.add_pod(number, pod)
-        try:
-            yield
-        finally:
-            for number, pod in added:
-                self.infos.remove_pod(number, pod)
-                self.volumes.remove_pod(number, pod)
+        return counted(
+            (self.infos, self.volumes), [(number, pod) for number, pods in nominated.items() for pod in pods]
+        )

@@ -1,6 +1,7 @@
 """Claims of a cluster: by device, by pod, and those that contend for one device."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -106,6 +107,33 @@ class Holding:
         return self.counted if is_written else self.allocated
 
 
+@dataclass(frozen=True, slots=True)
+class _WithFewerUsers:
+    """A claim as the watch shows it, but for users that are taken away; without devices where none is left.
+
+    Source: what kube-controller-manager makes of a claim when its pods have gone.
+    """
+
+    watched: ClaimObject
+    claim: Claim
+    reserved_for: tuple[Consumer, ...]
+
+    @property
+    def raw(self) -> Mapping[str, Any]:
+        """The object as it came: with all users."""
+        return self.watched.raw
+
+    @property
+    def metadata(self) -> Metadata:
+        """Who it is."""
+        return self.watched.metadata
+
+    @property
+    def error(self) -> str:
+        """Why nothing but its devices is known."""
+        return self.watched.error
+
+
 _NONE: Mapping[str, Holding] = MappingProxyType({})
 
 
@@ -206,6 +234,73 @@ class ClaimIndex:
                 holding.reservation = None
                 self._recount(uid, holding)
 
+    # -- assumptions
+
+    @contextmanager
+    def without(
+        self, pods: Sequence[Pod], is_live: Callable[[str], bool], in_flight: Callable[[], Iterable[Pod]]
+    ) -> Iterator[None]:
+        """As if these pods did not use their claims, until the end of the context.
+
+        A claim that none uses then has no devices. is_live: whether there is such a pod, by uid, and it does not end.
+        in_flight: the pods that go on to use what their claims have. Neither names one of these pods.
+        Cost: O(claims of the pods, and what is in use in the pools of those that come free).
+        """
+        used: dict[str, list[Pod]] = {}
+        for pod in pods:
+            for uid in self._used_by(pod):
+                used.setdefault(uid, []).append(pod)
+        left = {uid: self._left(self._holdings[uid], users, is_live) for uid, users in used.items()}
+        if unused := {uid for uid, is_used in left.items() if not is_used}:
+            unused -= {self._by_name.get(key, "") for pod in in_flight() for key in claim_keys(pod)}
+        with ExitStack() as undo:
+            for uid, users in used.items():
+                undo.enter_context(self._reduced(uid, users, is_free=uid in unused))
+            yield
+
+    def _used_by(self, pod: Pod) -> Iterator[str]:
+        """The claims, by uid, that are reserved for the pod, as the watch shows them or by its attempt."""
+        taken = self._by_pod.get(pod.uid, ())
+        yield from (uid for uid in taken if self.reservation(uid))
+        for uid in dict.fromkeys(map(self._by_name.get, awaited_claims(pod))):
+            watched = self._holdings[uid].watched if uid is not None and uid not in taken else None
+            # Of a claim that has lost users, one in flight may be the last one, who is in no entry yet.
+            if uid is not None and watched and (_entries_of(pod, watched) or isinstance(watched, _WithFewerUsers)):
+                yield uid
+
+    @staticmethod
+    def _left(holding: Holding, gone: Sequence[Pod], is_live: Callable[[str], bool]) -> bool:
+        """Whether somebody else uses the claim: a live pod, an attempt of ours, or what is no pod."""
+        reservation, watched = holding.reservation, holding.watched
+        if reservation is not None and all(pod.uid != reservation.pod_uid for pod in gone):
+            return True
+        if watched is None:
+            return False
+        others = set(watched.reserved_for).difference(*(_entries_of(pod, watched) for pod in gone))
+        return any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in others)
+
+    @contextmanager
+    def _reduced(self, uid: str, gone: Sequence[Pod], *, is_free: bool) -> Iterator[None]:
+        """The claim without these users. is_free: without its devices, too."""
+        holding = self._holdings[uid]
+        instead = replace(holding, watched=_without_users(holding.watched, gone, is_free=is_free))
+        freed = holding.counted if is_free else None
+        if is_free:
+            instead.reservation = instead.counted = None
+        devices = {result.id for result in occupying(freed)} if freed is not None else set()
+        holders = {device: self._by_device[device] for device in devices}
+        if freed is not None:
+            self._fleet.remove_allocated((freed,))
+            self._discount(uid, devices)
+        self._holdings[uid] = instead
+        try:
+            yield
+        finally:
+            self._holdings[uid] = holding
+            if freed is not None:
+                self._by_device.update(holders)
+                self._fleet.add_allocated((freed,))
+
     # -- questions
 
     def get(self, namespace: str, name: str) -> ClaimObject | None:
@@ -267,17 +362,34 @@ class ClaimIndex:
     def _count(self, uid: str, holding: Holding, before: Claim | None, now: Claim | None) -> None:
         if before is not None:
             self._fleet.remove_allocated((before,))
-            for device in {result.id for result in occupying(before)}:
-                others = tuple([other for other in self._by_device[device] if other != uid])
-                if others:
-                    self._by_device[device] = others
-                else:
-                    del self._by_device[device]
+            self._discount(uid, {result.id for result in occupying(before)})
         if now is not None:
             self._fleet.add_allocated((now,))
             for device in {result.id: None for result in occupying(now)}:
                 self._by_device[device] = (*self._by_device.get(device, ()), uid)
         holding.counted = now
+
+    def _discount(self, uid: str, devices: Iterable[DeviceID]) -> None:
+        """The claim does not have these devices any more."""
+        for device in devices:
+            others = tuple([other for other in self._by_device[device] if other != uid])
+            if others:
+                self._by_device[device] = others
+            else:
+                del self._by_device[device]
+
+
+def _entries_of(pod: Pod, found: ClaimObject) -> list[Consumer]:
+    """The entries of status.reservedFor that are the pod."""
+    return [one for one in found.reserved_for if one.is_pod(pod.name, pod.uid)]
+
+
+def _without_users(found: ClaimObject | None, gone: Iterable[Pod], *, is_free: bool) -> ClaimObject | None:
+    if found is None:
+        return None
+    entries = {entry for pod in gone for entry in _entries_of(pod, found)}
+    users = () if is_free else tuple(one for one in found.reserved_for if one not in entries)
+    return _WithFewerUsers(found, replace(found.claim, allocation=None) if is_free else found.claim, users)
 
 
 def _owners_of_extended(found: ClaimObject) -> set[str]:

@@ -7,6 +7,7 @@ Source: kube-scheduler's cache, assumed pods.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple, Protocol
@@ -197,11 +198,34 @@ class Counts(Protocol):
         ...
 
 
+@contextmanager
+def counted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iterator[None]:
+    """Count these pods on the nodes of these numbers meanwhile."""
+    with ExitStack() as undo:
+        for number, pod in pods:
+            for one in counts:
+                one.add_pod(number, pod)
+                undo.callback(one.remove_pod, number, pod)
+        yield
+
+
+@contextmanager
+def uncounted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iterator[None]:
+    """Do not count these pods meanwhile, which are counted on the nodes of these numbers."""
+    with ExitStack() as undo:
+        for number, pod in pods:
+            for one in counts:
+                one.remove_pod(number, pod)
+                undo.callback(one.add_pod, number, pod)
+        yield
+
+
 class NodePods:
     """Pods by the name of their node. counts: all who count what pods take."""
 
     def __init__(self, *counts: Counts) -> None:
         self._counts = counts
+        self._away: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._watched: dict[str, Pod] = {}
         self._assumed: dict[str, tuple[Pod, str]] = {}
@@ -256,12 +280,35 @@ class NodePods:
         if self._assumed.pop(uid, None) is not None:
             self._recount(uid)
 
+    @contextmanager
+    def without(self, uids: Collection[str]) -> Iterator[None]:
+        """As if these pods were not there, until the end of the context. Cost: O(pods of their nodes)."""
+        by_node: dict[str, list[Pod]] = {}
+        for uid in uids:
+            if node := self._places.get(uid):
+                by_node.setdefault(node, []).append(self._on_node[node][uid])
+        gone = [(self._numbers[node], pod) for node, pods in by_node.items() if node in self._numbers for pod in pods]
+        with uncounted(self._counts, gone), without_entries(self._on_node, by_node):
+            self._away.update(uids)
+            try:
+                yield
+            finally:
+                self._away.difference_update(uids)
+
     # -- questions
 
     def known(self, uid: str) -> Pod | None:
         """The pod as the watch shows it, or else as a decision has put it on a node."""
-        assumed = self._assumed.get(uid)
-        return self._watched.get(uid) or (assumed[0] if assumed else None)
+        assumed = self.assumed_pod(uid)
+        return self.shown(uid) or (assumed[0] if assumed else None)
+
+    def assumed_pod(self, uid: str) -> tuple[Pod, str] | None:
+        """The pod as a decision has put it on a node, with that node's name, until it is seen there."""
+        return None if uid in self._away else self._assumed.get(uid)
+
+    def in_flight(self) -> Iterator[Pod]:
+        """The pods that a decision has put on a node, and that are not seen there yet."""
+        return (pod for uid, (pod, _) in self._assumed.items() if uid not in self._away)
 
     def on_nodes(self) -> Iterator[tuple[int, Pod]]:
         """All pods that are counted, with the numbers of their nodes."""
@@ -271,26 +318,28 @@ class NodePods:
 
     def pending(self) -> Iterator[Pod]:
         """The pods that the watch shows and that are on no node, the newest first. Cost: O(pods)."""
-        return (pod for uid, pod in reversed(self._watched.items()) if not self.is_placed(uid))
+        unplaced = ((uid, pod) for uid, pod in reversed(self._watched.items()) if not self.is_placed(uid))
+        return (pod for uid, pod in unplaced if uid not in self._away)
 
     def shown(self, uid: str) -> Pod | None:
         """The pod, where the watch shows it."""
-        return self._watched.get(uid)
+        return None if uid in self._away else self._watched.get(uid)
 
     def is_shown(self, uid: str) -> bool:
         """Whether the watch shows the pod."""
-        return uid in self._watched
+        return self.shown(uid) is not None
 
     def is_placed(self, uid: str) -> bool:
         """Whether the pod is on a node: bound, as the watch shows it, or assumed."""
-        return uid in self._assumed or self._is_bound(uid)
+        return self.assumed_pod(uid) is not None or self._is_bound(uid)
 
     def bound(self, uid: str) -> Pod | None:
         """The pod, where the watch shows it on a node."""
-        return self._watched.get(uid) if self._is_bound(uid) else None
+        pod = self.shown(uid)
+        return pod if pod is not None and pod.node_name else None
 
     def _is_bound(self, uid: str) -> bool:
-        return uid in self._watched and bool(self._watched[uid].node_name)
+        return self.bound(uid) is not None
 
     def _recount(self, uid: str) -> None:
         """Count the pod where it is now, and as it is now."""
@@ -365,6 +414,16 @@ class Nominations:
             if not self._pods[node]:
                 del self._pods[node]
 
+    @contextmanager
+    def without(self, uids: Collection[str]) -> Iterator[None]:
+        """As if these pods were not nominated, until the end of the context. Cost: O(pods of their nodes)."""
+        by_node: dict[str, list[Pod]] = {}
+        for uid in uids:
+            if node := self._nodes.get(uid):
+                by_node.setdefault(node, []).append(self._pods[node][uid])
+        with without_entries(self._pods, by_node):
+            yield
+
     def before(self, pod: Pod) -> Iterator[tuple[str, Sequence[Pod]]]:
         """The nodes where others go before the pod: those of its priority or a higher one."""
         for node, pods in self._pods.items():
@@ -375,3 +434,16 @@ class Nominations:
     def _goes_before(self, one: Pod, pod: Pod) -> bool:
         is_higher = (one.priority or 0) >= (pod.priority or 0)
         return is_higher and one.uid != pod.uid and not self._is_placed(one.uid)
+
+
+@contextmanager
+def without_entries(by_node: dict[str, dict[str, Pod]], gone: Mapping[str, Iterable[Pod]]) -> Iterator[None]:
+    """Leave these pods out meanwhile. by_node: pods by uid, which have their old order again afterwards."""
+    before = {node: by_node[node] for node in gone}
+    for node, pods in gone.items():
+        uids = {pod.uid for pod in pods}
+        by_node[node] = {uid: pod for uid, pod in before[node].items() if uid not in uids}
+    try:
+        yield
+    finally:
+        by_node.update(before)

@@ -63,10 +63,12 @@ class AssumedObjects(Generic[Key, Object]):
         if watched is not None and watched.resource_version == found.resource_version:
             self._assumed[key] = found
 
-    def forget(self, key: Key, found: Object) -> None:
-        """The decision came to nothing."""
-        if self._assumed.get(key) is found:
-            del self._assumed[key]
+    def forget(self, key: Key, found: Object) -> bool:
+        """The decision came to nothing. Returns whether what it assumed still counted."""
+        if self._assumed.get(key) is not found:
+            return False
+        del self._assumed[key]
+        return True
 
 
 # Claims, volumes, classes and drivers by name, as the watches show them and decisions assume them.
@@ -266,6 +268,8 @@ class FreeVolumes:
         alike[like].take(volume)
         if not alike[like]:
             del alike[like]
+        if not alike:
+            del self._alike[volume.storage_class]
 
 
 def _likeness(volume: PersistentVolume) -> Likeness:

@@ -6,9 +6,10 @@ Source: kube-scheduler's volume plugins and their binder.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
@@ -75,7 +76,7 @@ class Volumes:
         self._capacities = StorageCapacities(self.labels)
         self._use = VolumeUse(self.objects)
         self._users: Counter[ClaimKey] = Counter()
-        self._undo: dict[str, dict[ObjectKey, Callable[[], None]]] = {}
+        self._taken: dict[str, dict[ObjectKey, PersistentVolume | PersistentVolumeClaim]] = {}
         self._declined: dict[ClaimKey, set[str]] = {}
 
     # -- what the watches show
@@ -239,16 +240,13 @@ class Volumes:
 
     def assume(self, pod_uid: str, node: str, plan: VolumePlan) -> None:
         """Take what is planned for the pod on the node."""
-        undo = self._undo[pod_uid] = {}
+        taken = self._taken[pod_uid] = {}
         for one in plan.matches:
-            volume = _bound_to(one.claim, one.volume)
-            self.objects.volumes.assume(volume.name, volume)
-            self._volume_changed(volume.name)
-            undo[volume.name] = partial(self._forget_volume, volume)
+            taken[one.volume.name] = _bound_to(one.claim, one.volume)
         for claim in plan.provisioned:
-            pinned = replace(claim, selected_node=node)
-            self.objects.claims.assume(claim.key, pinned)
-            undo[claim.key] = partial(self.objects.claims.forget, claim.key, pinned)
+            taken[claim.key] = replace(claim, selected_node=node)
+        for found in taken.values():
+            self._assume(found)
 
     def decline(self, claim: ClaimKey, node: str) -> None:
         """The claim's provisioner has made no volume for the node, and asks for another one."""
@@ -257,20 +255,41 @@ class Volumes:
 
     def written(self, pod_uid: str, key: ObjectKey) -> None:
         """What was taken for the pod of this volume or claim is stored: it stays so, whatever becomes of the pod."""
-        self._undo.get(pod_uid, {}).pop(key, None)
+        self._taken.get(pod_uid, {}).pop(key, None)
 
     def bound(self, pod_uid: str) -> None:
         """The pod's attempt has ended well: all that was taken for it is stored."""
-        self._undo.pop(pod_uid, None)
+        self._taken.pop(pod_uid, None)
 
     def forget(self, pod_uid: str) -> None:
         """The pod's attempt came to nothing: give back what it took and what is not stored."""
-        for undo in self._undo.pop(pod_uid, {}).values():
-            undo()
+        for found in self._taken.pop(pod_uid, {}).values():
+            self._forget(found)
 
-    def _forget_volume(self, volume: PersistentVolume) -> None:
-        self.objects.volumes.forget(volume.name, volume)
-        self._volume_changed(volume.name)
+    @contextmanager
+    def without(self, pod_uids: Collection[str]) -> Iterator[None]:
+        """As if nothing were taken for these pods, until the end of the context; what is stored of it stays."""
+        taken = [found for uid in pod_uids for found in self._taken.get(uid, {}).values()]
+        with ExitStack() as undo:
+            for found in taken:
+                if self._forget(found):
+                    undo.callback(self._assume, found)
+            yield
+
+    def _assume(self, found: PersistentVolume | PersistentVolumeClaim) -> None:
+        if isinstance(found, PersistentVolume):
+            self.objects.volumes.assume(found.name, found)
+            self._volume_changed(found.name)
+        else:
+            self.objects.claims.assume(found.key, found)
+
+    def _forget(self, found: PersistentVolume | PersistentVolumeClaim) -> bool:
+        """Whether it counted: the watch may know better by now."""
+        if not isinstance(found, PersistentVolume):
+            return self.objects.claims.forget(found.key, found)
+        did_count = self.objects.volumes.forget(found.name, found)
+        self._volume_changed(found.name)
+        return did_count
 
     def _volume_changed(self, name: str) -> None:
         self.free.set(name, self.objects.volumes.get(name))
