@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from allocator.api.allocation import Consumer
 from allocator.status import DeviceState, PoolStatus
+from allocator.words import counted
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.state.claims import FINALIZER, ClaimObject
@@ -60,8 +61,7 @@ CAPACITY_EXCEEDED = Check(
 def _claim_not_reserved(state: ClusterState) -> Iterator[Observation]:
     for found in state.claims.values():
         if found.claim.allocation is not None and found.claim.allocation.results and not found.reserved_for:
-            number = len(found.claim.allocation.results)
-            devices = f"{number} device{'' if number == 1 else 's'}"
+            devices = counted(len(found.claim.allocation.results), "device")
             yield Observation(
                 claim_subject(found), f"holds {devices}, but is reserved for nobody", "status.reservedFor"
             )

@@ -6,6 +6,7 @@ from typing import Any
 import click
 import orjson
 
+from allocator.words import counted
 from scheduler.checks.contract import Check, Checked, CheckFinding, FindingLevel, ObjectName, Observation, run
 from scheduler.cli.claims import PAGE
 from scheduler.cli.cluster_source import ShownObjects
@@ -61,14 +62,14 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     found = [one for one in found if _is_shown(one.observation, inventory, shown)]
     found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
     numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
-    counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
-    counted = f"{len(rules)} rules: {counted}{_hidden(every - len(found), shown)}"
+    summary = ", ".join(counted(number, level) for level, number in numbers.items())
+    summary = f"{len(rules)} rules: {summary}{_hidden(every - len(found), shown)}"
     places = InputPlaces(inventory)
     if output == PAGE:
-        click.echo(check_page(found, rules, places, (name, counted), devices(checked)), nl=False)
+        click.echo(check_page(found, rules, places, (name, summary), devices(checked)), nl=False)
     else:
         click.echo(_text(found, rules, places, name, output), nl=output != "table" or bool(found))
-    print_to_stderr([counted])
+    print_to_stderr([summary])
     return int(_fails(numbers, fail_on))
 
 
@@ -79,8 +80,8 @@ def _shows_an_object(inventory: Inventory, shown: ShownObjects) -> bool:
 
 
 def _hidden(number: int, shown: ShownObjects) -> str:
-    findings = f"{number} finding{' is' if number == 1 else 's are'} not about objects {shown}"
-    return f"; {findings}, and not shown" if number else ""
+    findings = counted(number, "finding is", "findings are")
+    return f"; {findings} not about objects {shown}, and not shown" if number else ""
 
 
 def _is_shown(one: Observation, inventory: Inventory, shown: ShownObjects) -> bool:

@@ -10,6 +10,7 @@ import click
 import orjson
 
 from allocator.model import Claim
+from allocator.words import counted
 from scheduler.cli import cluster_source
 from scheduler.cli.claims import PAGE
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
@@ -215,7 +216,7 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
     """A line on those that `dra allocate` would place first, whose devices are counted as free."""
     pods, claims = _before(given, subject)
     if number := len(pods) + len(claims):
-        others = "1 other is pending and comes" if number == 1 else f"{number} others are pending and come"
+        others = counted(number, "other is pending and comes", "others are pending and come")
         yield f"explained on its own: {others} before it (--in-order places them first)"
 
 

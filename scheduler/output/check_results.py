@@ -15,6 +15,7 @@ from allocator.did_you_mean import did_you_mean
 from allocator.gates import RELEASES, Features
 from allocator.model import Device, Slice
 from allocator.status import Membership, PoolStatus
+from allocator.words import counted
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint import has_groups, has_list
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
@@ -55,8 +56,7 @@ def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
     for use in _USES:
         number = 0 if features.has(use.gate) else use.number(inventory)
         if number:
-            things = f"{number} {use.thing}{'' if number == 1 else 's'}"
-            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({things})"
+            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({counted(number, use.thing)})"
     yield from _counters_only(inventory, features)
 
 
@@ -66,13 +66,9 @@ def _counters_only(inventory: Inventory, features: Features) -> Iterator[str]:
     if combined and not features.release.combined_slices:
         both = ", ".join(name for name, release in RELEASES.items() if release.combined_slices)
         number = sum(len(slice_.devices) for slice_ in combined)
-        things = f"{number} device{'' if number == 1 else 's'} of {_slice_count(len(combined))}"
+        things = f"{counted(number, 'device')} of {counted(len(combined), 'slice')}"
         ignored = f"warning: devices in slices with sharedCounters are ignored ({things})"
         yield f"{ignored}: only Kubernetes {both} reads both, later ones refuse such a slice"
-
-
-def _slice_count(number: int) -> str:
-    return f"{number} slice{'' if number == 1 else 's'}"
 
 
 def _why_off(gate: str, features: Features) -> str:
@@ -330,8 +326,8 @@ def check_page(
     """The page, as HTML. answer: the name of the command, and how much was found, in words."""
     columns, table = devices
     tables = [_findings(found, places), _rules(found, rules), table]
-    title, counted = answer
-    return data_page(DataPage(title, [f"{counted}."], tables, columns, _sections(found)))
+    title, summary = answer
+    return data_page(DataPage(title, [f"{summary}."], tables, columns, _sections(found)))
 
 
 def _findings(found: Sequence[AnyFinding], places: InputPlaces) -> PageTable:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from allocator.status import PoolStatus
+from allocator.words import agreeing, counted
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement import UnplacedPod
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
@@ -66,8 +67,7 @@ def _text(place: PlaceOfPod | None) -> str:
         return "-"
     if place.refused is not None:
         return reason_of(place.refused)
-    number = len(place.devices)
-    return f"{place.node}, {number} device{'' if number == 1 else 's'}"
+    return f"{place.node}, {counted(len(place.devices), 'device')}"
 
 
 def difference_object(before: Places, after: Places, found: Sequence[PlaceDifference]) -> Json:
@@ -112,12 +112,12 @@ def _object(place: PlaceOfPod | None) -> Json | None:
 
 
 _SENTENCES = {
-    DifferenceKind.LOST: ("no longer fits", "no longer fit"),
-    DifferenceKind.GONE: ("is gone", "are gone"),
-    DifferenceKind.EVICTED: ("is evicted", "are evicted"),
-    DifferenceKind.MOVED: ("moves", "move"),
-    DifferenceKind.GAINED: ("fits now", "fit now"),
-    DifferenceKind.NEW: ("is new", "are new"),
+    DifferenceKind.LOST: ("pod or claim no longer fits", "pods or claims no longer fit"),
+    DifferenceKind.GONE: ("pod or claim is gone", "pods or claims are gone"),
+    DifferenceKind.EVICTED: ("pod or claim is evicted", "pods or claims are evicted"),
+    DifferenceKind.MOVED: ("pod or claim moves", "pods or claims move"),
+    DifferenceKind.GAINED: ("pod or claim fits now", "pods or claims fit now"),
+    DifferenceKind.NEW: ("pod or claim is new", "pods or claims are new"),
 }
 """Of one, and of several."""
 
@@ -141,13 +141,8 @@ def difference_page(
 
 def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
     kinds = Counter(one.kind for one in found)
-    texts = [_counted(kind, kinds[kind]) for kind in DifferenceKind if kinds[kind]]
+    texts = [counted(kinds[kind], *_SENTENCES[kind], style=",") for kind in DifferenceKind if kinds[kind]]
     yield f"{'; '.join(texts)}." if texts else NOTHING_MOVES
-
-
-def _counted(kind: DifferenceKind, number: int) -> str:
-    one, several = _SENTENCES[kind]
-    return f"1 pod or claim {one}" if number == 1 else f"{number:,} pods or claims {several}"
 
 
 # How many copies fit, as a table and as JSON (docs/fit.md describes each field).
@@ -171,7 +166,7 @@ def fit_table(subject: str, found: FittingCopies) -> str:
 def counted_text(subject: str, found: FittingCopies) -> str:
     """How many fit."""
     least = "at least " if found.is_cut else ""
-    return f"{least}{found.number} more of {subject} fit{'s' if found.number == 1 else ''}"
+    return f"{least}{found.number} more of {subject} {agreeing(found.number, 'fits', 'fit')}"
 
 
 def copies_table(found: FittingCopies) -> ColumnTable:

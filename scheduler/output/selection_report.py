@@ -5,6 +5,7 @@ from collections import Counter
 import cel
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
+from allocator.words import agreeing, and_more, counted
 from scheduler.output.data_page import aligned
 from scheduler.output.status_report import API_VERSION
 from scheduler.status import ExpressionSelection
@@ -21,7 +22,7 @@ def selection_text(found: ExpressionSelection, most: int | None = MOST_LISTED) -
     """How many devices match, what it costs, counts by driver, the devices, and the errors. most: None names all."""
     number, whole = len(found.matching), len(found.devices)
     cost = f"cost: at most {found.estimated_cost:,} of {cel.COST_LIMIT:,}, on these devices {found.highest_cost:,}"
-    lines = [f"{number} of {whole} device{'' if whole == 1 else 's'} match{'es' if number == 1 else ''}; {cost}"]
+    lines = [f"{number} of {counted(whole, 'device')} {agreeing(number, 'matches', 'match')}; {cost}"]
     if whole:
         lines += ["", _by_driver(found)]
     lines += [f"\n{one}" for one in (*_failures(found), *found.unknown)]
@@ -29,7 +30,7 @@ def selection_text(found: ExpressionSelection, most: int | None = MOST_LISTED) -
         lines += ["", *map(printable, told)]
     if number:
         names = [str(device.id) for device in found.matching[:most]]
-        lines += ["", *map(printable, names), *([f"and {number - len(names)} more"] if number > len(names) else [])]
+        lines += ["", *map(printable, names), *filter(None, [and_more(number, len(names))])]
     return "\n".join(lines)
 
 
@@ -46,7 +47,7 @@ def _failures(found: ExpressionSelection) -> list[str]:
     numbers = Counter(found.failures.values())
     first = {message: device for device, message in reversed(list(found.failures.items()))}
     return [
-        f"fails on {number} device{'' if number == 1 else 's'}, first on {first[message]}: {message}"
+        f"fails on {counted(number, 'device')}, first on {first[message]}: {message}"
         for message, number in numbers.most_common()
     ]
 

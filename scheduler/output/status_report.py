@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from allocator.search.rules import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
+from allocator.words import agreeing, and_more, counted
 from scheduler.output.data_page import (
     DEVICE_STATES,
     ColumnTable,
@@ -89,7 +90,7 @@ def largest_claim_text(room: ClassRoom) -> str:
         return f"unknown: {room.largest.error.partition(chr(10))[0]}"
     if not room.largest.count:
         return "none fits"
-    devices = f"{room.largest.count} device{'' if room.largest.count == 1 else 's'}"
+    devices = counted(room.largest.count, "device")
     number = room.largest.nodes.bit_count()
     if number <= MOST_NODES:
         return f"{devices}, on {', '.join(room.nodes())}"
@@ -431,9 +432,10 @@ def status_page(report: StatusReport, shown: str = "") -> str:
 def _status_answer(report: StatusReport, shown: str) -> Iterator[str]:
     states = states_of(report.pools)
     holding = {holder for pool in report.pools for device in pool.devices for holder in device.holders}
-    claims = f"{_counted(len(holding), 'claim')}{f' {shown}' if shown else ''} hold{'s' if len(holding) == 1 else ''}"
+    where = f" {shown}" if shown else ""
+    claims = f"{counted(len(holding), 'claim', style=',')}{where} {agreeing(len(holding), 'holds', 'hold')}"
     if shown:
-        yield f"{claims} {_counted(states.total(), 'device')}."
+        yield f"{claims} {counted(states.total(), 'device', style=',')}."
     else:
         yield states_text(states)
         yield f"{claims} devices."
@@ -451,19 +453,15 @@ def states_of(pools: Iterable[PoolStatus]) -> Counter[DeviceState]:
 def states_text(states: Counter[DeviceState]) -> str:
     """The numbers as a sentence."""
     others = ", ".join(f"{states[one]:,} {one}" for one in DeviceState if one is not DeviceState.FREE and states[one])
-    verb = "is" if states.total() == 1 else "are"
-    free = f"{states[DeviceState.FREE]:,} of {_counted(states.total(), 'device')} {verb} free"
+    devices = counted(states.total(), "device is", "devices are", ",")
+    free = f"{states[DeviceState.FREE]:,} of {devices} free"
     return f"{free}; {others}." if others else f"{free}."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _first(sentences: Sequence[str]) -> Iterator[str]:
     yield from sentences[:_MOST]
-    if len(sentences) > _MOST:
-        yield f"And {len(sentences) - _MOST} more, which are in the tables."
+    if more := and_more(len(sentences), _MOST, word="And"):
+        yield f"{more}, which are in the tables."
 
 
 def _tables(report: StatusReport) -> Iterator[PageTable]:
@@ -496,13 +494,11 @@ def claims_page(claims: Sequence[ClaimStatus], pools: Sequence[PoolStatus], wher
 
 
 def _claims_answer(claims: Sequence[ClaimStatus], pools: Sequence[PoolStatus], where: str) -> Iterator[str]:
-    number = len(claims)
-    are = "1 claim is" if number == 1 else f"{number:,} claims are"
     states = Counter(state for one in claims for state in one.states)
-    counted = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-    yield f"{are} {where}{f': {counted}' if counted else ''}."
+    by_state = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+    yield f"{counted(len(claims), 'claim is', 'claims are', ',')} {where}{f': {by_state}' if by_state else ''}."
     devices = sum(len(pool.devices) for pool in pools)
-    yield f"{'1 device is' if devices == 1 else f'{devices:,} devices are'} held by them."
+    yield f"{counted(devices, 'device is', 'devices are', ',')} held by them."
 
 
 # The page at `/ui` of a running program: the page of `dra status`, which follows the program's events.
