@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 import click
-import orjson
 
 from allocator.model import Claim
 from allocator.words import counted
 from scheduler.cli import cluster_source
-from scheduler.cli.claims import PAGE
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -30,10 +28,10 @@ from scheduler.offline.pod_explanation import Explanation, Verdict, explain
 from scheduler.output.explanation import ExplanationsPage, explanation_page, text_of
 from scheduler.output.explanation_json import listed, object_of
 from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.report import JSON, PAGE, TEXT, json_text
 from scheduler.plugins.profile import Profile
-from scheduler.terminal_text import json_of
 
-FORMATS = ("table", "json", PAGE)
+FORMATS = (TEXT, JSON, PAGE)
 
 _KINDS: Mapping[str, str] = {
     **dict.fromkeys(("po", "pod", "pods"), "pod"),
@@ -224,5 +222,5 @@ def _rendered(explanation: Explanation, given: Input, placement: Placement, outp
     if output == PAGE:
         return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
     if output == "json":
-        return json_of(object_of(explanation), orjson.OPT_INDENT_2)
+        return json_text(object_of(explanation))
     return text_of(explanation)

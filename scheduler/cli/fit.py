@@ -9,7 +9,7 @@ import click
 
 from allocator.model import Claim
 from scheduler.cli import cluster_source
-from scheduler.cli.claims import PAGE, output_or_page_option, print_object
+from scheduler.cli.claims import output_or_page_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -29,8 +29,9 @@ from scheduler.input.inventory import InputClaim, take_inventory
 from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
 from scheduler.offline.input_claims import Priorities, identified
 from scheduler.offline.placement import Placement
-from scheduler.output.difference_report import fit_object, fit_page, fit_table
+from scheduler.output.difference_report import FitReport
 from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.report import PAGE
 from scheduler.plugins.profile import Profile
 
 MAX = "max"
@@ -120,13 +121,11 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if shown.selector:
         found = found.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
+    report = FitReport(sought.text, found)
     if output == PAGE:
         after, claims = given.devices_of(placement)
-        click.echo(fit_page(sought.text, found, before, after, claims), nl=False)
-    elif output == "table":
-        click.echo(fit_table(sought.text, found))
-    else:
-        print_object(fit_object(sought.text, found), output)
+        report = replace(report, pools=(before, after), claims=claims)
+    print_report(report, output)
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 
