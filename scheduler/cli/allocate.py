@@ -192,7 +192,7 @@ def command(
         click.echo(text, nl=not text.endswith("\n"))
     placed = sum(isinstance(result, PlacedPod) for result in results)
     print_to_stderr(
-        [f"{placed} of {len(results)} placed{'' if results else f': nothing {source.shown} waits for devices'}"]
+        [f"{placed} of {len(results)} placed{'' if results else f': no pending pod or claim {source.shown}'}"]
     )
     is_complete = placed == len(results) and (names["pod"] or names["claim"] or not inventory.unseen)
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))

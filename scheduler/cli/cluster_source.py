@@ -292,8 +292,8 @@ _OPTIONS = (
         default="",
         metavar="NAME",
         shell_complete=namespaces,
-        help="Print only objects of this namespace, in which names without one are, too. Devices that others hold "
-        "are in use all the same.",
+        help="Print only objects in this namespace; it is also the default for names without one. Devices held by "
+        "others are still in use.",
     ),
     click.option(
         "-A",

@@ -163,7 +163,7 @@ def command(*, source: ClusterSource, most: int, peer: Path | None, output: str)
     raws = [one.raw for one in objects if isinstance(one, RawObject)]
     asked = list(_asked(Input.of(inventory, source.features), source.shown))
     if not asked:
-        stop(f"nothing {source.shown} waits for devices")
+        stop(f"no pending pod or claim {source.shown}")
     case = _case(raws, source.features, most)
     try:
         program = peer or built(source.features.release.name)

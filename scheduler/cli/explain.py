@@ -153,7 +153,7 @@ def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output
                 click.echo(piece, nl=False)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     fitting, every = numbers["Fits"], numbers.total()
-    counted = f"{fitting} of {every} fit{'' if every else f': nothing {shown} waits for devices'}"
+    counted = f"{fitting} of {every} fit{'' if every else f': no pending pod or claim {shown}'}"
     if output == PAGE:
         click.echo(page.html(counted, *given.devices_of(placement)), nl=False)
     print_to_stderr([counted])

@@ -80,7 +80,7 @@ def command(  # noqa: PLR0913 - one for each option
     access do not take devices.
 
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
-    With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
+    With -n or -l, only devices held by claims in that namespace, or with those labels, are counted.
     """
     if is_watched:
         if given.source.paths or given.overlays or output != "table":
