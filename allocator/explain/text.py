@@ -200,7 +200,7 @@ def refusal_text(refusal: DeviceRefusal, *, reader: str) -> str:
     """One stage of the funnel: how many, why, and who has them."""
     details = [_short_text(short, refusal.number) for short in refusal.short]
     if refusal.holders:
-        details.append(f"held by {holders_text(refusal.holders, reader=reader)}")
+        details.append(_held_text(refusal.holders, reader=reader))
     reported = f" ({'; '.join(details)})" if details else ""
     number = refusal.number
     return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{reported}"
@@ -228,6 +228,17 @@ def _short_text(short: CapacityShort, devices: int) -> str:
     if short.takes_all:
         return f"every share takes all of capacity {short.capacity}, which has no request policy{where}"
     return f"too little of capacity {short.capacity}{where}"
+
+
+SET_ASIDE = "set aside: "
+"""What a holder that is no claim begins with; the reason follows. It concerns every reader, as it names nobody."""
+
+
+def _held_text(holders: Sequence[tuple[str, int]], *, reader: str) -> str:
+    """Which claims hold devices, and why others are withheld from all claims."""
+    claims = [one for one in holders if not one[0].startswith(SET_ASIDE)]
+    withheld = [name for name, _ in holders if name.startswith(SET_ASIDE)]
+    return "; ".join([*([f"held by {holders_text(claims, reader=reader)}"] if claims else []), *withheld])
 
 
 def holders_text(holders: Sequence[tuple[str, int]], *, reader: str, noun: str = "") -> str:
@@ -359,7 +370,7 @@ def _hindrance(refusal: DeviceRefusal) -> str:
     """Why matching devices are unavailable: their holders, an exhausted capacity, or a taint."""
     if refusal.category == "in use" and refusal.holders:
         number = refusal.number
-        return f"{counted(number, 'is', 'are')} held by {holders_text(refusal.holders, reader=OPERATOR)}"
+        return f"{counted(number, 'is', 'are')} {_held_text(refusal.holders, reader=OPERATOR)}"
     return refusal_text(replace(refusal, holders=()), reader=OPERATOR)
 
 
