@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -12,11 +12,12 @@ from allocator.model import Claim
 from allocator.words import counted
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     Input,
     inventory_of,
     keep_going_option,
+    kind_and_key,
     overlay_option,
     profile_options,
 )
@@ -32,12 +33,6 @@ from scheduler.output.report import JSON, PAGE, TEXT, json_text
 from scheduler.plugins.profile import Profile
 
 FORMATS = (TEXT, JSON, PAGE)
-
-_KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("po", "pod", "pods"), "pod"),
-    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
-    **dict.fromkeys(("resourceclaim.resource.k8s.io", "resourceclaims.resource.k8s.io"), "claim"),
-}
 
 _EPILOG = """
 \b
@@ -169,23 +164,11 @@ def _texts(explanations: Iterable[Explanation]) -> Iterator[str]:
 
 
 def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:
-    kind, key = _parsed(name, shown)
+    kind, key = kind_and_key(name, shown, ("pod", "claim"), "pod or claim, the kinds that can be explained")
     if kind == "pod":
         return _Subject(given.pod(key), None)
     users, _ = given.users(key)
     return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
-
-
-def _parsed(name: str, shown: ShownObjects) -> tuple[str, Key]:
-    """Kind, and namespace and name."""
-    first, slash, rest = name.partition("/")
-    if not slash or first not in _KINDS:
-        kind, rest = "pod", name
-        if rest.count("/") > 1:
-            stop(f"{name}: {first} is not pod or claim, the kinds that can be explained")
-    else:
-        kind = _KINDS[first]
-    return kind, shown.key_of(rest)
 
 
 def _look(placement: Placement, subject: _Subject) -> Look:

@@ -1,7 +1,7 @@
 """`dra fit`: how many more copies of a pod, a claim or a template fit, where, and what stops the next one."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,12 +10,13 @@ import click
 from allocator.model import Claim
 from scheduler.cli import cluster_source
 from scheduler.cli.claims import output_or_page_option, print_report
-from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
     inventory_of,
     keep_going_option,
+    kind_and_key,
     meant,
     overlay_option,
     profile_options,
@@ -35,12 +36,6 @@ from scheduler.output.report import PAGE
 from scheduler.plugins.profile import Profile
 
 MAX = "max"
-
-_KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("po", "pod", "pods"), "pod"),
-    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
-    **dict.fromkeys(("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), "template"),
-}
 
 _EPILOG = """
 \b
@@ -146,7 +141,9 @@ def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
 
 
 def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
-    kind, key = _parsed(subject, shown)
+    if "/" not in subject and Path(subject).suffix:
+        stop(f"{subject} does not exist")
+    kind, key = kind_and_key(subject, shown, ("pod", "claim", "template"), "pod, claim or template")
     text = f"{kind} {'/'.join(key)}"
     if kind == "pod":
         pod = given.pod(key)
@@ -165,15 +162,3 @@ def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
         stop(f"{text}: no claim can be created from it: {decoded.errors[0]}")
     made = InputClaim(decoded.object, decoded)
     return _Sought(text, lambda placement: copies_of_claim(placement, made))
-
-
-def _parsed(name: str, shown: ShownObjects) -> tuple[str, Key]:
-    """Kind, and namespace and name; a name alone is that of a pod."""
-    first, slash, rest = name.partition("/")
-    if slash and first in _KINDS:
-        return _KINDS[first], shown.key_of(rest)
-    if name.count("/") > 1:
-        stop(f"{name}: {first} is not pod, claim or template")
-    if not slash and Path(name).suffix:
-        stop(f"{name} does not exist")
-    return "pod", shown.key_of(name)

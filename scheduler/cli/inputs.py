@@ -337,6 +337,25 @@ def _changed(inventory: Inventory, overlays: Sequence[str], features: Features) 
     return found
 
 
+_KINDS = {
+    **dict.fromkeys(("po", "pod", "pods"), "pod"),
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
+    **dict.fromkeys(("resourceclaim.resource.k8s.io", "resourceclaims.resource.k8s.io"), "claim"),
+    **dict.fromkeys(("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), "template"),
+}
+"""Kinds that commands take names of, as kubectl takes them."""
+
+
+def kind_and_key(name: str, shown: ShownObjects, kinds: Sequence[str], wanted: str) -> tuple[str, Key]:
+    """Kind, and namespace and name, of `kind/namespace/name`; a pod without a kind. wanted: the kinds, in words."""
+    first, slash, rest = name.partition("/")
+    if slash and (kind := _KINDS.get(first)) in kinds:
+        return str(kind), shown.key_of(rest)
+    if name.count("/") > 1:
+        stop(f"{name}: {first} is not {wanted}")
+    return "pod", shown.key_of(name)
+
+
 def meant(key: Key, known: Collection[Key]) -> str:
     """A suggestion (did you mean) for a namespace and name that is not known; empty if nothing is like it."""
     names = ["/".join(one) for one in _like(key, known)]

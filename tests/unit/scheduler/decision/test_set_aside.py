@@ -44,7 +44,7 @@ def test_device_stays_set_aside_when_the_claim_that_had_it_is_shown_to_have_give
 @pytest.mark.parametrize("reader", ["default", "", "other"])
 def test_who_may_read_no_claim_of_others_reads_why_a_device_is_set_aside(reader: str) -> None:
     held = (("default/holder", 1), (NOT_READY, 1))
-    refusal = DeviceRefusal("are in use", 2, "in use", holders=held)
+    refusal = DeviceRefusal("are in use", 2, category="in use", holders=held)
     holder = "a claim of another namespace" if reader == "other" else "default/holder"
     reason = "set aside: it recently failed to become ready"
     assert refusal_text(refusal, reader=reader) == f"2 are in use (held by {holder}; {reason})"
