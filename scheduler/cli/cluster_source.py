@@ -94,7 +94,7 @@ def _live(context: click.Context, resource: Resource) -> Sequence[tuple[str, str
 OF_FILES = f"Kubernetes release to follow where releases differ.  [default: {DEFAULT_RELEASE}]"
 OF_FILES_OR_A_CLUSTER = (
     "Kubernetes release to follow where releases differ.  "
-    f"[default: that of the cluster that is read; {DEFAULT_RELEASE} for files]"
+    f"[default: the release of the cluster that is read; {DEFAULT_RELEASE} for files]"
 )
 
 

@@ -46,7 +46,7 @@ def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
 
     With --redact, every name and address is replaced, and so are labels, images, uids, and texts of attributes that
     tell devices apart: the same text by the same text everywhere, also in CEL selectors. What devices are stays:
-    drivers, models, amounts, names of attributes, and all numbers, also those of attributes. The other subcommands give
+    drivers, models, amounts, names of attributes, and all numbers, also in attributes. The other subcommands give
     the same answers on the file, with other names. A warning names each selector that no longer selects the same
     devices, such as one that matches a pattern.
     """
