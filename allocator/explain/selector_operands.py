@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import cel
 from allocator.model import Device
+from allocator.words import and_more
 
 Some = TypeVar("Some")
 
@@ -97,11 +98,9 @@ def _values(reads: cel.Reads, devices: Sequence[Device]) -> Iterator[str]:
     """What the devices have of each attribute, capacity or driver that is read."""
     for path in sorted(reads.paths):
         counts = Counter(value for device in devices if (value := _value(device, path)))
-        listed = [f"{value} on {number}" for value, number in counts.most_common(MOST_VALUES)]
-        rest = len(counts) - len(listed)
-        if listed:
-            more = f" and {rest} more value{'' if rest == 1 else 's'}" if rest > 0 else ""
-            yield f"{'/'.join(path[1:]) or path[0]} is {', '.join(listed)}{more}"
+        if values := [f"{value} on {number}" for value, number in counts.most_common(MOST_VALUES)]:
+            more = and_more(len(counts), MOST_VALUES, "value")
+            yield f"{'/'.join(path[1:]) or path[0]} is {', '.join(values)}{f' {more}' if more else ''}"
 
 
 def _value(device: Device, path: tuple[str, ...]) -> str:

@@ -30,6 +30,7 @@ from allocator.outcome import (
     Outcome,
     Refused,
 )
+from allocator.words import agreeing, and_more, counted, listed, listed_up_to
 
 # Refusals to text: one line for a node, one line for all nodes together.
 #
@@ -74,7 +75,7 @@ def summary(groups: Iterable[tuple[str, str | Outcome, int]], total: int, updati
             refused[answer] += number
         else:
             lacking[node] = answer
-    reported = [_counted(times, reason) for reason, times in refused.most_common()]
+    reported = [f"{counted(times, 'node')}: {reason}" for reason, times in refused.most_common()]
     if lacking:
         reported = [*reported, nearest_miss(lacking, are_all=not refused, reader=OPERATOR), *_updating_text(updating)]
     return f"0/{total} nodes: {'; '.join(reported)}"
@@ -88,9 +89,8 @@ def _updating_text(pools: Sequence[str]) -> list[str]:
     """The text about these pools; empty if there are none."""
     if not pools:
         return []
-    number = f"{len(pools)} pool{' is' if len(pools) == 1 else 's are'} being updated"
-    rest = f" and {len(pools) - MOST_POOLS} more" if len(pools) > MOST_POOLS else ""
-    return [f"{number}: {', '.join(pools[:MOST_POOLS])}{rest}"]
+    number = counted(len(pools), "pool is", "pools are")
+    return [f"{number} being updated: {listed_up_to(pools, MOST_POOLS)}"]
 
 
 def nearest_miss(nodes: Mapping[str, str | Outcome], *, reader: str, are_all: bool = True, nearest: str = "") -> str:
@@ -167,8 +167,8 @@ def _cause_text(cause: Cause | None, reader: str) -> str:
                 f"({_funnel(cause.total, cause.refusals, reader)})"
             )
         case AllBlocked():
-            listed = _listed(cause.refusals, reader)
-            return f"request {cause.request} needs all of {devices_text(cause.total)}: {listed}"
+            reported = _reported(cause.refusals, reader)
+            return f"request {cause.request} needs all of {devices_text(cause.total)}: {reported}"
         case ConstraintUnmet():
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
@@ -183,14 +183,14 @@ def _cause_text(cause: Cause | None, reader: str) -> str:
 
 
 def _funnel(total: int, refusals: tuple[DeviceRefusal, ...], reader: str) -> str:
-    return f"{devices_text(total)}{': ' if refusals else ''}{_listed(refusals, reader)}"
+    return f"{devices_text(total)}{': ' if refusals else ''}{_reported(refusals, reader)}"
 
 
 MOST_HOLDERS = 3
 """Claims that a line names; of the others it has the number."""
 
 
-def _listed(refusals: tuple[DeviceRefusal, ...], reader: str) -> str:
+def _reported(refusals: tuple[DeviceRefusal, ...], reader: str) -> str:
     """What refused how many; what a request does not mean anyway comes last."""
     ordered = sorted(refusals, key=lambda refusal: refusal.category == "selector")
     return ", ".join(refusal_text(refusal, reader=reader) for refusal in ordered)
@@ -200,7 +200,7 @@ def refusal_text(refusal: DeviceRefusal, *, reader: str) -> str:
     """One stage of the funnel: how many, why, and who has them."""
     details = [_short_text(short, refusal.number) for short in refusal.short]
     if refusal.holders:
-        details.append(f"held by {holders_text(refusal.holders, reader=reader)}")
+        details.append(_held_text(refusal.holders, reader=reader))
     reported = f" ({'; '.join(details)})" if details else ""
     number = refusal.number
     return f"{number} {refusal.reason if number > 1 else _of_one(refusal.reason)}{reported}"
@@ -230,6 +230,17 @@ def _short_text(short: CapacityShort, devices: int) -> str:
     return f"too little of capacity {short.capacity}{where}"
 
 
+SET_ASIDE = "set aside: "
+"""What a holder that is no claim begins with; the reason follows. It concerns every reader, as it names nobody."""
+
+
+def _held_text(holders: Sequence[tuple[str, int]], *, reader: str) -> str:
+    """Which claims hold devices, and why others are withheld from all claims."""
+    claims = [one for one in holders if not one[0].startswith(SET_ASIDE)]
+    withheld = [name for name, _ in holders if name.startswith(SET_ASIDE)]
+    return "; ".join([*([f"held by {holders_text(claims, reader=reader)}"] if claims else []), *withheld])
+
+
 def holders_text(holders: Sequence[tuple[str, int]], *, reader: str, noun: str = "") -> str:
     """The largest holders by name, and how many more there are. noun: before each name.
 
@@ -238,25 +249,20 @@ def holders_text(holders: Sequence[tuple[str, int]], *, reader: str, noun: str =
     own = [one for one in holders if not reader or one[0].startswith(f"{reader}/")]
     named = [f"{noun}{claim}" + (f" \u00d7{number}" if number > 1 else "") for claim, number in own[:MOST_HOLDERS]]
     rest, others = len(own) - len(named), len(holders) - len(own)
-    counted = [f"{rest} more claim{'' if rest == 1 else 's'}"] if rest else []
+    unnamed = [counted(rest, "more claim")] if rest else []
     if others:
-        counted.append("a claim of another namespace" if others == 1 else f"{others} claims of other namespaces")
-    *first, last = [*named, *counted]
-    return f"{', '.join(first)} and {last}" if counted and first else ", ".join([*first, last])
-
-
-def _counted(times: int, reason: str) -> str:
-    return f"{times} {'node' if times == 1 else 'nodes'}: {reason}"
+        unnamed.append("a claim of another namespace" if others == 1 else f"{others} claims of other namespaces")
+    return listed([*named, *unnamed]) if unnamed else ", ".join(named)
 
 
 def left_text(number: int) -> str:
     """So many are left."""
-    return f"{number} {'is' if number == 1 else 'are'} left"
+    return f"{counted(number, 'is', 'are')} left"
 
 
 def devices_text(number: int) -> str:
     """So many devices."""
-    return f"{number} {'device' if number == 1 else 'devices'}"
+    return counted(number, "device")
 
 
 # Conflicts, near misses, constraints and remedies to sentences: what `node_explanation` finds, for people.
@@ -267,8 +273,8 @@ def conflict_text(conflict: Conflict, node: str) -> str:
     claims = list(dict.fromkeys(member.claim for member in conflict.requests))
     hint = "" if conflict.is_minimal else " A smaller conflict may exist."
     pools = "".join(f" Pool {pool.driver}/{pool.pool} {what}." for pool, what in conflict.offer.unusable)
-    because = f"Because {_reason_of(conflict, node)}, claim{_s(claims)} {_and(claims)} cannot be allocated there."
-    return f"{because}{hint}{pools}"
+    named = f"{agreeing(len(claims), 'claim')} {listed(claims)}"
+    return f"Because {_reason_of(conflict, node)}, {named} cannot be allocated there.{hint}{pools}"
 
 
 def _reason_of(conflict: Conflict, node: str) -> str:
@@ -276,9 +282,9 @@ def _reason_of(conflict: Conflict, node: str) -> str:
     if len(conflict.constraints) == 1 and (reported := _unmet_text(conflict, conflict.offer.constraints[0], where)):
         return reported
     names = _requests_text(conflict.requests)
-    verb = "needs" if len(conflict.requests) == 1 else "need"
+    verb = agreeing(len(conflict.requests), "needs", "need")
     if conflict.constraints:
-        limits = _and([_constraint_text(constraint) for constraint in conflict.constraints])
+        limits = listed([_constraint_text(constraint) for constraint in conflict.constraints])
         wanted = f"{names} {verb} {devices_text(conflict.wanted)} under {limits}"
         return f"{wanted}, and no choice of devices {where} satisfies that"
     if len(conflict.requests) == 1 and (reported := _short_alone(conflict.offer.funnels, where)):
@@ -288,7 +294,7 @@ def _reason_of(conflict: Conflict, node: str) -> str:
     if conflict.in_common is not None and conflict.in_common < conflict.wanted:
         return f"{wanted}, and only {conflict.in_common} {where} can serve any of them"
     if conflict.limits:
-        return f"{wanted}, and those {where} {_and([_LIMITS[limit] for limit in conflict.limits])}"
+        return f"{wanted}, and those {where} {listed([_LIMITS[limit] for limit in conflict.limits])}"
     return f"{wanted}, and no choice of devices {where} satisfies all of them"
 
 
@@ -302,7 +308,7 @@ _LIMITS = {
 def _unmet_text(conflict: Conflict, offer: ConstraintOffer, where: str) -> str:
     """What the only constraint of a conflict lacks; empty if its values alone do not explain it."""
     names = _requests_text(conflict.requests)
-    verb = "needs" if len(conflict.requests) == 1 else "need"
+    verb = agreeing(len(conflict.requests), "needs", "need")
     if offer.wanted != conflict.wanted:
         return ""
     free = [count.free for count in offer.values if count.free]
@@ -354,29 +360,29 @@ def _others(funnel: Funnel) -> str:
     """The devices that match, though the request cannot have them now; empty if there are none."""
     reported = [_hindrance(refusal) for refusal in funnel.refusals if refusal.category in MATCHING]
     number = funnel.matching - len(funnel.left)
-    verb = "matches" if number == 1 else "match"
+    verb = agreeing(number, "matches", "match")
     if len(reported) == 1:
         reported = [reported[0].removeprefix(f"{number} ")]
-    return f"{number} more {verb}, but {_and(reported)}" if reported else ""
+    return f"{number} more {verb}, but {listed(reported)}" if reported else ""
 
 
 def _hindrance(refusal: DeviceRefusal) -> str:
     """Why matching devices are unavailable: their holders, an exhausted capacity, or a taint."""
     if refusal.category == "in use" and refusal.holders:
         number = refusal.number
-        return f"{number} {'is' if number == 1 else 'are'} held by {holders_text(refusal.holders, reader=OPERATOR)}"
+        return f"{counted(number, 'is', 'are')} {_held_text(refusal.holders, reader=OPERATOR)}"
     return refusal_text(replace(refusal, holders=()), reader=OPERATOR)
 
 
 def constraint_offer_text(offer: ConstraintOffer, most: int = 8) -> str:
     """What a constraint finds: the devices of each value, those with the most free ones first."""
     counts = [f"{count.value} has {count.free} free of {count.matching}" for count in offer.values[:most]]
-    if len(offer.values) > most:
-        counts.append(f"and {len(offer.values) - most} more values")
+    if more := and_more(len(offer.values), most, "value"):
+        counts.append(more)
     if offer.without:
         counts.append(f"{devices_text(offer.without)} without it")
     one = "one" if offer.field == "matchAttribute" else "different values of"
-    names = _and([f"request {name}" for name in offer.requests]) or "no request"
+    names = listed([f"request {name}" for name in offer.requests]) or "no request"
     found = ", ".join(counts) or "no device has it"
     return f"constraint #{offer.position}: {one} {offer.attribute} for {devices_text(offer.wanted)} of {names}: {found}"
 
@@ -399,15 +405,18 @@ def remedy_text(remedy: Remedy, *, has_many_claims: bool = False) -> str:
             words = f"{remedy.correction.by} in place of {remedy.correction.word}"
             return f"{_request_text(remedy, has_many_claims)}: selector #{remedy.position} with {words}"
         case SelectorsDropped():
-            places = _and([f"#{position}" for position in remedy.positions])
-            return f"{_request_text(remedy, has_many_claims)}: selector{_s(remedy.positions)} {places} dropped"
+            places = listed([f"#{position}" for position in remedy.positions])
+            selectors = f"{agreeing(len(remedy.positions), 'selector')} {places}"
+            return f"{_request_text(remedy, has_many_claims)}: {selectors} dropped"
         case ConstraintDropped(constraint):
             of = f"claim {constraint.claim}, " if has_many_claims else ""
             return f"{of}constraint #{constraint.position} ({_constraint_text(constraint)}) dropped"
         case ClaimsReleased(claims):
-            return f"claim{_s(claims)} {_and(claims)} released"
+            return f"{agreeing(len(claims), 'claim')} {listed(claims)} released"
         case TaintsTolerated(taints):
-            return _and([f"taint {t.key}:{t.effect} tolerated by {_request_text(t, has_many_claims)}" for t in taints])
+            return listed(
+                [f"taint {t.key}:{t.effect} tolerated by {_request_text(t, has_many_claims)}" for t in taints]
+            )
 
 
 def _request_text(
@@ -419,17 +428,8 @@ def _request_text(
 
 def _requests_text(members: Sequence[ConflictingRequest]) -> str:
     has_many = len({member.claim for member in members}) > 1
-    return _and([_request_text(member, has_many) for member in members])
+    return listed([_request_text(member, has_many) for member in members])
 
 
 def _constraint_text(constraint: ConflictingConstraint) -> str:
     return f"{constraint.field} {constraint.attribute}"
-
-
-def _and(texts: Sequence[str]) -> str:
-    *first, last = texts or [""]
-    return f"{', '.join(first)} and {last}" if first else last
-
-
-def _s(counted: Sequence[object]) -> str:
-    return "" if len(counted) == 1 else "s"

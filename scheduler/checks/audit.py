@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from allocator.api.allocation import Consumer
 from allocator.cluster.usage import occupying
 from allocator.status import DeviceState, PoolStatus
+from allocator.words import counted
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.state.claims import FINALIZER, ClaimObject, share_misfit
@@ -81,8 +82,7 @@ SHARE_NOT_COUNTED = Check(
 def _claim_not_reserved(state: ClusterState) -> Iterator[Observation]:
     for found in state.claims.values():
         if found.claim.allocation is not None and found.claim.allocation.results and not found.reserved_for:
-            number = len(found.claim.allocation.results)
-            devices = f"{number} device{'' if number == 1 else 's'}"
+            devices = counted(len(found.claim.allocation.results), "device")
             yield Observation(
                 claim_subject(found), f"holds {devices}, but is reserved for nobody", "status.reservedFor"
             )

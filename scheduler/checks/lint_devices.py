@@ -10,6 +10,7 @@ from allocator.cluster.selectors import Selectors
 from allocator.did_you_mean import did_you_mean
 from allocator.explain.selector_operands import blaming, operands_of
 from allocator.model import Device
+from allocator.words import counted
 from scheduler.checks.audit import pool_subject
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.manifests import CheckedSelector, Manifests
@@ -24,7 +25,7 @@ def _capacity_without_policy(manifests: Manifests) -> Iterator[Observation]:
                 found[device.driver, name] += 1
                 first.setdefault((device.driver, name), str(device.id))
     for (driver, name), number in sorted(found.items()):
-        devices = f"{number} shared device{'' if number == 1 else 's'}"
+        devices = counted(number, "shared device")
         message = f"capacity {name} has no requestPolicy on {devices}, first on {first[driver, name]}"
         yield Observation(ObjectName("driver", driver), message)
 

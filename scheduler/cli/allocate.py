@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
-import orjson
 
 from allocator.api import allocation_to_v1
 from allocator.model import Claim
@@ -29,10 +28,10 @@ from scheduler.input.yaml_1_1 import dump
 from scheduler.offline.input_claims import Claims, statuses_of, uid_of_pod
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
 from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.report import json_text
 from scheduler.output.table import reason_of, table
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import FINALIZER, Waiting
-from scheduler.terminal_text import json_of
 
 # Results as API objects: claims with their status and pods with their node, as they would be written.
 #
@@ -193,7 +192,7 @@ def command(
         click.echo(text, nl=not text.endswith("\n"))
     placed = sum(isinstance(result, PlacedPod) for result in results)
     print_to_stderr(
-        [f"{placed} of {len(results)} placed{'' if results else f': nothing {source.shown} waits for devices'}"]
+        [f"{placed} of {len(results)} placed{'' if results else f': no pending pod or claim {source.shown}'}"]
     )
     is_complete = placed == len(results) and (names["pod"] or names["claim"] or not inventory.unseen)
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
@@ -224,8 +223,7 @@ def _chosen(given: Input, shown: ShownObjects, pod_name: str, claim_name: str) -
 def _rendered(results: Sequence[Result], placement: Placement, output: str) -> str:
     match output:
         case "json":
-            found = list_of(results, placement.claims)
-            return json_of(found, orjson.OPT_INDENT_2)
+            return json_text(list_of(results, placement.claims))
         case "yaml":
             return dump(list_of(results, placement.claims))
         case "name":

@@ -1,22 +1,27 @@
 """What `dra audit` and `dra lint` share: their output, and when they fail."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import click
-import orjson
 
-from scheduler.checks.contract import Check, Checked, CheckFinding, FindingLevel, ObjectName, Observation, run
-from scheduler.cli.claims import PAGE
+from allocator.words import counted
+from scheduler.checks.contract import Check, Checked, FindingLevel, ObjectName, Observation, run
 from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
-from scheduler.output.check_results import InputPlaces, check_page, junit, key_of_object, list_of, sarif, table
+from scheduler.output.check_results import (
+    JUNIT,
+    SARIF,
+    FindingsReport,
+    InputPlaces,
+    key_of_object,
+    rendered_findings,
+)
 from scheduler.output.data_page import MapColumns, PageTable
-from scheduler.terminal_text import json_of
+from scheduler.output.report import JSON, PAGE, TEXT
 
-FORMATS = ("table", "json", "sarif", "junit", PAGE)
+FORMATS = (TEXT, JSON, SARIF, JUNIT, PAGE)
 NEVER = "never"
 
 output_option = click.option(
@@ -61,14 +66,11 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     found = [one for one in found if _is_shown(one.observation, inventory, shown)]
     found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
     numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
-    counted = ", ".join(f"{number} {level}{'' if number == 1 else 's'}" for level, number in numbers.items())
-    counted = f"{len(rules)} rules: {counted}{_hidden(every - len(found), shown)}"
-    places = InputPlaces(inventory)
-    if output == PAGE:
-        click.echo(check_page(found, rules, places, (name, counted), devices(checked)), nl=False)
-    else:
-        click.echo(_text(found, rules, places, name, output), nl=output != "table" or bool(found))
-    print_to_stderr([counted])
+    summary = ", ".join(counted(number, level) for level, number in numbers.items())
+    summary = f"{len(rules)} rules: {summary}{_hidden(every - len(found), shown)}"
+    report = FindingsReport(name, summary, found, rules, InputPlaces(inventory), lambda: devices(checked))
+    click.echo(rendered_findings(report, output), nl=False)
+    print_to_stderr([summary])
     return int(_fails(numbers, fail_on))
 
 
@@ -79,8 +81,8 @@ def _shows_an_object(inventory: Inventory, shown: ShownObjects) -> bool:
 
 
 def _hidden(number: int, shown: ShownObjects) -> str:
-    findings = f"{number} finding{' is' if number == 1 else 's are'} not about objects {shown}"
-    return f"; {findings}, and not shown" if number else ""
+    findings = counted(number, "finding is", "findings are")
+    return f"; {findings} not about objects {shown}, and not shown" if number else ""
 
 
 def _is_shown(one: Observation, inventory: Inventory, shown: ShownObjects) -> bool:
@@ -96,21 +98,3 @@ def _fails(numbers: dict[FindingLevel, int], fail_on: str) -> bool:
         return False
     counting = _WORST_FIRST[: _WORST_FIRST.index(FindingLevel(fail_on)) + 1]
     return any(numbers[level] for level in counting)
-
-
-def _text(
-    found: Sequence[CheckFinding[Any]], rules: Sequence[Check[Any]], places: InputPlaces, name: str, output: str
-) -> str:
-    match output:
-        case "json":
-            return _json(list_of(found, places))
-        case "sarif":
-            return _json(sarif(found, rules, places))
-        case "junit":
-            return junit(found, rules, name)
-        case _:
-            return table(found) if found else ""
-
-
-def _json(value: dict[str, object]) -> str:
-    return json_of(value, orjson.OPT_INDENT_2)

@@ -2,26 +2,21 @@
 
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import click
-import orjson
 
 from allocator.status import pool_statuses
 from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import InputSource, input_options
 from scheduler.core_v1.pod import Pod
-from scheduler.input.yaml_1_1 import dump
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.status_report import claim_table, claims_page, list_of
+from scheduler.output.report import FORMATS, PAGE, Report, rendered
+from scheduler.output.status_report import ClaimsReport
 from scheduler.status import ClaimStatus, claim_statuses, held_by
-from scheduler.terminal_text import json_of
-
-FORMATS = ("table", "json", "yaml")
-PAGE = "html"
-"""A page of its own, of the subcommands that have one."""
 
 _EPILOG = """
 \b
@@ -60,13 +55,11 @@ def command(*, given: InputSource, output: str) -> None:
     """
     inventory, source = given.inventory(), given.source
     claims = Claims(inventory)
-    found = claims_of(claims, inventory.pods, source.shown)
+    report = claims_report(claims_of(claims, inventory.pods, source.shown), source.shown)
     if output == PAGE:
         pools = pool_statuses(cluster_of(inventory, claims, inventory.pods, source.features).fleet.current)
-        held = list(held_by(pools, {str(one.claim) for one in found}))
-        click.echo(claims_page(found, held, str(source.shown)), nl=False)
-    else:
-        print_claims(found, output, str(source.shown))
+        report = replace(report, pools=list(held_by(pools, {str(one.claim) for one in report.claims})))
+    print_claims(report, output)
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
@@ -76,28 +69,18 @@ def claims_of(claims: Claims, pods: Iterable[Pod], shown: ShownObjects) -> list[
     return claim_statuses(chosen, pods)
 
 
-def print_claims(found: Sequence[ClaimStatus], output: str, where: str) -> None:
-    """Print them in that format, or that there are none. where: in words, such as `in namespace ml`."""
-    if output != "table":
-        print_object(list_of(found), output)
-    elif found:
-        click.echo(claims_text(found, where))
-    if not found:
-        print_to_stderr([_nothing(where)])
+def claims_report(found: Sequence[ClaimStatus], shown: ShownObjects) -> ClaimsReport:
+    """The claims as they are now."""
+    return ClaimsReport(found, str(shown), datetime.now(UTC))
 
 
-def claims_text(found: Sequence[ClaimStatus], where: str) -> str:
-    """The claims as a table with their ages, or that there are none."""
-    return claim_table(found, datetime.now(UTC)) if found else _nothing(where)
+def print_claims(report: ClaimsReport, output: str) -> None:
+    """Print them in that format, or that there are none."""
+    print_report(report, output)
+    if not report.claims and output != PAGE:
+        print_to_stderr([report.nothing()])
 
 
-def _nothing(where: str) -> str:
-    return f"there is no ResourceClaim {where}"
-
-
-def print_object(found: dict[str, object], output: str) -> None:
-    """Print it as JSON or YAML."""
-    if output == "json":
-        click.echo(json_of(found, orjson.OPT_INDENT_2))
-    else:
-        click.echo(dump(found), nl=False)
+def print_report(report: Report, output: str) -> None:
+    """Print it in that format."""
+    click.echo(rendered(report, output), nl=False)

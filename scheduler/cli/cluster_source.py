@@ -94,7 +94,7 @@ def _live(context: click.Context, resource: Resource) -> Sequence[tuple[str, str
 OF_FILES = f"Kubernetes release to follow where releases differ.  [default: {DEFAULT_RELEASE}]"
 OF_FILES_OR_A_CLUSTER = (
     "Kubernetes release to follow where releases differ.  "
-    f"[default: that of the cluster that is read; {DEFAULT_RELEASE} for files]"
+    f"[default: the release of the cluster that is read; {DEFAULT_RELEASE} for files]"
 )
 
 
@@ -292,8 +292,8 @@ _OPTIONS = (
         default="",
         metavar="NAME",
         shell_complete=namespaces,
-        help="Print only objects of this namespace, in which names without one are, too. Devices that others hold "
-        "are in use all the same.",
+        help="Print only objects in this namespace; it is also the default for names without one. Devices held by "
+        "others are still in use.",
     ),
     click.option(
         "-A",

@@ -16,7 +16,7 @@ import click
 import orjson
 
 from allocator.gates import Features
-from scheduler.cli.claims import output_option, print_object
+from scheduler.cli.claims import output_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import Input, inventory_of
@@ -24,8 +24,9 @@ from scheduler.cli.progress import Progress
 from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
 from scheduler.input.documents import RawObject
 from scheduler.offline.placement import unused_claims
-from scheduler.output.data_page import aligned
-from scheduler.output.status_report import API_VERSION
+from scheduler.output.data_page import ColumnTable
+from scheduler.output.report import Json as JsonObject
+from scheduler.output.report import Report
 from scheduler.terminal_text import printable
 
 # Kubernetes' own allocator as a program, which reads and answers JSON lines (benchmarks/peer/README.md).
@@ -112,7 +113,6 @@ class ReferenceAllocator:
         return TimedAnswer(answer, seconds)
 
 
-KIND = "Comparison"
 VERSION = "resource.k8s.io/v1"
 
 
@@ -163,7 +163,7 @@ def command(*, source: ClusterSource, most: int, peer: Path | None, output: str)
     raws = [one.raw for one in objects if isinstance(one, RawObject)]
     asked = list(_asked(Input.of(inventory, source.features), source.shown))
     if not asked:
-        stop(f"nothing {source.shown} waits for devices")
+        stop(f"no pending pod or claim {source.shown}")
     case = _case(raws, source.features, most)
     try:
         program = peer or built(source.features.release.name)
@@ -175,10 +175,7 @@ def command(*, source: ClusterSource, most: int, peer: Path | None, output: str)
     except NoReferenceAllocator as error:
         print_to_stderr([f"dra: kube-scheduler's allocator cannot be asked: {error}"])
         sys.exit(BAD_INPUT)
-    if output == "table":
-        click.echo(_text(found))
-    else:
-        print_object(_object(found, case), output)
+    print_report(ComparisonReport(found, len(case["nodes"])), output)
     sys.exit(int(any(one.difference for one in found)))
 
 
@@ -232,38 +229,45 @@ def _compared(reference: ReferenceAllocator, case: Json, features: Features) -> 
     return Compared(case["name"], replayed.difference, time.perf_counter() - begin, theirs.seconds)
 
 
-def _text(found: Sequence[Compared]) -> str:
-    ours, theirs = [one.ours_s for one in found], [one.theirs_s for one in found]
-    rows = [
-        [name, _milliseconds(sum(times)), _milliseconds(median(times)), _milliseconds(max(times))]
-        for name, times in (("kube-scheduler", theirs), ("dra", ours))
-    ]
-    header = ["ALLOCATOR", "ALL", "MEDIAN", "LONGEST"]
-    differing = [printable(f"{one.name}: {one.difference}") for one in found if one.difference]
-    counted = f"{len(differing)} of {len(found)} differ"
-    return "\n".join(
-        [counted, "", aligned(header, rows, frozenset(header[1:])), *([""] if differing else []), *differing]
-    )
+@dataclass(frozen=True, slots=True)
+class ComparisonReport(Report):
+    """What differs, and how long each takes. nodes: how many were compared."""
+
+    kind = "Comparison"
+
+    found: Sequence[Compared]
+    nodes: int
+
+    def blocks(self) -> Iterator[str | ColumnTable]:
+        """How many differ, the times, and a line for each that differs."""
+        differing = [printable(f"{one.name}: {one.difference}") for one in self.found if one.difference]
+        yield f"{len(differing)} of {len(self.found)} differ"
+        ours, theirs = [one.ours_s for one in self.found], [one.theirs_s for one in self.found]
+        rows = [
+            [name, _milliseconds(sum(times)), _milliseconds(median(times)), _milliseconds(max(times))]
+            for name, times in (("kube-scheduler", theirs), ("dra", ours))
+        ]
+        header = ["ALLOCATOR", "ALL", "MEDIAN", "LONGEST"]
+        yield ColumnTable(header, rows, frozenset(header[1:]))
+        if differing:
+            yield "\n".join(differing)
+
+    def fields(self) -> JsonObject:
+        """All of it."""
+        return {
+            "nodes": self.nodes,
+            "differences": sum(bool(one.difference) for one in self.found),
+            "items": [
+                {
+                    "name": one.name,
+                    "difference": one.difference or None,
+                    "seconds": one.ours_s,
+                    "referenceSeconds": one.theirs_s,
+                }
+                for one in self.found
+            ],
+        }
 
 
 def _milliseconds(seconds: float) -> str:
     return f"{1000 * seconds:.1f} ms"
-
-
-def _object(found: Sequence[Compared], case: Json) -> Json:
-    """All of it. Fields are only added."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "nodes": len(case["nodes"]),
-        "differences": sum(bool(one.difference) for one in found),
-        "items": [
-            {
-                "name": one.name,
-                "difference": one.difference or None,
-                "seconds": one.ours_s,
-                "referenceSeconds": one.theirs_s,
-            }
-            for one in found
-        ],
-    }

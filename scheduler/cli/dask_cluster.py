@@ -98,7 +98,7 @@ def _files(paths: Iterable[str]) -> Iterator[Path]:
 
 
 _ALONE = threading.Lock()
-"""ClusterSource input redirects the process' standard streams: a worker runs one scenario at a time."""
+"""Reading input redirects the process' standard streams: a worker runs one scenario at a time."""
 
 _OTHER_CODE = "deserialization"
 """In dask's words for code that the scheduler or a worker does not have."""

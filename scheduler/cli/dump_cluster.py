@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import orjson
 
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -17,7 +16,7 @@ from scheduler.input.documents import STDIN, Finding, RawObject
 from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_error
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import changed_selectors, shareable
-from scheduler.terminal_text import json_of
+from scheduler.output.report import json_text
 
 Json = dict[str, Any]
 """An object of the API."""
@@ -47,7 +46,7 @@ def command(*, source: ClusterSource, is_redacted: bool, output: str) -> None:
 
     With --redact, every name and address is replaced, and so are labels, images, uids, and texts of attributes that
     tell devices apart: the same text by the same text everywhere, also in CEL selectors. What devices are stays:
-    drivers, models, amounts, names of attributes, and all numbers, also those of attributes. The other subcommands give
+    drivers, models, amounts, names of attributes, and all numbers, also in attributes. The other subcommands give
     the same answers on the file, with other names. A warning names each selector that no longer selects the same
     devices, such as one that matches a pattern.
     """
@@ -102,7 +101,7 @@ def _with_namespace(raw: Mapping[str, Any]) -> Json:
 
 
 def _write(found: Json, output: str) -> None:
-    text = json_of(found, orjson.OPT_INDENT_2) + "\n"
+    text = json_text(found) + "\n"
     if output == STDIN:
         click.echo(text, nl=False)
         return

@@ -2,22 +2,22 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import click
-import orjson
 
 from allocator.model import Claim
+from allocator.words import counted
 from scheduler.cli import cluster_source
-from scheduler.cli.claims import PAGE
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     Input,
     inventory_of,
     keep_going_option,
+    kind_and_key,
     overlay_option,
     profile_options,
 )
@@ -29,16 +29,10 @@ from scheduler.offline.pod_explanation import Explanation, Verdict, explain
 from scheduler.output.explanation import ExplanationsPage, explanation_page, text_of
 from scheduler.output.explanation_json import listed, object_of
 from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.report import JSON, PAGE, TEXT, json_text
 from scheduler.plugins.profile import Profile
-from scheduler.terminal_text import json_of
 
-FORMATS = ("table", "json", PAGE)
-
-_KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("po", "pod", "pods"), "pod"),
-    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
-    **dict.fromkeys(("resourceclaim.resource.k8s.io", "resourceclaims.resource.k8s.io"), "claim"),
-}
+FORMATS = (TEXT, JSON, PAGE)
 
 _EPILOG = """
 \b
@@ -154,7 +148,7 @@ def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output
                 click.echo(piece, nl=False)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     fitting, every = numbers["Fits"], numbers.total()
-    counted = f"{fitting} of {every} fit{'' if every else f': nothing {shown} waits for devices'}"
+    counted = f"{fitting} of {every} fit{'' if every else f': no pending pod or claim {shown}'}"
     if output == PAGE:
         click.echo(page.html(counted, *given.devices_of(placement)), nl=False)
     print_to_stderr([counted])
@@ -170,23 +164,11 @@ def _texts(explanations: Iterable[Explanation]) -> Iterator[str]:
 
 
 def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:
-    kind, key = _parsed(name, shown)
+    kind, key = kind_and_key(name, shown, ("pod", "claim"), "pod or claim, the kinds that can be explained")
     if kind == "pod":
         return _Subject(given.pod(key), None)
     users, _ = given.users(key)
     return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
-
-
-def _parsed(name: str, shown: ShownObjects) -> tuple[str, Key]:
-    """Kind, and namespace and name."""
-    first, slash, rest = name.partition("/")
-    if not slash or first not in _KINDS:
-        kind, rest = "pod", name
-        if rest.count("/") > 1:
-            stop(f"{name}: {first} is not pod or claim, the kinds that can be explained")
-    else:
-        kind = _KINDS[first]
-    return kind, shown.key_of(rest)
 
 
 def _look(placement: Placement, subject: _Subject) -> Look:
@@ -215,7 +197,7 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
     """A line on those that `dra allocate` would place first, whose devices are counted as free."""
     pods, claims = _before(given, subject)
     if number := len(pods) + len(claims):
-        others = "1 other is pending and comes" if number == 1 else f"{number} others are pending and come"
+        others = counted(number, "other is pending and comes", "others are pending and come")
         yield f"explained on its own: {others} before it (--in-order places them first)"
 
 
@@ -223,5 +205,5 @@ def _rendered(explanation: Explanation, given: Input, placement: Placement, outp
     if output == PAGE:
         return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
     if output == "json":
-        return json_of(object_of(explanation), orjson.OPT_INDENT_2)
+        return json_text(object_of(explanation))
     return text_of(explanation)

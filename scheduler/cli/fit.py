@@ -1,7 +1,7 @@
 """`dra fit`: how many more copies of a pod, a claim or a template fit, where, and what stops the next one."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,13 +9,14 @@ import click
 
 from allocator.model import Claim
 from scheduler.cli import cluster_source
-from scheduler.cli.claims import PAGE, output_or_page_option, print_object
-from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
+from scheduler.cli.claims import output_or_page_option, print_report
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
     inventory_of,
     keep_going_option,
+    kind_and_key,
     meant,
     overlay_option,
     profile_options,
@@ -30,17 +31,12 @@ from scheduler.input.inventory import InputClaim, take_inventory
 from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
 from scheduler.offline.input_claims import Priorities, identified
 from scheduler.offline.placement import Placement
-from scheduler.output.difference_report import fit_object, fit_page, fit_table
+from scheduler.output.difference_report import FitReport
 from scheduler.output.input_report import unchecked_namespaces
+from scheduler.output.report import PAGE
 from scheduler.plugins.profile import Profile
 
 MAX = "max"
-
-_KINDS: Mapping[str, str] = {
-    **dict.fromkeys(("po", "pod", "pods"), "pod"),
-    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
-    **dict.fromkeys(("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), "template"),
-}
 
 _EPILOG = """
 \b
@@ -121,13 +117,11 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if shown.selector:
         found = found.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
+    report = FitReport(sought.text, found)
     if output == PAGE:
         after, claims = given.devices_of(placement)
-        click.echo(fit_page(sought.text, found, before, after, claims), nl=False)
-    elif output == "table":
-        click.echo(fit_table(sought.text, found))
-    else:
-        print_object(fit_object(sought.text, found), output)
+        report = replace(report, pools=(before, after), claims=claims)
+    print_report(report, output)
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 
@@ -148,7 +142,9 @@ def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
 
 
 def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
-    kind, key = _parsed(subject, shown)
+    if "/" not in subject and Path(subject).suffix:
+        stop(f"{subject} does not exist")
+    kind, key = kind_and_key(subject, shown, ("pod", "claim", "template"), "pod, claim or template")
     text = f"{kind} {'/'.join(key)}"
     if kind == "pod":
         pod = given.pod(key)
@@ -167,15 +163,3 @@ def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
         stop(f"{text}: no claim can be created from it: {decoded.errors[0]}")
     made = InputClaim(decoded.object, decoded)
     return _Sought(text, lambda placement: copies_of_claim(placement, made))
-
-
-def _parsed(name: str, shown: ShownObjects) -> tuple[str, Key]:
-    """Kind, and namespace and name; a name alone is that of a pod."""
-    first, slash, rest = name.partition("/")
-    if slash and first in _KINDS:
-        return _KINDS[first], shown.key_of(rest)
-    if name.count("/") > 1:
-        stop(f"{name}: {first} is not pod, claim or template")
-    if not slash and Path(name).suffix:
-        stop(f"{name} does not exist")
-    return "pod", shown.key_of(name)

@@ -12,6 +12,7 @@ import orjson
 from click.core import ParameterSource
 
 from allocator.api import names
+from allocator.words import counted
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN
@@ -296,7 +297,7 @@ def _counted(found: Iterable[Json], written: Counter[str]) -> Iterator[Json]:
 
 def _counts_in_words(written: Mapping[str, int]) -> Iterator[str]:
     for kind, number in written.items():
-        yield f"{number} {kind}{'' if number == 1 else 'es' if kind.endswith('s') else 's'}"
+        yield counted(number, kind, f"{kind}es" if kind.endswith("s") else "")
 
 
 def _write(texts: Iterable[str]) -> None:

@@ -12,7 +12,8 @@ from scheduler.input.yaml_1_1 import dump
 
 _EPILOG = """
 \b
-SIGTERM and Ctrl-C stop it. It keeps its lease until it expires if an allowed update may still be stored.
+SIGTERM and Ctrl-C stop it. If an update that it allowed may still be stored, it does not release its lease, which
+then expires.
 
 \b
 Exit codes: 0 after a signal, 1 if it cannot continue, 2 for an invalid configuration.

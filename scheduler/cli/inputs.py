@@ -15,6 +15,7 @@ from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from allocator.status import PoolStatus, pool_statuses
+from allocator.words import counted, listed_up_to
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import print_to_stderr, stop
@@ -314,9 +315,8 @@ def _usable(
     known = set(report(reported, features)) if reported else frozenset[str]()
     print_to_stderr(line for line in report(inventory, features) if line not in known)
     if inventory.errors and not keep_going:
-        number = len(inventory.errors)
         advice = "" if keep_going is None else "; --keep-going uses the rest of it"
-        stop(f"{number} error{'' if number == 1 else 's'} in the input{advice}")
+        stop(f"{counted(len(inventory.errors), 'error')} in the input{advice}")
     if not inventory.kinds:
         stop("the input contains no objects")
     if not (inventory.versions or inventory.faults or inventory.errors or inventory.unseen):
@@ -338,12 +338,29 @@ def _changed(inventory: Inventory, overlays: Sequence[str], features: Features) 
     return found
 
 
+_KINDS = {
+    **dict.fromkeys(("po", "pod", "pods"), "pod"),
+    **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
+    **dict.fromkeys(("resourceclaim.resource.k8s.io", "resourceclaims.resource.k8s.io"), "claim"),
+    **dict.fromkeys(("template", "templates", "resourceclaimtemplate", "resourceclaimtemplates"), "template"),
+}
+"""Kinds that commands take names of, as kubectl takes them."""
+
+
+def kind_and_key(name: str, shown: ShownObjects, kinds: Sequence[str], wanted: str) -> tuple[str, Key]:
+    """Kind, and namespace and name, of `kind/namespace/name`; a pod without a kind. wanted: the kinds, in words."""
+    first, slash, rest = name.partition("/")
+    if slash and (kind := _KINDS.get(first)) in kinds:
+        return str(kind), shown.key_of(rest)
+    if name.count("/") > 1:
+        stop(f"{name}: {first} is not {wanted}")
+    return "pod", shown.key_of(name)
+
+
 def meant(key: Key, known: Collection[Key]) -> str:
     """A suggestion (did you mean) for a namespace and name that is not known; empty if nothing is like it."""
-    found = _like(key, known)
-    names = ["/".join(one) for one in found[:_MOST_MEANT]]
-    rest = f" or {len(found) - len(names)} more" if len(found) > len(names) else ""
-    return f"; did you mean {', '.join(names)}{rest}?" if names else ""
+    names = ["/".join(one) for one in _like(key, known)]
+    return f"; did you mean {listed_up_to(names, _MOST_MEANT, word='or')}?" if names else ""
 
 
 def _like(key: Key, known: Collection[Key]) -> Sequence[Key]:

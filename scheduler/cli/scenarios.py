@@ -18,6 +18,7 @@ from allocator.gates import RELEASES, Features
 from allocator.outcome import PolicyFailed
 from allocator.policies import NAMES
 from allocator.policies.own import names_a_class
+from allocator.words import and_more, counted
 from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
 from scheduler.cli.inputs import Input, inventory_of, profiles_of
@@ -121,9 +122,8 @@ _MOST_PROBLEMS = 10
 def require_none(problems: Sequence[str]) -> None:
     """Raises ScenarioFailed where there are problems of scenarios, one each."""
     if problems:
-        left = len(problems) - _MOST_PROBLEMS
-        more = [f"and {left} more scenarios"] if left > 0 else []
-        raise ScenarioFailed(*problems[:_MOST_PROBLEMS], *more)
+        more = and_more(len(problems), _MOST_PROBLEMS, "scenario")
+        raise ScenarioFailed(*problems[:_MOST_PROBLEMS], *([more] if more else []))
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,8 +381,8 @@ def _start_of(plan: Plan, inventory: Inventory, given: Input) -> Start:
 
 def _warnings_of(file: str, found: Sequence[Finding]) -> Iterator[str]:
     yield from (f"warning: {one}" for one in found[:MAX_REPORTED])
-    if len(found) > MAX_REPORTED:
-        yield f"warning: {file}: and {len(found) - MAX_REPORTED} more"
+    if more := and_more(len(found), MAX_REPORTED):
+        yield f"warning: {file}: {more}"
 
 
 def _inventory(plan: Plan, what_if: str, nodes_scale: float) -> Inventory:
@@ -433,7 +433,7 @@ def _dump_start(inventory: Inventory, given: Input) -> Start:
     own = [pod for pod in given.pods if pod.raw]  # those of workloads were never created
     found = trace_of_dump(inventory, own)
     if found.undated:
-        left_out = "1 pod is" if found.undated == 1 else f"{found.undated} pods are"
+        left_out = counted(found.undated, "pod is", "pods are")
         print_to_stderr([f"warning: {left_out} left out: metadata.creationTimestamp is missing or no time"])
     return Start(found.inventory, found.stays, Trace(tuple(found.jobs)))
 

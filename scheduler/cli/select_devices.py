@@ -10,7 +10,7 @@ import click
 import cel
 from allocator.model import Device
 from allocator.status import pool_statuses
-from scheduler.cli.claims import output_option, print_object
+from scheduler.cli.claims import output_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import inventory_of, keep_going_option, overlay_option
@@ -18,7 +18,8 @@ from scheduler.cli.progress import after_delay
 from scheduler.input.documents import STDIN
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.selection_report import MOST_LISTED, selection_object, selection_text
+from scheduler.output.report import text_of
+from scheduler.output.selection_report import MOST_LISTED, SelectionReport
 from scheduler.status import TABLES, fully_named, select
 
 PROMPT = "cel> "
@@ -81,10 +82,7 @@ def command(  # noqa: PLR0913 - one for each option
             found = select(expression, devices, environment)
     except cel.CompileError as error:
         stop(f"EXPR does not compile: {error}")
-    if output == "table":
-        click.echo(selection_text(found, None if is_all else MOST_LISTED))
-    else:
-        print_object(selection_object(found), output)
+    print_report(SelectionReport(found, None if is_all else MOST_LISTED), output)
     sys.exit(BAD_INPUT if inventory.errors else int(not found.matching))
 
 
@@ -106,7 +104,7 @@ def ask(lines: Iterable[str], devices: Sequence[Device], environment: cel.Enviro
     """Answer each line; an empty one is passed over."""
     for line in filter(None, map(str.strip, lines)):
         try:
-            click.echo(selection_text(select(line, devices, environment)) + "\n")
+            click.echo(text_of(SelectionReport(select(line, devices, environment))) + "\n")
         except cel.CompileError as error:
             print_to_stderr([f"{error}\n"])
 

@@ -14,6 +14,7 @@ import click
 from allocator.gates import Features
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from allocator.words import counted
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options
 from scheduler.cli.dask_cluster import on_cluster
@@ -337,7 +338,7 @@ def _unfinished(error: BaseException, finished: int, folder: RunFolder | None) -
 
 
 def _finished(number: int) -> str:
-    return "1 finished scenario is" if number == 1 else f"{number} finished scenarios are"
+    return counted(number, "finished scenario is", "finished scenarios are")
 
 
 def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from allocator.status import Membership, largest_claim, pool_statuses
-from scheduler.cli.claims import PAGE, claims_of, claims_text, output_or_page_option, print_claims, print_object
+from scheduler.cli.claims import claims_of, claims_report, output_or_page_option, print_claims, print_report
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options
@@ -17,7 +17,8 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.status_report import TABLES, ClassRoom, StatusReport, object_of, overview, status_page
+from scheduler.output.report import PAGE, text_of
+from scheduler.output.status_report import TABLES, ClassRoom, StatusReport
 from scheduler.status import ClaimStatus, by_class, by_driver, by_namespace, by_node, held_by, tallies
 
 CLAIM = "claim"
@@ -79,7 +80,7 @@ def command(  # noqa: PLR0913 - one for each option
     access do not take devices.
 
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
-    With -n or -l, only devices are counted that claims of the namespace, or with the labels, hold.
+    With -n or -l, only devices held by claims in that namespace, or with those labels, are counted.
     """
     if is_watched:
         if given.source.paths or given.overlays or output != "table":
@@ -93,20 +94,22 @@ def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colo
     """Follow the cluster until Ctrl-C."""
     from scheduler.cli.watched_cluster import Following, WatchedCluster  # with all that it takes to call a server
 
-    def text_of(live: WatchedCluster) -> str:
+    def current(live: WatchedCluster) -> str:
         claims = live.claims(lambda one: source.shown.has(one.claim.namespace, one.metadata.labels))
         if by == CLAIM:
-            return claims_text(claims, str(source.shown))
-        return _text(_report(live.cluster, claims, source.shown), by)
+            report = claims_report(claims, source.shown)
+            return text_of(report) or report.nothing()
+        return text_of(_report(live.cluster, claims, source.shown, by))
 
-    Following(text_of, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
+    Following(current, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 
 
 def _print(given: InputSource, by: str | None, output: str) -> int:
     """Print it once; the exit code."""
     inventory, source = given.inventory(), given.source
     if by == CLAIM and output != PAGE:
-        print_claims(claims_of(Claims(inventory), inventory.pods, source.shown), output, str(source.shown))
+        found = claims_of(Claims(inventory), inventory.pods, source.shown)
+        print_claims(claims_report(found, source.shown), output)
     else:
         _print_status(inventory, source, by, output)
     return BAD_INPUT if inventory.errors else 0
@@ -120,23 +123,13 @@ def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, o
     claims = Claims(inventory)
     with after_delay("counting devices ..."):
         cluster = cluster_of(inventory, claims, inventory.pods, source.features)
-        report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown)
+        report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown, by)
     if not report.pools and not source.shown.is_everything:
         print_to_stderr([f"no claim {source.shown} holds a device"])
-    if output == PAGE:
-        shown = "" if source.shown.is_everything else str(source.shown)
-        click.echo(status_page(report, shown), nl=False)
-    elif output != "table":
-        print_object(object_of(report), output)
-    else:
-        click.echo(_text(report, by))
+    print_report(report, output)
 
 
-def _text(report: StatusReport, by: str | None) -> str:
-    return str(TABLES[by](report)) if by else overview(report)
-
-
-def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects) -> StatusReport:
+def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects, by: str | None) -> StatusReport:
     """What there is. claims: those that are shown."""
     snapshot = cluster.fleet.current
     pools = list(pool_statuses(snapshot))
@@ -152,4 +145,6 @@ def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects
         namespaces=tallies(pools, by_namespace),
         rooms={one.name: ClassRoom(largest_claim(cluster.fleet, one.name), cluster.name_of) for one in members},
         claims=claims,
+        by="" if by in (None, CLAIM) else by,
+        shown="" if shown.is_everything else str(shown),
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.status import PoolStatus
-from scheduler.cli.claims import PAGE, output_or_page_option, print_object
+from scheduler.cli.claims import output_or_page_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -27,7 +27,8 @@ from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
-from scheduler.output.difference_report import difference_object, difference_page, difference_table
+from scheduler.output.difference_report import DifferenceReport
+from scheduler.output.report import PAGE
 from scheduler.simulation.changes import claims_without, evicted_from
 from scheduler.state.evicting_taints import Eviction
 from scheduler.status import ClaimStatus
@@ -105,13 +106,11 @@ def command(  # noqa: PLR0913 - one for each option
         stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
     causes = {f"pod {one.pod}": one.cause for one in evicted}
     found = differences(before, after, {name: causes[name] for name in causes.keys() - set(_names(ending))})
+    report = DifferenceReport(before, after, found)
     if output == PAGE:
         (pools, _), (pools_then, claims) = first.devices(), second.devices()
-        click.echo(difference_page((before, after), found, (pools, pools_then), claims), nl=False)
-    elif output == "table":
-        click.echo(difference_table(before, after, found))
-    else:
-        print_object(difference_object(before, after, found), output)
+        report = replace(report, pools=(pools, pools_then), claims=claims)
+    print_report(report, output)
     lost = any(one.kind is DifferenceKind.LOST for one in found)
     is_complete = not (inventory.unseen or changed.unseen)
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost or not is_complete))

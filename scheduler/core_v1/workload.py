@@ -301,7 +301,7 @@ _WITHOUT_PODS = frozenset(
 """Group and kind of what repeats what its owner says, and of what pods that others make belong to."""
 
 _NUMBERS = ("replicas", "count", "instances", "numOfHosts")
-"""ObjectFields that say how many there are of the templates beside and below them."""
+"""Fields with the number of copies of the templates beside and below them."""
 
 _LEADER, _WORKER, _SIZE = "leaderTemplate", "workerTemplate", "size"
 """A LeaderWorkerSet's: one leader and size - 1 workers a group; without a leader's template it is a worker as well."""

@@ -18,6 +18,7 @@ import numpy as np
 from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.api import TaintRule
 from allocator.cluster.snapshot import Snapshot
+from allocator.explain.text import SET_ASIDE
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
@@ -167,7 +168,7 @@ MOST_SELECTORS = 1024
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
 
-NOT_READY = "nobody: it recently failed to become ready"
+NOT_READY = f"{SET_ASIDE}it recently failed to become ready"
 FASTER = "another process that allocated it first"
 """Who holds a device that is set aside, for those who read why they cannot have it."""
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from urllib.parse import SplitResult, urlsplit
 
 from allocator.api.findings import shown
+from allocator.words import counted
 from scheduler.extender.configuration import LEAST_TIMEOUT_S, ROLLBACK_S, Mode
 from scheduler.kube_scheduler.configuration import (
     ALL_POINTS,
@@ -425,12 +426,10 @@ def _place_of(trap: Trap) -> str:
 
 def _summary(judged: Judged, traps: Sequence[Trap]) -> str:
     errors = sum(trap.severity is Severity.ERROR for trap in traps)
-    counts = ", ".join(f"{number} {word}{'' if number == 1 else 's'}" for number, word in _counted(errors, traps))
+    counts = ", ".join(
+        counted(number, word) for number, word in ((errors, "error"), (len(traps) - errors, "warning")) if number
+    )
     return f"{judged.path()} ({judged.mode}): {counts or 'nothing found'}"
-
-
-def _counted(errors: int, traps: Sequence[Trap]) -> list[tuple[int, str]]:
-    return [(number, word) for number, word in ((errors, "error"), (len(traps) - errors, "warning")) if number]
 
 
 def unjudged(judged: Judged) -> list[str]:

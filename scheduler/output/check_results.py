@@ -15,6 +15,7 @@ from allocator.did_you_mean import did_you_mean
 from allocator.gates import RELEASES, Features
 from allocator.model import Device, Slice
 from allocator.status import Membership, PoolStatus
+from allocator.words import counted
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint import has_groups, has_list
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
@@ -26,10 +27,9 @@ from scheduler.output.data_page import (
     MapColumns,
     PageTable,
     StateLook,
-    aligned,
-    data_page,
     element,
 )
+from scheduler.output.report import Json, PagedReport, json_text, rendered
 from scheduler.output.status_report import DEVICES, MAP
 from scheduler.status import NO_CLASS, by_class, by_node
 from scheduler.terminal_text import printable
@@ -55,8 +55,7 @@ def switched_off(inventory: Inventory, features: Features) -> Iterator[str]:
     for use in _USES:
         number = 0 if features.has(use.gate) else use.number(inventory)
         if number:
-            things = f"{number} {use.thing}{'' if number == 1 else 's'}"
-            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({things})"
+            yield f"warning: {_why_off(use.gate, features)}: {use.effect} ({counted(number, use.thing)})"
     yield from _counters_only(inventory, features)
 
 
@@ -66,13 +65,9 @@ def _counters_only(inventory: Inventory, features: Features) -> Iterator[str]:
     if combined and not features.release.combined_slices:
         both = ", ".join(name for name, release in RELEASES.items() if release.combined_slices)
         number = sum(len(slice_.devices) for slice_ in combined)
-        things = f"{number} device{'' if number == 1 else 's'} of {_slice_count(len(combined))}"
+        things = f"{counted(number, 'device')} of {counted(len(combined), 'slice')}"
         ignored = f"warning: devices in slices with sharedCounters are ignored ({things})"
         yield f"{ignored}: only Kubernetes {both} reads both, later ones refuse such a slice"
-
-
-def _slice_count(number: int) -> str:
-    return f"{number} slice{'' if number == 1 else 's'}"
 
 
 def _why_off(gate: str, features: Features) -> str:
@@ -145,11 +140,9 @@ _USES = (
 # What rules found: as a table, JSON, SARIF 2.1.0 for code scanning, and JUnit XML for CI (docs/audit.md).
 
 
-API_VERSION = "dra-scheduler.dev/v1alpha1"
-KIND = "FindingList"
+SARIF, JUNIT = "sarif", "junit"
 SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
-Json = dict[str, object]
 AnyFinding = CheckFinding[Any]  # Any: what the rules look at
 AnyCheck = Check[Any]
 
@@ -185,13 +178,59 @@ class InputPlaces:
         return found
 
 
-def table(found: Sequence[AnyFinding]) -> str:
-    """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""
-    rows = [[one.rule.level, str(one.observation.subject), first_line(one), one.rule.name] for one in found]
-    rules = {one.rule.name: one.rule for one in found}
-    advice = [f"{name}: {rule.summary} {rule.advice}" for name, rule in rules.items()]
-    wholes = [whole(one) for one in found if "\n" in one.observation.message]
-    return "\n".join([aligned(["LEVEL", "OBJECT", "FINDING", "RULE"], rows), "", *wholes, *advice])
+@dataclass(frozen=True, slots=True)
+class FindingsReport(PagedReport):
+    """What rules found. title: the name of the command. counted: how much was found, in words.
+
+    rules: all that were run, whether they found anything or not. devices: the map of a page and its table.
+    """
+
+    kind = "FindingList"
+
+    title: str
+    counted: str
+    found: Sequence[AnyFinding]
+    rules: Sequence[AnyCheck]
+    places: InputPlaces
+    devices: Callable[[], tuple[MapColumns, PageTable]]
+
+    def blocks(self) -> Iterator[str | ColumnTable]:
+        """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""
+        if self.found:
+            rows = [
+                [one.rule.level, str(one.observation.subject), first_line(one), one.rule.name] for one in self.found
+            ]
+            rules = {one.rule.name: one.rule for one in self.found}
+            advice = [f"{name}: {rule.summary} {rule.advice}" for name, rule in rules.items()]
+            yield ColumnTable(["LEVEL", "OBJECT", "FINDING", "RULE"], rows)
+            yield "\n".join([*map(whole, self._long()), *advice])
+
+    def fields(self) -> Json:
+        """All findings."""
+        return {"items": [_object(one, self.places) for one in self.found]}
+
+    def page(self) -> DataPage:
+        """The findings and the rules, with the places in selectors."""
+        columns, table = self.devices()
+        texts = [element("pre", {"class": "wide", "tabindex": "0"}, whole(one)) for one in self._long()]
+        sections = [element("section", {}, element("h2", {}, "Places in selectors"), *texts)] if texts else []
+        tables = [_findings(self.found, self.places), _rules(self.found, self.rules), table]
+        return DataPage(self.title, [f"{self.counted}."], tables, columns, sections)
+
+    def _long(self) -> Iterator[AnyFinding]:
+        """Those whose messages have several lines: they show a place in a selector."""
+        return (one for one in self.found if "\n" in one.observation.message)
+
+
+def rendered_findings(report: FindingsReport, output: str) -> str:
+    """The report in that format, with the line end after it; empty if there is nothing to be said."""
+    match output:
+        case "sarif":
+            return f"{json_text(sarif(report))}\n"
+        case "junit":
+            return f"{junit(report)}\n"
+        case _:
+            return rendered(report, output)
 
 
 def first_line(one: AnyFinding) -> str:
@@ -203,11 +242,6 @@ def whole(one: AnyFinding) -> str:
     """With the place in the source of a selector, which stands below the first line."""
     lines = f"{one.observation.subject}: {one.observation.message}".split("\n")
     return "".join(f"{printable(line)}\n" for line in lines)
-
-
-def list_of(found: Iterable[AnyFinding], places: InputPlaces) -> Json:
-    """All findings; docs/audit.md describes each field, and fields are only added."""
-    return {"apiVersion": API_VERSION, "kind": KIND, "items": [_object(one, places) for one in found]}
 
 
 def _object(one: AnyFinding, places: InputPlaces) -> Json:
@@ -231,9 +265,9 @@ def key_of_object(subject: ObjectName) -> tuple[str, str, str]:
     return subject.kind, subject.namespace or DEFAULT_NAMESPACE, subject.name
 
 
-def sarif(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], places: InputPlaces) -> Json:
-    """A SARIF log with one run. rules: all that were run, whether they found anything or not."""
-    numbers = {rule.name: number for number, rule in enumerate(rules)}
+def sarif(report: FindingsReport) -> Json:
+    """A SARIF log with one run."""
+    numbers = {rule.name: number for number, rule in enumerate(report.rules)}
     driver = {
         "name": "dra",
         "semanticVersion": VERSION,
@@ -244,10 +278,10 @@ def sarif(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], places: InputP
                 "help": {"text": rule.advice},
                 "defaultConfiguration": {"level": str(rule.level)},
             }
-            for rule in rules
+            for rule in report.rules
         ],
     }
-    results = [_result(one, numbers[one.rule.name], places) for one in found]
+    results = [_result(one, numbers[one.rule.name], report.places) for one in report.found]
     return {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
@@ -277,10 +311,11 @@ def _uri(file: str) -> str:
     return path.as_uri() if path.is_absolute() else quote_from_bytes(os.fsencode(path))
 
 
-def junit(found: Sequence[AnyFinding], rules: Sequence[AnyCheck], suite: str) -> str:
+def junit(report: FindingsReport) -> str:
     """A test suite with a test case for each rule, which fails where it found an error or a warning."""
+    rules, suite = report.rules, report.title
     by_rule: dict[str, list[AnyFinding]] = {rule.name: [] for rule in rules}
-    for one in found:
+    for one in report.found:
         by_rule[one.rule.name].append(one)
     failing = sum(1 for rule in rules if by_rule[rule.name] and rule.level is not FindingLevel.NOTE)
     root = Element("testsuites")
@@ -320,20 +355,6 @@ CLASS_MAP = replace(
 """The map of devices and the classes that select them."""
 
 
-def check_page(
-    found: Sequence[AnyFinding],
-    rules: Sequence[AnyCheck],
-    places: InputPlaces,
-    answer: Sequence[str],
-    devices: tuple[MapColumns, PageTable],
-) -> str:
-    """The page, as HTML. answer: the name of the command, and how much was found, in words."""
-    columns, table = devices
-    tables = [_findings(found, places), _rules(found, rules), table]
-    title, counted = answer
-    return data_page(DataPage(title, [f"{counted}."], tables, columns, _sections(found)))
-
-
 def _findings(found: Sequence[AnyFinding], places: InputPlaces) -> PageTable:
     header = ["LEVEL", "OBJECT", "FINDING", "FIELD", "RULE", "FILE", "WHAT TO DO"]
     return PageTable("findings", "Findings", ColumnTable(header, [_finding(one, places) for one in found]))
@@ -349,16 +370,6 @@ def _rules(found: Sequence[AnyFinding], rules: Sequence[AnyCheck]) -> PageTable:
     numbers = Counter(one.rule.name for one in found)
     rows = [[one.name, one.level, str(numbers[one.name]), one.summary] for one in rules]
     return PageTable("rules", "Rules", ColumnTable(["RULE", "LEVEL", "FOUND", "FINDS"], rows, frozenset({"FOUND"})))
-
-
-def _sections(found: Sequence[AnyFinding]) -> list[Element]:
-    """The messages of several lines, which show a place in a selector."""
-    texts = [
-        element("pre", {"class": "wide", "tabindex": "0"}, whole(one))
-        for one in found
-        if "\n" in one.observation.message
-    ]
-    return [element("section", {}, element("h2", {}, "Places in selectors"), *texts)] if texts else []
 
 
 def class_map(pools: Iterable[PoolStatus], members: Sequence[Membership]) -> PageTable:

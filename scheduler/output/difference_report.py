@@ -2,32 +2,72 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from allocator.status import PoolStatus
+from allocator.words import agreeing, counted
 from scheduler.offline.copies import FittingCopies
-from scheduler.offline.placement import UnplacedPod
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
-from scheduler.output.data_page import ColumnTable, DataPage, PageTable, data_page
-from scheduler.output.status_report import API_VERSION, CHANGE_MAP, change_map
+from scheduler.output.data_page import ColumnTable, DataPage, PageTable
+from scheduler.output.report import Json, PagedReport
+from scheduler.output.status_report import CHANGE_MAP, change_map
 from scheduler.output.table import reason_of
 from scheduler.status import ClaimStatus
 
 # What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field).
 
 
-KIND = "PlacementDifference"
-
 NOTHING_MOVES = "Nothing moves."
 
 _NUMBERS = frozenset({"BEFORE", "AFTER"})
 
-Json = dict[str, object]
 
+@dataclass(frozen=True, slots=True)
+class DifferenceReport(PagedReport):
+    """What a change does. pools: of a page, before and after the change. claims: of a page, after it."""
 
-def difference_table(before: Places, after: Places, found: Sequence[PlaceDifference]) -> str:
-    """How many are placed, and a line for each pod whose place differs."""
-    counts = counts_table(before, after)
-    return f"{counts}\n\n{moves_table(found) if found else NOTHING_MOVES}"
+    kind = "PlacementDifference"
+
+    before: Places
+    after: Places
+    found: Sequence[PlaceDifference]
+    pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    claims: Sequence[ClaimStatus] = ()
+
+    def blocks(self) -> Iterable[str | ColumnTable]:
+        """How many are placed, and a line for each pod whose place differs."""
+        return [counts_table(self.before, self.after), moves_table(self.found) if self.found else NOTHING_MOVES]
+
+    def fields(self) -> Json:
+        """All of it."""
+        kinds = Counter(one.kind for one in self.found)
+        return {
+            "before": _summary(self.before),
+            "after": _summary(self.after),
+            "differences": {_NAMES[kind]: kinds[kind] for kind in DifferenceKind},
+            "items": [
+                {
+                    "name": one.name,
+                    "what": _NAMES[one.kind],
+                    "before": _object(one.before),
+                    "after": _object(one.after),
+                    "evicted": one.evicted or None,
+                }
+                for one in self.found
+            ],
+        }
+
+    def page(self) -> DataPage:
+        """The differences, with the devices that are taken or released marked in the map."""
+        tables = [
+            PageTable("differences", "Pods and claims whose place differs", moves_table(self.found)),
+            change_map(*self.pools, self.claims),
+        ]
+        counts = [
+            f"{name.capitalize()}: {before} before, {after} after."
+            for name, before, after in counts_table(self.before, self.after).rows
+        ]
+        return DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP)
 
 
 def moves_table(found: Sequence[PlaceDifference]) -> ColumnTable:
@@ -66,30 +106,7 @@ def _text(place: PlaceOfPod | None) -> str:
         return "-"
     if place.refused is not None:
         return reason_of(place.refused)
-    number = len(place.devices)
-    return f"{place.node}, {number} device{'' if number == 1 else 's'}"
-
-
-def difference_object(before: Places, after: Places, found: Sequence[PlaceDifference]) -> Json:
-    """All of it. Fields are only added."""
-    kinds = Counter(one.kind for one in found)
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "before": _summary(before),
-        "after": _summary(after),
-        "differences": {_NAMES[kind]: kinds[kind] for kind in DifferenceKind},
-        "items": [
-            {
-                "name": one.name,
-                "what": _NAMES[one.kind],
-                "before": _object(one.before),
-                "after": _object(one.after),
-                "evicted": one.evicted or None,
-            }
-            for one in found
-        ],
-    }
+    return f"{place.node}, {counted(len(place.devices), 'device')}"
 
 
 _NAMES = {kind: kind.name.lower() for kind in DifferenceKind}
@@ -112,109 +129,78 @@ def _object(place: PlaceOfPod | None) -> Json | None:
 
 
 _SENTENCES = {
-    DifferenceKind.LOST: ("no longer fits", "no longer fit"),
-    DifferenceKind.GONE: ("is gone", "are gone"),
-    DifferenceKind.EVICTED: ("is evicted", "are evicted"),
-    DifferenceKind.MOVED: ("moves", "move"),
-    DifferenceKind.GAINED: ("fits now", "fit now"),
-    DifferenceKind.NEW: ("is new", "are new"),
+    DifferenceKind.LOST: ("pod or claim no longer fits", "pods or claims no longer fit"),
+    DifferenceKind.GONE: ("pod or claim is gone", "pods or claims are gone"),
+    DifferenceKind.EVICTED: ("pod or claim is evicted", "pods or claims are evicted"),
+    DifferenceKind.MOVED: ("pod or claim moves", "pods or claims move"),
+    DifferenceKind.GAINED: ("pod or claim fits now", "pods or claims fit now"),
+    DifferenceKind.NEW: ("pod or claim is new", "pods or claims are new"),
 }
 """Of one, and of several."""
 
 
-def difference_page(
-    places: tuple[Places, Places],
-    found: Sequence[PlaceDifference],
-    pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]],
-    claims: Iterable[ClaimStatus],
-) -> str:
-    """The page, as HTML. places, pools: before and after the change. claims: after it."""
-    tables = [
-        PageTable("differences", "Pods and claims whose place differs", moves_table(found)),
-        change_map(*pools, claims),
-    ]
-    counts = [
-        f"{name.capitalize()}: {before} before, {after} after." for name, before, after in counts_table(*places).rows
-    ]
-    return data_page(DataPage("What if", [*_answer(found), *counts], tables, CHANGE_MAP))
-
-
 def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
     kinds = Counter(one.kind for one in found)
-    texts = [_counted(kind, kinds[kind]) for kind in DifferenceKind if kinds[kind]]
+    texts = [counted(kinds[kind], *_SENTENCES[kind], style=",") for kind in DifferenceKind if kinds[kind]]
     yield f"{'; '.join(texts)}." if texts else NOTHING_MOVES
-
-
-def _counted(kind: DifferenceKind, number: int) -> str:
-    one, several = _SENTENCES[kind]
-    return f"1 pod or claim {one}" if number == 1 else f"{number:,} pods or claims {several}"
 
 
 # How many copies fit, as a table and as JSON (docs/fit.md describes each field).
 
 
-FIT_KIND = "Fit"
+@dataclass(frozen=True, slots=True)
+class FitReport(PagedReport):
+    """How many copies fit. subject: in words, such as `pod ml/train-0`.
 
+    pools: of a page, without and with the copies. claims: of a page, with theirs.
+    """
 
-def fit_table(subject: str, found: FittingCopies) -> str:
-    """How many, a line for each node, and what stops the next one. subject: in words, such as `pod ml/train-0`."""
-    lines = [counted_text(subject, found)]
-    if found.by_node:
-        lines += ["", str(copies_table(found))]
-    if found.elsewhere:
-        lines += ["", f"{found.elsewhere} on nodes without the labels of -l"]
-    if found.stopped is not None:
-        lines += ["", next_text(found.stopped)]
-    return "\n".join(lines)
+    kind = "Fit"
 
+    subject: str
+    found: FittingCopies
+    pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    claims: Sequence[ClaimStatus] = ()
 
-def counted_text(subject: str, found: FittingCopies) -> str:
-    """How many fit."""
-    least = "at least " if found.is_cut else ""
-    return f"{least}{found.number} more of {subject} fit{'s' if found.number == 1 else ''}"
+    def blocks(self) -> Iterator[str | ColumnTable]:
+        """How many, a line for each node, and what stops the next one."""
+        yield self._counted()
+        if self.found.by_node:
+            yield self._copies()
+        if self.found.elsewhere:
+            yield f"{self.found.elsewhere} on nodes without the labels of -l"
+        yield from self._next()
 
+    def fields(self) -> Json:
+        """All of it."""
+        found = self.found
+        return {
+            "subject": self.subject,
+            "copies": found.number,
+            "isLimited": found.is_cut,
+            "copiesOnOtherNodes": found.elsewhere,
+            "nodes": [{"name": node, "copies": number} for node, number in self._sorted()],
+            "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
+        }
 
-def copies_table(found: FittingCopies) -> ColumnTable:
-    """A line for each node with copies, the most first."""
-    rows = [[node, str(number)] for node, number in _sorted(found)]
-    return ColumnTable(["NODE", "COPIES"], rows, frozenset({"COPIES"}))
+    def page(self) -> DataPage:
+        """The copies, with the devices that they take marked in the map."""
+        tables = [PageTable("nodes", "Copies by node", self._copies()), change_map(*self.pools, self.claims)]
+        return DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
 
+    def _counted(self) -> str:
+        least, number = "at least " if self.found.is_cut else "", self.found.number
+        return f"{least}{number} more of {self.subject} {agreeing(number, 'fits', 'fit')}"
 
-def next_text(stopped: UnplacedPod) -> str:
-    """Why the next one does not fit."""
-    return f"The next one: {reason_of(stopped)}"
+    def _copies(self) -> ColumnTable:
+        """A line for each node with copies, the most first."""
+        rows = [[node, str(number)] for node, number in self._sorted()]
+        return ColumnTable(["NODE", "COPIES"], rows, frozenset({"COPIES"}))
 
+    def _next(self) -> Iterator[str]:
+        """Why the next one does not fit."""
+        if self.found.stopped is not None:
+            yield f"The next one: {reason_of(self.found.stopped)}"
 
-def _sorted(found: FittingCopies) -> list[tuple[str, int]]:
-    return sorted(found.by_node.items(), key=lambda one: (-one[1], one[0]))
-
-
-def fit_object(subject: str, found: FittingCopies) -> Json:
-    """All of it. Fields are only added."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": FIT_KIND,
-        "subject": subject,
-        "copies": found.number,
-        "isLimited": found.is_cut,
-        "copiesOnOtherNodes": found.elsewhere,
-        "nodes": [{"name": node, "copies": number} for node, number in _sorted(found)],
-        "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
-    }
-
-
-# How many copies fit, as a page: the devices that they take are marked in the map.
-
-
-def fit_page(
-    subject: str,
-    found: FittingCopies,
-    before: Sequence[PoolStatus],
-    after: Sequence[PoolStatus],
-    claims: Iterable[ClaimStatus],
-) -> str:
-    """The page, as HTML. before, after: without and with the copies. claims: with theirs."""
-    stopped = [next_text(found.stopped)] if found.stopped is not None else []
-    tables = [PageTable("nodes", "Copies by node", copies_table(found)), change_map(before, after, claims)]
-    title = f"More of {subject}"
-    return data_page(DataPage(title, [f"{counted_text(subject, found)}.", *stopped], tables, CHANGE_MAP))
+    def _sorted(self) -> list[tuple[str, int]]:
+        return sorted(self.found.by_node.items(), key=lambda one: (-one[1], one[0]))

@@ -24,6 +24,7 @@ from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
 from allocator.status import PoolStatus
+from allocator.words import counted, listed_up_to
 from scheduler.decision.why_not import Answer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import ColumnTable, DataPage, PageTable, data_page, element, tree
@@ -71,7 +72,7 @@ def detail_lines(explanation: Explanation) -> Iterator[str]:
     if explanation.answers:
         yield from ("", *_node_lines(explanation))
     if others := _by_plugin(explanation):
-        yield from ("", "other nodes", *(f"  {_counted(names)}: {reason}" for reason, names in by_reason(others)))
+        yield from ("", "other nodes", *(f"  {_nodes_text(names)}: {reason}" for reason, names in by_reason(others)))
 
 
 def subject_of(explanation: Explanation) -> str:
@@ -219,14 +220,11 @@ def _allocated(claim: Claim) -> Iterator[str]:
 def _named(devices: Sequence[DeviceID]) -> str:
     if not devices:
         return ""
-    rest = f" and {len(devices) - MOST_NAMED} more" if len(devices) > MOST_NAMED else ""
-    return f": {', '.join(map(str, devices[:MOST_NAMED]))}{rest}"
+    return f": {listed_up_to(list(map(str, devices)), MOST_NAMED)}"
 
 
-def _counted(names: Sequence[str]) -> str:
-    number = f"{len(names)} node{'' if len(names) == 1 else 's'}"
-    rest = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-    return f"{number} ({', '.join(names[:MOST_NAMED])}{rest})"
+def _nodes_text(names: Sequence[str]) -> str:
+    return f"{counted(len(names), 'node')} ({listed_up_to(names, MOST_NAMED)})"
 
 
 # Explanations as a page: the answer, its details, the devices of all nodes, and what each node says.

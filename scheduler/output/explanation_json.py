@@ -25,14 +25,11 @@ from allocator.search.rules import Category
 from scheduler.decision.why_not import Answer
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.explanation import other_answers, passed_over_text, reason_of
+from scheduler.output.report import API_VERSION, Json, json_text
 from scheduler.output.selection_report import operand_object
 from scheduler.output.table import answer_text
-from scheduler.terminal_text import json_of
 
-API_VERSION = "dra-scheduler.dev/v1alpha1"
 KIND = "Explanation"
-
-Json = dict[str, object]
 
 _MOST_WHOLE = 2**63 - 1
 
@@ -52,7 +49,7 @@ def listed(explanations: Iterable[Explanation]) -> Iterator[bytes]:
     yield before
     separator = b""
     for one in explanations:
-        text = json_of(object_of(one), orjson.OPT_INDENT_2).encode()
+        text = json_text(object_of(one)).encode()
         yield separator + b"\n    " + text.replace(b"\n", b"\n    ")
         separator = b","
     yield (after if separator else after.lstrip()) + b"\n"

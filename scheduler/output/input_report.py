@@ -8,6 +8,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 
 from allocator.gates import Features
 from allocator.model import Node, PoolID, Slice
+from allocator.words import and_more, counted, listed_up_to
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import SERVICE
@@ -44,7 +45,7 @@ def report(inventory: Inventory, features: Features) -> Iterator[str]:
     missing = [kind for kind in ("Node", "ResourceSlice", "DeviceClass") if kind not in inventory.kinds]
     if inventory.nodes and "Node" in missing:
         missing.remove("Node")
-        number = f"{len(inventory.nodes)} node{' is' if len(inventory.nodes) == 1 else 's are'}"
+        number = counted(len(inventory.nodes), "node is", "nodes are")
         yield f"warning: the input contains no Node: {number} taken from slices, without labels, taints and resources"
     if missing and inventory.kinds:
         yield f"warning: the input contains no {', no '.join(missing)}"
@@ -57,10 +58,9 @@ def report(inventory: Inventory, features: Features) -> Iterator[str]:
 def evicted_pods(found: Sequence[Eviction]) -> Iterator[str]:
     """One line on the running pods that taints end; none where there are none."""
     if found:
-        listed = [f"{one.pod} ({one.cause})" for one in found[:MAX_EVICTED]]
-        rest = f" and {len(found) - MAX_EVICTED} more" if len(found) > MAX_EVICTED else ""
-        pods = "1 running pod is" if len(found) == 1 else f"{len(found)} running pods are"
-        yield f"warning: {pods} evicted by NoExecute taints: {', '.join(listed)}{rest}"
+        named = listed_up_to([f"{one.pod} ({one.cause})" for one in found], MAX_EVICTED)
+        pods = counted(len(found), "running pod is", "running pods are")
+        yield f"warning: {pods} evicted by NoExecute taints: {named}"
 
 
 def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
@@ -78,8 +78,7 @@ def _incomplete_pools(slices: Iterable[Slice]) -> Iterator[str]:
         if all(len(kept) != slice_.slice_count for slice_ in kept)
     ]
     if reported:
-        rest = f" and {len(reported) - MAX_POOLS} more" if len(reported) > MAX_POOLS else ""
-        yield f"warning: pools that are being updated provide no devices: {', '.join(reported[:MAX_POOLS])}{rest}"
+        yield f"warning: pools that are being updated provide no devices: {listed_up_to(reported, MAX_POOLS)}"
 
 
 def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
@@ -90,20 +89,20 @@ def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
         if counts[document] <= MAX_REPORTED:
             yield f"{mark}: {finding}"
     for document, number in counts.items():
-        if number > MAX_REPORTED:
-            yield f"{mark}: {document}: and {number - MAX_REPORTED} more"
+        if more := and_more(number, MAX_REPORTED):
+            yield f"{mark}: {document}: {more}"
 
 
 def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
     """One line that counts the pods of PodGroups, which are placed one by one; none where there are none."""
     if number := sum(bool(pod.group) for pod in pods):
-        yield f"warning: pod groups are ignored ({_pods(number)})"
+        yield f"warning: pod groups are ignored ({counted(number, 'pod')})"
 
 
 def without_claims(number: int) -> Iterator[str]:
     """One line that counts the pending pods that are not placed, though they may take room first; none for none."""
     if number:
-        yield f"warning: pending pods without claims are ignored, and take no room on nodes ({_pods(number)})"
+        yield f"warning: pending pods without claims are ignored, and take no room on nodes ({counted(number, 'pod')})"
 
 
 def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterable[ClaimKey]) -> Iterator[str]:
@@ -117,16 +116,16 @@ def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterab
         unseen = set(unseen) - {CLAIMS}
     if number and unseen:
         kinds = ", no ".join(sorted(unseen))
-        yield f"warning: the input contains no {kinds}: volumes of {_pods(number)} are not checked against them"
+        volumes = f"volumes of {counted(number, 'pod')}"
+        yield f"warning: the input contains no {kinds}: {volumes} are not checked against them"
 
 
 def early_volumes(pods: Iterable[Pod], claims: Container[ClaimKey]) -> Iterator[str]:
     """One line on claims that are made, and bound to a volume, before anybody looks at their pods."""
     if number := sum(any(key in claims for key in claims_of(pod)) for pod in pods):
-        has = "has" if number == 1 else "have"
         yield (
-            f"warning: {_pods(number)} {has} PersistentVolumeClaims that do not exist yet and do not wait for their "
-            "first consumer: where their volumes will be is not known, and not checked"
+            f"warning: {counted(number, 'pod has', 'pods have')} PersistentVolumeClaims that do not exist yet and do "
+            "not wait for their first consumer: where their volumes will be is not known, and not checked"
         )
 
 
@@ -145,7 +144,7 @@ def unchecked_spread(pods: Sequence[Pod], others: Iterable[Pod], kinds: Containe
             number += 1
     if number:
         kinds = ", no ".join(sorted(missing))
-        yield f"warning: the input contains no {kinds}: {_pods(number)} will not be spread by them"
+        yield f"warning: the input contains no {kinds}: {counted(number, 'pod')} will not be spread by them"
 
 
 def _labels(pod: Pod) -> Iterator[tuple[str, str, str]]:
@@ -167,7 +166,7 @@ def unchecked_room(nodes: Sequence[Node], resources: Sequence[str], *, has_bound
     silent = sum(any(name not in node.allocatable for name in resources) for node in nodes)
     reported = []
     if silent:
-        number = f"{silent} node{' has' if silent == 1 else 's have'}"
+        number = counted(silent, "node has", "nodes have")
         reported.append(f"{number} no {', '.join(resources[:-1])} or {resources[-1]} in status.allocatable")
     if silent < len(nodes) and not has_bound_pods:
         reported.append("no Pod has a node")
@@ -182,14 +181,15 @@ def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterato
     """
     why = "" if is_on else ", for which DRAExtendedResource has to be on"
     for name, number in sorted(resources.items()):
-        asks = f"{_pods(number)} ask{'s' if number == 1 else ''} for {name}"
-        yield f"warning: {asks}, which no node of the input offers, nor does a device class{why}"
+        asks = counted(number, "pod asks", "pods ask")
+        yield f"warning: {asks} for {name}, which no node of the input offers, nor does a device class{why}"
 
 
 def unknown_priorities(classes: Mapping[str, int]) -> Iterator[str]:
     """A line for each priority class that is not there. classes: how many pods name it."""
     for name, number in sorted(classes.items()):
-        yield f"warning: the input contains no PriorityClass {name}: the priority of {_pods(number)} counts as 0"
+        pods = counted(number, "pod")
+        yield f"warning: the input contains no PriorityClass {name}: the priority of {pods} counts as 0"
 
 
 def unchecked_namespaces(names: Iterable[str], label: str) -> Iterator[str]:
@@ -197,7 +197,3 @@ def unchecked_namespaces(names: Iterable[str], label: str) -> Iterator[str]:
     if reported := ", ".join(sorted(names)):
         missing = f"warning: the input contains no Namespace {reported}"
         yield f"{missing}: its label {label}, which admin access needs, is not checked"
-
-
-def _pods(number: int) -> str:
-    return f"{number} pod{'' if number == 1 else 's'}"

@@ -1,44 +1,67 @@
 """What an expression selects, as text and as JSON (docs/cel.md describes each field)."""
 
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import cel
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
-from scheduler.output.data_page import aligned
-from scheduler.output.status_report import API_VERSION
+from allocator.words import agreeing, and_more, counted
+from scheduler.output.data_page import ColumnTable
+from scheduler.output.report import Json, Report
 from scheduler.status import ExpressionSelection
 from scheduler.terminal_text import printable
 
-KIND = "Selection"
 MOST_LISTED = 10
 """Devices that a table names; of more, only the number is given."""
 
-Json = dict[str, object]
+
+@dataclass(frozen=True, slots=True)
+class SelectionReport(Report):
+    """What an expression selects. most: devices that the text names; None for all."""
+
+    kind = "Selection"
+
+    found: ExpressionSelection
+    most: int | None = MOST_LISTED
+
+    def blocks(self) -> Iterator[str | ColumnTable]:
+        """How many devices match, what it costs, counts by driver, the errors, and the devices."""
+        found, number = self.found, len(self.found.matching)
+        cost = f"cost: at most {found.estimated_cost:,} of {cel.COST_LIMIT:,}, on these devices {found.highest_cost:,}"
+        yield f"{number} of {counted(len(found.devices), 'device')} {agreeing(number, 'matches', 'match')}; {cost}"
+        if found.devices:
+            yield _by_driver(found)
+        yield from (*_failures(found), *found.unknown)
+        if not number and (reasons := blaming(found.operands)):
+            yield "\n".join(map(printable, reasons))
+        if number:
+            names = [printable(str(device.id)) for device in found.matching[: self.most]]
+            yield "\n".join([*names, *filter(None, [and_more(number, len(names))])])
+
+    def fields(self) -> Json:
+        """All of it."""
+        found = self.found
+        return {
+            "expression": found.expression,
+            "devices": len(found.devices),
+            "estimatedCost": found.estimated_cost,
+            "highestCost": found.highest_cost,
+            "costLimit": cel.COST_LIMIT,
+            "matching": [_device(device.id) for device in found.matching],
+            "failing": [{**_device(device), "error": message} for device, message in found.failures.items()],
+            "unknown": list(found.unknown),
+            "parts": [operand_object(one) for one in found.operands],
+        }
 
 
-def selection_text(found: ExpressionSelection, most: int | None = MOST_LISTED) -> str:
-    """How many devices match, what it costs, counts by driver, the devices, and the errors. most: None names all."""
-    number, whole = len(found.matching), len(found.devices)
-    cost = f"cost: at most {found.estimated_cost:,} of {cel.COST_LIMIT:,}, on these devices {found.highest_cost:,}"
-    lines = [f"{number} of {whole} device{'' if whole == 1 else 's'} match{'es' if number == 1 else ''}; {cost}"]
-    if whole:
-        lines += ["", _by_driver(found)]
-    lines += [f"\n{one}" for one in (*_failures(found), *found.unknown)]
-    if not number and (told := blaming(found.operands)):
-        lines += ["", *map(printable, told)]
-    if number:
-        names = [str(device.id) for device in found.matching[:most]]
-        lines += ["", *map(printable, names), *([f"and {number - len(names)} more"] if number > len(names) else [])]
-    return "\n".join(lines)
-
-
-def _by_driver(found: ExpressionSelection) -> str:
+def _by_driver(found: ExpressionSelection) -> ColumnTable:
     every = Counter(device.driver for device in found.devices)
     matching = Counter(device.driver for device in found.matching)
     failing = Counter(device.driver for device in found.failures)
     rows = [[name, str(every[name]), str(matching[name]), str(failing[name])] for name in sorted(every)]
-    return aligned(["DRIVER", "DEVICES", "MATCH", "FAIL"], rows, frozenset({"DEVICES", "MATCH", "FAIL"}))
+    return ColumnTable(["DRIVER", "DEVICES", "MATCH", "FAIL"], rows, frozenset({"DEVICES", "MATCH", "FAIL"}))
 
 
 def _failures(found: ExpressionSelection) -> list[str]:
@@ -46,26 +69,9 @@ def _failures(found: ExpressionSelection) -> list[str]:
     numbers = Counter(found.failures.values())
     first = {message: device for device, message in reversed(list(found.failures.items()))}
     return [
-        f"fails on {number} device{'' if number == 1 else 's'}, first on {first[message]}: {message}"
+        f"fails on {counted(number, 'device')}, first on {first[message]}: {message}"
         for message, number in numbers.most_common()
     ]
-
-
-def selection_object(found: ExpressionSelection) -> Json:
-    """All of it. Fields are only added."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "expression": found.expression,
-        "devices": len(found.devices),
-        "estimatedCost": found.estimated_cost,
-        "highestCost": found.highest_cost,
-        "costLimit": cel.COST_LIMIT,
-        "matching": [_device(device.id) for device in found.matching],
-        "failing": [{**_device(device), "error": message} for device, message in found.failures.items()],
-        "unknown": list(found.unknown),
-        "parts": [operand_object(one) for one in found.operands],
-    }
 
 
 def operand_object(operand: SelectorOperand) -> Json:

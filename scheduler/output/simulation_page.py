@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
+from allocator.words import agreeing, listed
 from scheduler.output.data_page import STYLE, Child, document, element, table
 from scheduler.output.line_chart import NARROW, WIDE, Band, Chart, Curve, band, detail, line_chart, number
 from scheduler.output.simulation_text import acceptance, alignment
@@ -90,7 +91,7 @@ def simulation_page(result: SimulationResult) -> str:
     groups = _groups(result.scenarios)
     parts = [*_overview(groups)] if len(groups) > 1 else []
     parts += [part for parameters, policies in groups.items() for part in _group(parameters, policies)]
-    title = f"Simulation of {_listed(list(dict.fromkeys(one.policy for one in result.scenarios)))}"
+    title = f"Simulation of {listed(list(dict.fromkeys(one.policy for one in result.scenarios)))}"
     return document(title, STYLE, element("main", {}, *_heading(title, result), *parts, *_explained(result)))
 
 
@@ -108,7 +109,7 @@ def _heading(title: str, result: SimulationResult) -> Iterator[Element]:
     seeds = list(dict.fromkeys(str(one.seed) for one in result.scenarios))
     yield element("h1", {}, title)
     yield element(
-        "p", {}, f"{_listed(sizes)}; seed{'' if len(seeds) == 1 else 's'} {_listed(seeds)}. Program: {result.program}"
+        "p", {}, f"{listed(sizes)}; {agreeing(len(seeds), 'seed')} {listed(seeds)}. Program: {result.program}"
     )
 
 
@@ -126,10 +127,6 @@ def _overview(groups: Mapping[tuple[tuple[str, str], ...], Policies]) -> Iterato
 
 def _words(parameters: Sequence[tuple[str, str]]) -> str:
     return ", ".join(f"{name} {value}" for name, value in parameters) or "as given"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
 
 
 def _group(parameters: Sequence[tuple[str, str]], policies: Policies) -> Iterator[Element]:

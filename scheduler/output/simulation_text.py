@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from allocator.words import and_more
 from scheduler.output.data_page import aligned
 from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
 from scheduler.simulation.result import Scenario, SimulationResult, Summary, figures
@@ -94,8 +95,8 @@ def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
     rows = [[name, str(arrivals[name]), *(_cell_of(name, of) for of in placed)] for name in shown]
     yield ""
     yield aligned(["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], rows)
-    if len(arrivals) > len(shown):
-        yield f"and {len(arrivals) - len(shown)} more"
+    if more := and_more(len(arrivals), len(shown)):
+        yield more
 
 
 def _titles(groups: Sequence[Sequence[Scenario]]) -> list[str]:
@@ -125,8 +126,8 @@ def _failures(groups: Sequence[Sequence[Scenario]]) -> Iterator[str]:
     rows = [[name, *(str(found[name]) for found in numbers)] for name in reasons[:MOST_SHAPES]]
     yield ""
     yield aligned(["REFUSED ATTEMPTS, BY REASON", *_titles(groups)], rows)
-    if len(reasons) > len(rows):
-        yield f"and {len(reasons) - len(rows)} more"
+    if more := and_more(len(reasons), len(rows)):
+        yield more
 
 
 def _explained(scenarios: Sequence[Scenario]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from allocator.search.rules import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
+from allocator.words import agreeing, and_more, counted
 from scheduler.output.data_page import (
     DEVICE_STATES,
     ColumnTable,
@@ -15,25 +16,20 @@ from scheduler.output.data_page import (
     MapColumns,
     PageTable,
     StateLook,
-    aligned,
     data_page,
     live_policy,
 )
+from scheduler.output.report import Json, PagedReport
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).
 
-
-API_VERSION = "dra-scheduler.dev/v1alpha1"
-KIND = "Status"
 
 MOST_NODES = 3
 """Nodes that are named for the largest claim; of more, only the number is given."""
 
 _ALWAYS = (DeviceState.FREE, DeviceState.ALLOCATED)
 _NUMBERS = frozenset({"DEVICES", "CLAIMS", *(state.name for state in DeviceState)})
-
-Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +45,14 @@ class ClassRoom:
 
 
 @dataclass(frozen=True, slots=True)
-class StatusReport:
-    """What there is to be shown. rooms: by class."""
+class StatusReport(PagedReport):
+    """What there is of devices, and who holds them.
+
+    rooms: by class. by: the only table of the text; empty for the overview. shown: of which claims alone, in words such
+    as `in namespace ml`; empty for everything.
+    """
+
+    kind = "Status"
 
     pools: Sequence[PoolStatus]
     drivers: Sequence[Tally]
@@ -59,14 +61,29 @@ class StatusReport:
     namespaces: Sequence[Tally]
     rooms: Mapping[str, ClassRoom]
     claims: Sequence[ClaimStatus]
+    by: str = ""
+    shown: str = ""
 
+    def blocks(self) -> Iterable[ColumnTable]:
+        """The table of `by`; else drivers, classes with the largest claim that fits, and pools with problems."""
+        if self.by:
+            return [TABLES[self.by](self)]
+        problems = problem_table(self)
+        return [driver_table(self), class_table(self), *([problems] if problems.rows else [])]
 
-def overview(report: StatusReport) -> str:
-    """Drivers, classes with the largest claim that fits, and pools with problems."""
-    tables = [driver_table(report), class_table(report)]
-    if (problems := problem_table(report)).rows:
-        tables.append(problems)
-    return "\n\n".join(map(str, tables))
+    def fields(self) -> Json:
+        """Everything, whatever the tables show."""
+        return {
+            "drivers": [_tally(one) for one in self.drivers],
+            "classes": [{**_tally(one), "largestClaim": _room(self.rooms.get(one.name))} for one in self.classes],
+            "nodes": [_tally(one) for one in self.nodes],
+            "namespaces": [_tally(one) for one in self.namespaces],
+            "pools": [_pool(one) for one in self.pools],
+        }
+
+    def page(self) -> DataPage:
+        """Everything, with a map of the devices."""
+        return DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP)
 
 
 def problem_table(report: StatusReport) -> ColumnTable:
@@ -89,7 +106,7 @@ def largest_claim_text(room: ClassRoom) -> str:
         return f"unknown: {room.largest.error.partition(chr(10))[0]}"
     if not room.largest.count:
         return "none fits"
-    devices = f"{room.largest.count} device{'' if room.largest.count == 1 else 's'}"
+    devices = counted(room.largest.count, "device")
     number = room.largest.nodes.bit_count()
     if number <= MOST_NODES:
         return f"{devices}, on {', '.join(room.nodes())}"
@@ -208,19 +225,6 @@ def tally_columns(title: str, groups: Sequence[Tally], states: Iterable[DeviceSt
     return ColumnTable(header, rows, _NUMBERS)
 
 
-def object_of(report: StatusReport) -> Json:
-    """Everything, whatever the tables show."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "drivers": [_tally(one) for one in report.drivers],
-        "classes": [{**_tally(one), "largestClaim": _room(report.rooms.get(one.name))} for one in report.classes],
-        "nodes": [_tally(one) for one in report.nodes],
-        "namespaces": [_tally(one) for one in report.namespaces],
-        "pools": [_pool(one) for one in report.pools],
-    }
-
-
 def _tally(group: Tally) -> Json:
     states = {str(state): group.states[state] for state in DeviceState}
     return {"name": group.name, "devices": group.devices, **states, "claims": len(group.claims)}
@@ -323,8 +327,6 @@ def _gone(old: DeviceStatus) -> list[str]:
 # Claims as a table and as JSON (docs/status.md describes each field).
 
 
-CLAIMS_KIND = "ClaimStatusList"
-
 MOST_USERS = 3
 MOST_DEVICES = 4
 """Users and devices that a line names; of more, the number of the rest is given."""
@@ -345,10 +347,37 @@ _STEPS = (
 """(below so many seconds, the unit's seconds and name, those of the second unit, if there is one)."""
 
 
-def claim_table(claims: Sequence[ClaimStatus], now: datetime) -> str:
-    """A line for each claim. now: for their ages."""
-    rows = [[*claim_cells(one, MOST_DEVICES, MOST_USERS), age(one.created, now)] for one in claims]
-    return aligned(["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "AGE"], rows)
+_CLAIM_COLUMNS = ("NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY")
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsReport(PagedReport):
+    """Claims. shown: in words, such as `in namespace ml`. now: for their ages. pools: of a page, with their devices."""
+
+    kind = "ClaimStatusList"
+
+    claims: Sequence[ClaimStatus]
+    shown: str
+    now: datetime
+    pools: Sequence[PoolStatus] = ()
+
+    def blocks(self) -> Iterable[ColumnTable]:
+        """A line for each claim."""
+        rows = [[*claim_cells(one, MOST_DEVICES, MOST_USERS), age(one.created, self.now)] for one in self.claims]
+        return [ColumnTable([*_CLAIM_COLUMNS, "AGE"], rows)] if rows else []
+
+    def fields(self) -> Json:
+        """All claims, with all their devices."""
+        return {"items": [_object(one) for one in self.claims]}
+
+    def page(self) -> DataPage:
+        """The claims, with the devices that they hold in the map."""
+        tables = [claims_table(self.claims), device_map(self.pools, self.claims)]
+        return DataPage("Claims", list(_claims_answer(self)), tables, MAP)
+
+    def nothing(self) -> str:
+        """Why there is no line."""
+        return f"there is no ResourceClaim {self.shown}"
 
 
 def claim_cells(one: ClaimStatus, most_devices: int | None = None, most_users: int | None = None) -> list[str]:
@@ -367,11 +396,6 @@ def _listed_up_to(names: Sequence[str], most: int | None) -> str:
     shown = ",".join(names[:most])
     rest = len(names[most:]) if most is not None else 0
     return f"{shown} + {rest} more" if rest > 0 else shown or "-"
-
-
-def list_of(claims: Sequence[ClaimStatus]) -> Json:
-    """All claims, with all their devices."""
-    return {"apiVersion": API_VERSION, "kind": CLAIMS_KIND, "items": [_object(one) for one in claims]}
 
 
 def _object(one: ClaimStatus) -> Json:
@@ -423,17 +447,13 @@ _MOST = 5
 """Problems and classes that the answer names."""
 
 
-def status_page(report: StatusReport, shown: str = "") -> str:
-    """The page, as HTML. shown: of which claims alone, in words such as `in namespace ml`; empty for everything."""
-    return data_page(DataPage("Devices", list(_status_answer(report, shown)), list(_tables(report)), MAP))
-
-
-def _status_answer(report: StatusReport, shown: str) -> Iterator[str]:
+def _status_answer(report: StatusReport) -> Iterator[str]:
     states = states_of(report.pools)
     holding = {holder for pool in report.pools for device in pool.devices for holder in device.holders}
-    claims = f"{_counted(len(holding), 'claim')}{f' {shown}' if shown else ''} hold{'s' if len(holding) == 1 else ''}"
-    if shown:
-        yield f"{claims} {_counted(states.total(), 'device')}."
+    where = f" {report.shown}" if report.shown else ""
+    claims = f"{counted(len(holding), 'claim', style=',')}{where} {agreeing(len(holding), 'holds', 'hold')}"
+    if report.shown:
+        yield f"{claims} {counted(states.total(), 'device', style=',')}."
     else:
         yield states_text(states)
         yield f"{claims} devices."
@@ -451,19 +471,15 @@ def states_of(pools: Iterable[PoolStatus]) -> Counter[DeviceState]:
 def states_text(states: Counter[DeviceState]) -> str:
     """The numbers as a sentence."""
     others = ", ".join(f"{states[one]:,} {one}" for one in DeviceState if one is not DeviceState.FREE and states[one])
-    verb = "is" if states.total() == 1 else "are"
-    free = f"{states[DeviceState.FREE]:,} of {_counted(states.total(), 'device')} {verb} free"
+    devices = counted(states.total(), "device is", "devices are", ",")
+    free = f"{states[DeviceState.FREE]:,} of {devices} free"
     return f"{free}; {others}." if others else f"{free}."
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _first(sentences: Sequence[str]) -> Iterator[str]:
     yield from sentences[:_MOST]
-    if len(sentences) > _MOST:
-        yield f"And {len(sentences) - _MOST} more, which are in the tables."
+    if more := and_more(len(sentences), _MOST, word="And"):
+        yield f"{more}, which are in the tables."
 
 
 def _tables(report: StatusReport) -> Iterator[PageTable]:
@@ -480,29 +496,17 @@ def _tables(report: StatusReport) -> Iterator[PageTable]:
 
 def claims_table(claims: Iterable[ClaimStatus]) -> PageTable:
     """With when they were created: a page is read later, so that no age holds."""
-    header = ["NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY", "CREATED"]
-    return PageTable(
-        "claims", "Claims", ColumnTable(header, [[*claim_cells(one), one.created or "-"] for one in claims])
-    )
+    rows = [[*claim_cells(one), one.created or "-"] for one in claims]
+    return PageTable("claims", "Claims", ColumnTable([*_CLAIM_COLUMNS, "CREATED"], rows))
 
 
-# Claims as a page, with the devices that they hold in the map (docs/claims.md, docs/ui.md).
-
-
-def claims_page(claims: Sequence[ClaimStatus], pools: Sequence[PoolStatus], where: str) -> str:
-    """The page, as HTML. pools: with the devices that the claims hold. where: in words, such as `in namespace ml`."""
-    tables = [claims_table(claims), device_map(pools, claims)]
-    return data_page(DataPage("Claims", list(_claims_answer(claims, pools, where)), tables, MAP))
-
-
-def _claims_answer(claims: Sequence[ClaimStatus], pools: Sequence[PoolStatus], where: str) -> Iterator[str]:
-    number = len(claims)
-    are = "1 claim is" if number == 1 else f"{number:,} claims are"
-    states = Counter(state for one in claims for state in one.states)
-    counted = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
-    yield f"{are} {where}{f': {counted}' if counted else ''}."
-    devices = sum(len(pool.devices) for pool in pools)
-    yield f"{'1 device is' if devices == 1 else f'{devices:,} devices are'} held by them."
+def _claims_answer(report: ClaimsReport) -> Iterator[str]:
+    states = Counter(state for one in report.claims for state in one.states)
+    by_state = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
+    claims = counted(len(report.claims), "claim is", "claims are", ",")
+    yield f"{claims} {report.shown}{f': {by_state}' if by_state else ''}."
+    devices = sum(len(pool.devices) for pool in report.pools)
+    yield f"{counted(devices, 'device is', 'devices are', ',')} held by them."
 
 
 # The page at `/ui` of a running program: the page of `dra status`, which follows the program's events.

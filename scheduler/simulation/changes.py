@@ -98,7 +98,7 @@ class ChangingFleet:
             return [self.nodes[pattern]]
         found = [node for name, node in self.nodes.items() if fnmatchcase(name, pattern)]
         if not found:
-            raise InvalidChange(f"node {pattern!r} is not there{did_you_mean(pattern, self.nodes)}")
+            raise InvalidChange(f"there is no node {pattern!r}{did_you_mean(pattern, self.nodes)}")
         return found
 
 
@@ -176,7 +176,7 @@ def _add(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     if not count.isascii() or not count.isdigit() or not 0 < int(count) <= _MOST_COPIES:
         raise InvalidChange(f"count {count!r} is not a whole number from 1 to {_MOST_COPIES}")
     if name not in fleet.nodes:
-        raise InvalidChange(f"node {name!r} is not there{did_you_mean(name, fleet.nodes)}")
+        raise InvalidChange(f"there is no node {name!r}{did_you_mean(name, fleet.nodes)}")
     return added(fleet, fleet.nodes[name], int(count))
 
 
@@ -209,11 +209,11 @@ def _remove(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
             return (event for node in fleet.named(name) for event in removed(fleet, node))
         case "resourceslice" | "resourceslices":
             if name not in fleet.slices:
-                raise InvalidChange(f"resourceslice {name!r} is not there{did_you_mean(name, fleet.slices)}")
+                raise InvalidChange(f"there is no resourceslice {name!r}{did_you_mean(name, fleet.slices)}")
             return iter([Goes(fleet.slices[name])])
         case "devicetaintrule" | "devicetaintrules":
             if name not in fleet.rules:
-                raise InvalidChange(f"devicetaintrule {name!r} is not there{did_you_mean(name, fleet.rules)}")
+                raise InvalidChange(f"there is no devicetaintrule {name!r}{did_you_mean(name, fleet.rules)}")
             return iter([Goes(fleet.rules[name])])
         case _:
             raise InvalidChange(f"{rest!r} is neither node/NAME nor resourceslice/NAME nor devicetaintrule/NAME")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from allocator.did_you_mean import did_you_mean
+from allocator.words import counted
 from scheduler.synthetic.catalogue import (
     CLASSES,
     MACHINES,
@@ -247,7 +248,7 @@ def shapes_of(preset: Preset, weights: Weights, devices: int) -> Mix[PodShape]:
     """The shapes likewise, for nodes with so many devices; of a preset those that such nodes can hold."""
     known = shapes(devices)
     chosen = weights or {name: weight for name, weight in preset.shapes.items() if name in known}
-    return _mix("shape", known, chosen, f" for nodes with {devices} device{'' if devices == 1 else 's'}")
+    return _mix("shape", known, chosen, f" for nodes with {counted(devices, 'device')}")
 
 
 def _mix(kind: str, known: Mapping[str, Item], weights: Weights, where: str = "") -> Mix[Item]:

@@ -16,6 +16,7 @@ import orjson
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
+from allocator.words import counted
 from scheduler.output.data_page import ColumnTable
 from scheduler.output.status_report import (
     ANSWER,
@@ -316,7 +317,7 @@ class LiveView:
     def _answer(self) -> Iterator[str]:
         yield states_text(self._states) if self._is_whole else "The devices are being read."
         waiting = self._source.waiting()
-        pods = "1 pod waits" if waiting == 1 else f"{waiting:,} pods wait"
+        pods = counted(waiting, "pod waits", "pods wait", ",")
         yield f"{pods}; {self._source.decisions.number:,} decisions since the program started."
         yield from self._source.troubles()
 

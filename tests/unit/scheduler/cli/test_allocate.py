@@ -29,7 +29,7 @@ from tests.unit.scheduler.manifests import (
 )
 
 ROOT = Path(__file__).parents[4]
-NOTHING_WAITS = "0 of 0 placed: nothing in the input waits for devices\n"
+NOTHING_WAITS = "0 of 0 placed: no pending pod or claim in the input\n"
 
 
 def allocate(objects: Sequence[Json], *options: str) -> Run:

@@ -100,7 +100,7 @@ def test_pods_of_other_namespaces_are_placed_all_the_same() -> None:
     assert "0 of 1 placed" in of_web.err  # ml's pod comes first, and takes the two free devices
     of_ml = run("allocate", "-l", "app=train")
     assert (of_ml.code, "1 of 1 placed" in of_ml.err) == (0, True)
-    assert "nothing in namespace none waits for devices" in run("allocate", "-n", "none").err
+    assert "no pending pod or claim in namespace none" in run("allocate", "-n", "none").err
 
 
 def test_explain_all_explains_the_chosen_after_those_before_them() -> None:

@@ -75,6 +75,6 @@ def test_errors_of_the_input_end_it_without_naming_an_option_that_there_is_not()
 
 def test_what_cannot_be_compared_is_named(tmp_path: Path) -> None:
     peer = a_peer(tmp_path, ANSWER)
-    assert "nothing in namespace web waits for devices" in compared("--peer", peer, "-n", "web").err
+    assert "no pending pod or claim in namespace web" in compared("--peer", peer, "-n", "web").err
     old = [*objects(), a_claim("old", version="resource.k8s.io/v1beta2")]
     assert "ResourceClaim of resource.k8s.io/v1beta2: only objects of" in compared("--peer", peer, given=old).err

@@ -43,7 +43,7 @@ def test_class_provides_it_on_nodes_with_the_driver(tmp_path: Path) -> None:
 def test_without_the_class_the_pod_waits_for_no_device(tmp_path: Path) -> None:
     files = [cordoned("old-gpu", tmp_path), str(EXAMPLE / "extended-resource.yaml")]
     result = CliRunner().invoke(dra, ["allocate", *files])
-    assert "nothing in the input waits for devices" in result.stderr
+    assert "no pending pod or claim in the input" in result.stderr
 
 
 def test_claim_selects_a_device_by_its_attributes() -> None:

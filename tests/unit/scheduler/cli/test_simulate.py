@@ -218,7 +218,7 @@ def test_an_overlay_of_allocate_takes_the_same_changes(tmp_path: Path) -> None:
     (pod,) = [one for one in json.loads(run.out)["items"] if one["kind"] == "Pod"]
     assert pod["spec"]["nodeName"] == "n2"
     run = dra("allocate", path, "--overlay", "drain:n3")
-    assert (run.code, run.err) == (2, "dra: --overlay node 'n3' is not there\n")
+    assert (run.code, run.err) == (2, "dra: --overlay there is no node 'n3'\n")
 
 
 def test_the_fleet_is_scaled_by_leaving_out_nodes_or_copying_them(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_p
         ({"time": 1, "like": "a"}, "name: is required"),
         ({"time": 1, "delete": ""}, 'delete: "" is not text'),
         ({"time": 1, "change": "drop:n1"}, "change: 'drop:n1': 'drop' is not among drain, cordon, "),
-        ({"time": 1, "change": "drain:n7"}, "change: node 'n7' is not there"),
+        ({"time": 1, "change": "drain:n7"}, "change: there is no node 'n7'"),
         ({"time": 1, "change": "add:n1:0"}, "change: count '0' is not a whole number from 1 to 1000000"),
         ({"time": 1, "change": "taint:n1:k"}, "change: taint 'k' is not KEY=VALUE:EFFECT or KEY:EFFECT"),
         ({"time": 1, "change": "taint:n1:k:No"}, "change: effect 'No' is not one of NoSchedule, PreferNoSchedule, "),
@@ -577,7 +577,7 @@ def test_a_fleet_that_cannot_be_made_ends_the_run_before_it_begins(
         (("--resume",), "dra: --resume needs --results DIR"),
         (("--arrivals", "poisson:1"), "dra: pod default/a has no duration, which Poisson arrivals need"),
         (("--explain", "aa"), "dra: pod default/aa is neither in the input nor in the trace; did you mean default/a?"),
-        (("--set", "drain:n2"), "dra: --set node 'n2' is not there"),
+        (("--set", "drain:n2"), "dra: --set there is no node 'n2'"),
         (("--trace", "none.jsonl"), "dra: none.jsonl: cannot be read: No such file or directory"),
         (("--trace", "dump"), "dra: no pod of the input has a metadata.creationTimestamp: it holds no trace"),
         (("--compare", "none.csv"), "dra: none.csv: cannot be read: No such file or directory"),
@@ -601,7 +601,7 @@ def test_a_fleet_of_the_openb_trace_takes_changes_but_no_objects(tmp_path: Path)
     assert only(dra(*arguments, "--overlay", "remove:node/n1")).fleet.units == 1
     extra = saved(tmp_path, a_node("n3"))
     for option, value, problem in (
-        ("--overlay", "drain:n3", "--overlay node 'n3' is not there"),
+        ("--overlay", "drain:n3", "--overlay there is no node 'n3'"),
         ("--overlay", extra, f"{extra}: a fleet of the openb trace takes changes, such as drain:NODE, no objects"),
         ("--set", extra, f"{extra}: a fleet of the openb trace takes changes, such as drain:NODE, no objects"),
     ):

@@ -188,7 +188,7 @@ def test_a_claim_like_the_one_that_is_not_there_is_suggested() -> None:
         (("--overlay", "cordon:node-1"), "nothing is compared: there is no pod with claims in the input"),
         ((), "Nothing is changed: use --overlay, --release or --policy."),
         (("--release", "default/absent"), "--release: claim default/absent is not in the input"),
-        (("--overlay", "drain:absent"), "node 'absent' is not there"),
+        (("--overlay", "drain:absent"), "there is no node 'absent'"),
         (("--overlay", "absent.yaml"), "absent.yaml"),
         (("--overlay", "drian:node-1"), "'drian:node-1' is neither a file nor a change"),
         (("--overlay", "drian:node-1"), "did you mean drain?"),

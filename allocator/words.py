@@ -1,0 +1,30 @@
+"""Numbers with their nouns, and lists that name the first few and count the rest: the one home of such words."""
+
+from collections.abc import Sequence
+
+
+def agreeing(number: int, one: str, several: str = "") -> str:
+    """The word that goes with the number. several: a plural, or a verb's, that is more than an `s` at the end."""
+    return one if number == 1 else several or f"{one}s"
+
+
+def counted(number: int, one: str, several: str = "", style: str = "") -> str:
+    """The number and its word, such as `1 node` or `3 nodes`. style: of the number, such as `,`."""
+    return f"{number:{style}} {agreeing(number, one, several)}"
+
+
+def listed(texts: Sequence[str]) -> str:
+    """All of them, the last one after `and`."""
+    *first, last = texts or [""]
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def listed_up_to(texts: Sequence[str], most: int, noun: str = "", word: str = "and") -> str:
+    """The first of them, and how many more there are. noun: of one more; empty for none. word: before the number."""
+    return " ".join(filter(None, (", ".join(texts[:most]), and_more(len(texts), most, noun, word))))
+
+
+def and_more(number: int, most: int, noun: str = "", word: str = "and") -> str:
+    """`and 3 more` of so many of which the first are shown; empty if that is all of them."""
+    rest = number - most
+    return f"{word} {rest} more{f' {agreeing(rest, noun)}' if noun else ''}" if rest > 0 else ""
