@@ -159,7 +159,7 @@ class _Prepared:
         _require_known(settings.explained, start.pods, population)
         pods = [*start.pods, *_distinct(population)]
         placement = _placement(pods, with_templates(start.inventory, pods), profiles, settings, clock)
-        demand, figures = Demand(placement.cluster, placement.claims), FleetFigures(placement.cluster.rooms)
+        demand, figures = Demand(placement.cluster, placement.claims), FleetFigures(placement.cluster.free_resources)
         _set_workload(placement.cluster, demand, population, start.expected)
         figures.catch_up()
         jobs = _jobs(population, demand, figures, settings)
@@ -183,7 +183,7 @@ class _Prepared:
 
 def _set_workload(cluster: Cluster, demand: Demand, population: Iterable[Job], expected: Start | None) -> None:
     """Policies know what all pods request, or expect at first what others do."""
-    workload = cluster.rooms.workload
+    workload = cluster.free_resources.workload
     if expected is None:
         workload.set(demand.of(job.spec) for job in population)
     else:
