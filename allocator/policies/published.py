@@ -11,8 +11,8 @@ from math import exp
 from operator import add
 
 from allocator.memo import Topic
+from allocator.policies.hardware import UNIT
 from allocator.policies.whole_nodes import (
-    UNIT,
     FreeResources,
     NodePolicy,
     PodNeeds,

@@ -12,12 +12,9 @@ from dataclasses import dataclass, field
 from allocator.features.contract import NodeAttempt
 from allocator.memo import TypedMemo
 from allocator.policies.contract import PricedOrder, Requests, Score, Scoring
-from allocator.policies.hardware import FULL, Unit, fullness_of, hardware_of
+from allocator.policies.hardware import FULL, UNIT, Unit, fullness_of, hardware_of
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
-
-UNIT = 1000
-"""What is left of a unit of which nothing is in use."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,19 @@ from allocator.fleet.answer_cache import HardwareKinds
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Request
 from allocator.outcome import AllocationError, InvalidClaim
-from allocator.policies.hardware import FULL, Cells, Take, UnitCells, cells_left, cells_of, taken_of_local, takes_of
+from allocator.policies.hardware import (
+    FULL,
+    UNIT,
+    Cells,
+    Take,
+    UnitCells,
+    cells_left,
+    cells_of,
+    taken_of_local,
+    takes_of,
+)
 from allocator.policies.whole_nodes import (
     NO_SHAPES,
-    UNIT,
     FreeResources,
     Shape,
     Shapes,

@@ -15,8 +15,9 @@ from typing import NamedTuple
 
 from allocator.exact import exact
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
+from allocator.policies.hardware import UNIT
 from allocator.policies.published import fragment, fragment_by_cause
-from allocator.policies.whole_nodes import UNIT, FreeResources
+from allocator.policies.whole_nodes import FreeResources
 from scheduler.core_v1.pod import Pod
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.simulation.demand import Demand

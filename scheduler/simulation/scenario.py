@@ -9,7 +9,7 @@ from operator import attrgetter, itemgetter
 from allocator.api import ClaimTemplate
 from allocator.did_you_mean import did_you_mean
 from allocator.gates import Features
-from allocator.policies.whole_nodes import UNIT
+from allocator.policies.hardware import UNIT
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_volumes import NO_VOLUMES
