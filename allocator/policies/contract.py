@@ -7,6 +7,7 @@ answer, so that nodes can be compared. Any class with these two methods and two 
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -81,6 +82,25 @@ class PolicyOfNode(Policy, Protocol):
     @property
     def key(self) -> Hashable:
         """Equal for policies that order alike, on nodes that are alike."""
+
+
+class Scoring(Enum):
+    """What a policy compares nodes by."""
+
+    BY_PICKS = "picks"
+    """Its `score` of what is picked on each of them, as by every policy that says nothing else."""
+
+    BY_NODE = "node"
+    """What is free of each of them: a `NodePolicy`."""
+
+    BY_FLEET = "fleet"
+    """What is free of all of them together: fill-value."""
+
+
+def scoring_of(policy: Policy) -> Scoring:
+    """What the policy compares nodes by: what it has as `scoring`, if it has that."""
+    scoring: Scoring = getattr(policy, "scoring", Scoring.BY_PICKS)
+    return scoring
 
 
 class FirstFit:

@@ -16,10 +16,9 @@ from allocator.policies.fill_rollouts import (
     UnitKind,
     Units,
     UnitStates,
-    thousandths,
     tightest,
 )
-from allocator.policies.hardware import Cells
+from allocator.policies.hardware import Cells, thousandths
 
 # What rollouts fill of the units of nodes, for the policy fill-value: worked out once for each set of units.
 #

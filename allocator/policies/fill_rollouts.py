@@ -12,7 +12,7 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import Final
 
-from allocator.policies.hardware import Cells, UnitCells, fraction
+from allocator.policies.hardware import UNIT, Cells, UnitCells, thousandths
 from allocator.requests.candidates import MAX_RESULTS
 
 # What can become of units: each state that a unit may be in, and where the requests of pods lead from there.
@@ -21,9 +21,6 @@ from allocator.requests.candidates import MAX_RESULTS
 # whichever node they are. A state is a number, so that a node is a few numbers, and to place a pod on it is to look
 # them up.
 
-
-UNIT: Final = 1000
-"""What is left of a unit of which nothing is in use."""
 
 PRICE: Final = 1 << 10
 """Of a thousandth of a unit, where its driver has none of its own."""
@@ -163,12 +160,6 @@ class UnitStates:
         """How many of the workload's choices of devices there still is room for."""
         kind, cells = self.kind_of[state], self._cells[state]
         return sum(_less(cells, take) is not None for takes in kind.takes for take in takes.cells)
-
-
-def thousandths(unit: UnitCells, cells: Cells) -> int:
-    """How much of the unit that is: of each cell of which there is any, on average, each rounded down."""
-    shares = [fraction(n, whole, UNIT) for n, whole in zip(cells, unit.whole, strict=True) if whole]
-    return sum(shares) // len(shares) if shares else 0
 
 
 def _serves(kind: UnitKind, cells: Cells) -> int:

@@ -8,7 +8,7 @@ what pods lose for which there are few places, and how much the node's pool is n
 from collections.abc import Hashable, Iterable, Sequence
 
 from allocator.features.contract import NodeAttempt
-from allocator.policies.contract import PricedOrder, Requests, Score
+from allocator.policies.contract import PricedOrder, Requests, Score, Scoring
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
 
@@ -17,6 +17,7 @@ class FillValue:
     """The policy by name; as one of a single attempt it leaves devices and nodes as they are."""
 
     name = "fill-value"
+    scoring = Scoring.BY_FLEET
     reads: Sequence[str] = ()
 
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:

@@ -10,9 +10,10 @@ from allocator.exact import exact
 from allocator.features.consumable_capacity import consumed_by_share
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, tokens
+from allocator.features.partitionable_devices import consumed
 from allocator.gates import FRACTIONAL_CAPACITY_RANGE, LIST_TYPE_ATTRIBUTES
 from allocator.memo import Topic
-from allocator.model import Alternative, CounterConsumption, Device, PoolID
+from allocator.model import Alternative, Device, PoolID
 from allocator.requests.constraints import lookup
 from allocator.search.backtracking import OrderEffort
 from allocator.search.rules import Mask, Pick, bits
@@ -87,19 +88,70 @@ def shared_of(attempt: NodeAttempt, device: int, picks: Iterable[Pick]) -> dict[
     return amounts
 
 
+# What devices are cut from, exactly: each counter and each capacity is a cell, with an amount in 10**-9.
+#
+# A unit is a counter set, or a device: its capacities where it can be shared, or the device as such. All else follows
+# from what devices take of cells: what is left of units that are drawn from together (`cells_left`), how full a unit is
+# (`Fullness`), and which partitions of a counter set are still possible (`least_fragmentation`). Amounts below zero
+# count as nothing. Source: KEP-4815 (counter sets), KEP-5075 (shares).
+
+
+CounterSetID = tuple[PoolID, str]
+
+Unit = int | CounterSetID
+"""A device, by its position in the view, or a counter set."""
+
+ITSELF: Final = ""
+"""The cell of a device that only one claim can have, or as many as like; there is one of it, or UNLIMITED."""
+
+UNLIMITED: Final = 10**9
+
+
+def own_cells(device: Device) -> Amounts:
+    """The cells of the device itself, and what there is of them."""
+    if device.allow_multiple_allocations:
+        return {name: max(0, amount.nanos) for name, amount in device.capacity.items()} or {ITSELF: UNLIMITED}
+    return {ITSELF: 1}
+
+
+def drawn(device: Device) -> Mapping[CounterSetID, Amounts]:
+    """What the device takes of the cells of each of its counter sets."""
+    found: dict[CounterSetID, dict[str, int]] = {}
+    for (pool_id, counter_set, name), amount in consumed(device):
+        cells = found.setdefault((pool_id, counter_set), {})
+        cells[name] = cells.get(name, 0) + amount
+    return found
+
+
+def _allocated(attempt: NodeAttempt, device: Device, position: int | None) -> Iterator[tuple[Unit, Amounts]]:
+    """What an allocated device takes of its units. position: None where the node does not reach it."""
+    yield from drawn(device).items()
+    if position is not None:
+        is_shared = not attempt.in_use >> position & 1 and attempt.shareable >> position & 1
+        yield position, (shared_of(attempt, position, ()) or {ITSELF: 1}) if is_shared else own_cells(device)
+
+
+def _taken(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Unit, Amounts]]:
+    """What a candidate for the alternative would take of its units."""
+    device = attempt.view.devices[position]
+    yield from drawn(device).items()
+    is_shared = attempt.shareable >> position & 1
+    yield position, (share_of(attempt, alternative, position) or {ITSELF: 1}) if is_shared else own_cells(device)
+
+
 # How full hardware is, for the policies that fill it or keep it empty.
 #
-# Devices are cut from units: those that consume counters from their counter sets, all others from themselves. A unit is
-# as full as its counters or capacities are on average. Units belong to a PCIe root, roots to a NUMA node, nodes to the
-# cluster; each of them is as full as its units are on average. Source: KEP-4815 (counter sets), KEP-5075 (shares), the
-# standard attributes of resource.k8s.io.
+# A unit is as full as its cells are on average. Units belong to a PCIe root, roots to a NUMA node, nodes to the
+# cluster; each of them is as full as its units are on average. A device that is cut from counter sets is no unit beside
+# them, unless it can be shared. What each device makes a unit fuller by is rounded down alone, then added up: so the
+# sum may be a few millionths less than what all of them take. Source: the standard attributes of resource.k8s.io.
 
 
 FULL: Final = 10**6
 """The fullness of a unit of which nothing is left."""
 
-Unit = int | tuple[PoolID, str]
-"""A device, by its position in the view, or a counter set."""
+UNIT: Final = 1000
+"""What is left of a unit of which nothing is in use, for policies that look at whole nodes."""
 
 LEVELS: Final = (PCIE_ROOT, NUMA_NODE)
 """What units belong to, from the inside."""
@@ -109,23 +161,22 @@ LEVELS: Final = (PCIE_ROOT, NUMA_NODE)
 class Hardware:
     """What the devices of a view belong to, whatever is in use.
 
-    sets: the counters of each counter set, in 10**-9. units: those of each device. groups: sets of units; parents: for
-    each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node; groups_of: for each
-    unit those that it is in. local: the units of devices that not every node reaches.
+    sets: the cells of each counter set, and what there is of them. units: those of each device. groups: sets of units;
+    parents: for each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node;
+    groups_of: for each unit those that it is in. local: the units of devices that not every node reaches.
     """
 
-    sets: Mapping[Unit, Mapping[str, int]]
+    sets: Mapping[CounterSetID, Amounts]
     units: Sequence[tuple[Unit, ...]]
     groups: Sequence[Sequence[Unit]]
     parents: Sequence[tuple[int, ...]]
     groups_of: Mapping[Unit, Sequence[int]]
     local: Sequence[Unit]
 
-    def drawn(self, device: Device) -> Iterator[tuple[Unit, int]]:
+    def fullness(self, device: Device) -> Iterator[tuple[CounterSetID, int]]:
         """The counter sets of a device of these pools, and how full it makes each."""
-        for consumption in device.consumes_counters:
-            counter_set = (PoolID(device.driver, device.pool), consumption.counter_set)
-            yield counter_set, _drawn(consumption, self.sets.get(counter_set, {}))
+        for counter_set, taken in drawn(device).items():
+            yield counter_set, _average(taken, self.sets.get(counter_set, {}))
 
 
 _USED: Final[Topic[dict[Unit, int]]] = Topic("used units")
@@ -192,7 +243,7 @@ class Fullness:
     def _allocated(self, pool: Pool) -> Iterator[tuple[Unit, int]]:
         positions = self._attempt.view.positions(pool)
         for device in self._attempt.allocated_devices(pool):
-            yield from self._hardware.drawn(device)
+            yield from self._hardware.fullness(device)
             position = positions.get(device.name)
             if position is not None and position in self._hardware.units[position]:
                 yield position, self._own(position, ())
@@ -206,7 +257,7 @@ class Fullness:
                 continue
             made.setdefault(pick.device, []).append(pick)
             if not charged >> pick.device & 1:
-                for unit, amount in self._hardware.drawn(attempt.view.devices[pick.device]):
+                for unit, amount in self._hardware.fullness(attempt.view.devices[pick.device]):
                     used[unit] = used.get(unit, 0) + amount
             charged |= (1 << pick.device) & attempt.shareable
         for device, own in made.items():
@@ -219,9 +270,7 @@ class Fullness:
         attempt = self._attempt
         if attempt.in_use >> device & 1 or not attempt.shareable >> device & 1:
             return FULL
-        taken = shared_of(attempt, device, picks)
-        capacity = {name: amount.nanos for name, amount in attempt.view.devices[device].capacity.items()}
-        return max(1, _average(taken, capacity))
+        return _full_of_shares(shared_of(attempt, device, picks), attempt.view.devices[device])
 
 
 def taken_of_local(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> Sequence[int]:
@@ -239,14 +288,18 @@ def taken_of_local(attempt: NodeAttempt, alternative: Alternative, devices: Mask
 
 def _filled(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Unit, int]]:
     hardware, device = hardware_of(attempt.view), attempt.view.devices[position]
-    yield from hardware.drawn(device)
+    yield from hardware.fullness(device)
     if position not in hardware.units[position]:
         return
     if not attempt.shareable >> position & 1:
         yield position, FULL
         return
-    capacity = {name: amount.nanos for name, amount in device.capacity.items()}
-    yield position, max(1, _average(share_of(attempt, alternative, position), capacity))
+    yield position, _full_of_shares(share_of(attempt, alternative, position), device)
+
+
+def _full_of_shares(taken: Amounts, device: Device) -> int:
+    """How full shares make the device: never nothing, so that it counts as used."""
+    return max(1, _average(taken, own_cells(device)))
 
 
 _HARDWARE: Final[Topic[Hardware]] = Topic("hardware")
@@ -300,9 +353,9 @@ def _units_of(position: int, device: Device) -> tuple[Unit, ...]:
     return (position, *sets) if device.allow_multiple_allocations or not sets else sets
 
 
-def _sets(pools: Iterable[Pool]) -> dict[Unit, Mapping[str, int]]:
+def _sets(pools: Iterable[Pool]) -> dict[CounterSetID, Amounts]:
     return {
-        (pool.id, counter_set.name): {name: amount.nanos for name, amount in counter_set.counters.items()}
+        (pool.id, counter_set.name): {name: max(0, amount.nanos) for name, amount in counter_set.counters.items()}
         for pool in pools
         for slice_ in (*pool.slices, *pool.elsewhere)
         for counter_set in slice_.counter_sets
@@ -326,13 +379,14 @@ def fraction(amount: int, whole: int, scale: int) -> int:
     return max(0, min(scale, amount * scale // whole))
 
 
-def _drawn(consumption: CounterConsumption, counters: Mapping[str, int]) -> int:
-    return _average({name: amount.nanos for name, amount in consumption.counters.items()}, counters)
-
-
 def _average(taken: Mapping[str, int], whole: Mapping[str, int]) -> int:
     """How full that makes what is whole, on average over all that there is something of."""
-    shares = [fraction(taken.get(name, 0), amount, FULL) for name, amount in whole.items() if amount > 0]
+    return _mean_fraction([(taken.get(name, 0), amount) for name, amount in whole.items()], FULL)
+
+
+def _mean_fraction(cells: Iterable[tuple[int, int]], scale: int) -> int:
+    """What the amounts are of the wholes on average, each rounded down; of each cell of which there is any."""
+    shares = [fraction(amount, whole, scale) for amount, whole in cells if whole > 0]
     return sum(shares) // len(shares) if shares else 0
 
 
@@ -340,23 +394,15 @@ def _mean(used: Mapping[Unit, int], units: Sequence[Unit]) -> int:
     return sum(used.get(unit, 0) for unit in units) // len(units) if units else 0
 
 
-# What devices are cut from, exactly: each counter and each capacity of the hardware of a node.
-#
-# A cell is a counter of a counter set, a capacity of a device that can be shared, or a device that only one claim can
-# have. A unit is what cannot be looked at in parts: a device, or the counter sets that devices draw from together.
-# Amounts below zero count as nothing. Source: KEP-4815 (counter sets), KEP-5075 (shares).
+# The exact cells of units that cannot be looked at in parts: of a device, or of the counter sets that devices draw from
+# together, with those devices.
 
 
-Cell = tuple[PoolID, str, str]
-"""Pool, counter set or device, counter or capacity."""
+Cell = tuple[Unit, str]
+"""A unit, and its counter or capacity."""
 
 Cells = tuple[int, ...]
 """What is left of each cell of a unit, in 10**-9, in the order of `UnitCells.whole`."""
-
-ITSELF: Final = ""
-"""The cell of a device that only one claim can have, or as many as like; there is one of it, or UNLIMITED."""
-
-UNLIMITED: Final = 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +411,11 @@ class UnitCells:
 
     driver: str
     whole: Cells
+
+
+def thousandths(unit: UnitCells, cells: Cells) -> int:
+    """How much of the unit that is."""
+    return _mean_fraction(zip(cells, unit.whole, strict=True), UNIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +432,12 @@ class HardwareCells:
 
     units: Sequence[UnitCells]
     places: Mapping[Cell, tuple[int, int]]
+
+    def placed(self, unit: Unit, taken: Amounts) -> Iterator[tuple[tuple[int, int], int]]:
+        """What is taken of those cells of the unit that are here, with their places."""
+        for name, amount in taken.items():
+            if (unit, name) in self.places:
+                yield self.places[unit, name], max(0, amount)
 
 
 _CELLS: Final[Topic[HardwareCells]] = Topic("cells")
@@ -399,10 +456,9 @@ def cells_left(attempt: NodeAttempt) -> tuple[Cells, ...]:
         if pool.is_usable:
             positions = attempt.view.positions(pool)
             for device in attempt.allocated_devices(pool):
-                for cell, amount in _in_use(attempt, device, positions.get(device.name)):
-                    if cell in known.places:
-                        unit, place = known.places[cell]
-                        left[unit][place] = max(0, left[unit][place] - amount)
+                for unit, taken in _allocated(attempt, device, positions.get(device.name)):
+                    for (number, place), amount in known.placed(unit, taken):
+                        left[number][place] = max(0, left[number][place] - amount)
     return tuple([tuple(cells) for cells in left])
 
 
@@ -411,9 +467,7 @@ def takes_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> t
     known = cells_of(attempt.view)
     found: list[dict[Cells, list[int]]] = [{} for _ in known.units]
     for position in bits(devices):
-        amounts = [
-            (known.places[cell], n) for cell, n in _taken(attempt, alternative, position) if cell in known.places
-        ]
+        amounts = [one for own in _taken(attempt, alternative, position) for one in known.placed(*own)]
         if amounts:
             unit = amounts[0][0][0]
             cells = [0] * len(known.units[unit].whole)
@@ -425,63 +479,28 @@ def takes_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> t
 
 def _work_out(view: NodeView) -> HardwareCells:
     sets = hardware_of(view).sets
-    joined: dict[PoolID | tuple[PoolID, str], tuple[PoolID, str]] = {}
-    amounts: dict[tuple[PoolID, str], dict[Cell, int]] = {}
+    joined: dict[Unit, Unit] = {}
+    amounts: dict[Unit, dict[Cell, int]] = {}
+    drivers: dict[Unit, str] = {}
     for position in local_devices(view):
         device = view.devices[position]
-        pool = PoolID(device.driver, device.pool)
-        own: list[tuple[PoolID, str]] = [(pool, one.counter_set) for one in device.consumes_counters]
-        first = _root(joined, own[0] if own else (pool, device.name))
+        own = list(drawn(device))
+        first = _root(joined, own[0] if own else position)
         of_first = amounts.setdefault(first, {})
+        drivers.setdefault(first, device.driver)
         for one in own:
             root = _root(joined, one)
             if root != first:
                 joined[root] = first
                 of_first.update(amounts.pop(root, {}))
-            of_first.update({(*one, name): max(0, amount) for name, amount in sets.get(one, {}).items()})
-        of_first.update({(pool, device.name, name): amount for name, amount in _alone(device).items()})
-    units = [UnitCells(root[0].driver, tuple(cells.values())) for root, cells in amounts.items()]
+            of_first.update({(one, name): amount for name, amount in sets.get(one, {}).items()})
+        of_first.update({(position, name): amount for name, amount in own_cells(device).items()})
+    units = [UnitCells(drivers[root], tuple(cells.values())) for root, cells in amounts.items()]
     places = {cell: (unit, place) for unit, cells in enumerate(amounts.values()) for place, cell in enumerate(cells)}
     return HardwareCells(units, places)
 
 
-def _root(
-    joined: Mapping[PoolID | tuple[PoolID, str], tuple[PoolID, str]], one: tuple[PoolID, str]
-) -> tuple[PoolID, str]:
+def _root(joined: Mapping[Unit, Unit], one: Unit) -> Unit:
     while one in joined:
         one = joined[one]
     return one
-
-
-def _alone(device: Device) -> Mapping[str, int]:
-    """The cells of the device itself, and what there is of them."""
-    if device.allow_multiple_allocations:
-        return {name: max(0, amount.nanos) for name, amount in device.capacity.items()} or {ITSELF: UNLIMITED}
-    return {ITSELF: 1}
-
-
-def _in_use(attempt: NodeAttempt, device: Device, position: int | None) -> Iterator[tuple[Cell, int]]:
-    """What an allocated device takes. position: None where the node does not reach it."""
-    yield from _counters(device)
-    if position is None:
-        return
-    pool, taken = PoolID(device.driver, device.pool), _alone(device)
-    if not attempt.in_use >> position & 1 and attempt.shareable >> position & 1:
-        taken = shared_of(attempt, position, ()) or {ITSELF: 1}
-    yield from (((pool, device.name, name), max(0, amount)) for name, amount in taken.items())
-
-
-def _taken(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Cell, int]]:
-    device = attempt.view.devices[position]
-    yield from _counters(device)
-    pool, taken = PoolID(device.driver, device.pool), _alone(device)
-    if attempt.shareable >> position & 1:
-        taken = share_of(attempt, alternative, position) or {ITSELF: 1}
-    yield from (((pool, device.name, name), max(0, amount)) for name, amount in taken.items())
-
-
-def _counters(device: Device) -> Iterator[tuple[Cell, int]]:
-    pool = PoolID(device.driver, device.pool)
-    for consumption in device.consumes_counters:
-        for name, amount in consumption.counters.items():
-            yield (pool, consumption.counter_set, name), max(0, amount.nanos)

@@ -15,11 +15,20 @@ from math import inf
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
-from allocator.features.partitionable_devices import consumed
 from allocator.memo import Topic
-from allocator.model import Device, PoolID
 from allocator.policies.contract import PricedOrder, Requests, Score
-from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT, fraction, groups_of, share_of, shared_of
+from allocator.policies.hardware import (
+    NUMA_NODE,
+    PCIE_ROOT,
+    Amounts,
+    CounterSetID,
+    drawn,
+    fraction,
+    groups_of,
+    hardware_of,
+    share_of,
+    shared_of,
+)
 from allocator.requests.constraints import MatchAttribute
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
@@ -31,10 +40,8 @@ from cel.lru import LruCache
 # have places, as those of a MIG GPU do, the counters say which ones lie in each other's way. Source: KEP-4815.
 
 
-CounterSetID = tuple[PoolID, str]
-
-Amounts = tuple[int, ...]
-"""One amount for each counter of a set, in 10**-9."""
+Counters = tuple[int, ...]
+"""One amount for each counter of a set, by its name, in 10**-9."""
 
 LEVELS = 32
 """Sizes of partitions are distinguished in as many steps; the largest is a whole counter set."""
@@ -54,8 +61,8 @@ class Partitioned:
     """
 
     names: tuple[str, ...]
-    whole: Amounts
-    takes: Mapping[int, Amounts]
+    whole: Counters
+    takes: Mapping[int, Counters]
     sizes: int
 
 
@@ -100,16 +107,17 @@ class Partitions:
         """Of one set."""
         return max([len(one.names) for one in self._sets.values()], default=0)
 
-    def _left_over(self) -> dict[CounterSetID, Amounts]:
+    def _left_over(self) -> dict[CounterSetID, Counters]:
         attempt = self._attempt
         used: dict[CounterSetID, Counter[str]] = {}
         for pool in attempt.view.pools:
             if pool.is_usable:
                 for device in attempt.allocated_devices(pool):
-                    _add(used, device)
+                    for key, amounts in drawn(device).items():
+                        used.setdefault(key, Counter()).update(amounts)
         return {key: _less(one, used.get(key, {})) for key, one in self._sets.items()}
 
-    def _after(self, picks: Iterable[Pick]) -> tuple[dict[CounterSetID, Amounts], Mask]:
+    def _after(self, picks: Iterable[Pick]) -> tuple[dict[CounterSetID, Counters], Mask]:
         """(what is left of each set, the devices that cannot be cut any more or are cut already)."""
         attempt = self._attempt
         gone = attempt.in_use | attempt.shared
@@ -121,7 +129,7 @@ class Partitions:
                 gone |= 1 << pick.device
         return left, gone
 
-    def _of(self, device: int) -> Iterator[tuple[CounterSetID, Amounts]]:
+    def _of(self, device: int) -> Iterator[tuple[CounterSetID, Counters]]:
         for counter_set, partitioned in self._sets.items():
             if device in partitioned.takes:
                 yield counter_set, partitioned.takes[device]
@@ -133,50 +141,35 @@ def partitioned(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
 
 
 def _partitioned_of(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
-    takes: dict[CounterSetID, dict[int, Counter[str]]] = {}
+    takes: dict[CounterSetID, dict[int, Amounts]] = {}
     for position, device in enumerate(view.devices):
-        if device.consumes_counters:
-            own: dict[CounterSetID, Counter[str]] = {}
-            _add(own, device)
-            for key, amounts in own.items():
-                takes.setdefault(key, {})[position] = amounts
-    return {key: _set_of(counters, takes[key]) for key, counters in _counters(view) if key in takes}
+        for key, amounts in drawn(device).items():
+            takes.setdefault(key, {})[position] = amounts
+    return {key: _set_of(counters, takes[key]) for key, counters in hardware_of(view).sets.items() if key in takes}
 
 
-def _counters(view: NodeView) -> Iterator[tuple[CounterSetID, Mapping[str, int]]]:
-    for pool in view.pools:
-        for slice_ in (*pool.slices, *pool.elsewhere):
-            for counter_set in slice_.counter_sets:
-                yield (pool.id, counter_set.name), {name: own.nanos for name, own in counter_set.counters.items()}
-
-
-def _set_of(counters: Mapping[str, int], takes: Mapping[int, Mapping[str, int]]) -> Partitioned:
+def _set_of(counters: Amounts, takes: Mapping[int, Amounts]) -> Partitioned:
     names = tuple(sorted(counters))
     amounts = {position: tuple(own.get(name, 0) for name in names) for position, own in takes.items()}
     return Partitioned(names, tuple(counters[name] for name in names), amounts, len(set(amounts.values())))
 
 
-def _add(used: dict[CounterSetID, Counter[str]], device: Device) -> None:
-    for (pool_id, counter_set, name), amount in consumed(device):
-        used.setdefault((pool_id, counter_set), Counter())[name] += amount
-
-
-def _less(one: Partitioned, used: Mapping[str, int]) -> Amounts:
+def _less(one: Partitioned, used: Amounts) -> Counters:
     return tuple(amount - used.get(name, 0) for name, amount in zip(one.names, one.whole, strict=True))
 
 
-def _minus(left: Amounts, takes: Amounts) -> Amounts:
+def _minus(left: Counters, takes: Counters) -> Counters:
     return tuple([amount - taken for amount, taken in zip(left, takes, strict=True)])
 
 
 MOST_KEPT = 1 << 16
 """Sizes of partitions of which it is known what one costs, in all counter sets together; some 20 MiB."""
 
-_COSTS: LruCache[Hashable, Mapping[Amounts, int]] = LruCache(MOST_KEPT, MOST_KEPT)
+_COSTS: LruCache[Hashable, Mapping[Counters, int]] = LruCache(MOST_KEPT, MOST_KEPT)
 """Counter sets of a fleet are alike and are used in few ways, so that most answers are known."""
 
 
-def _costs(whole: Amounts, left: Amounts, partitions: Sequence[tuple[Amounts, int]]) -> Mapping[Amounts, int]:
+def _costs(whole: Counters, left: Counters, partitions: Sequence[tuple[Counters, int]]) -> Mapping[Counters, int]:
     """What cutting one partition of each size costs. partitions: sizes (what they take), with how many there are.
 
     Cost: O(sizes**2 * counters).
@@ -192,12 +185,12 @@ def _costs(whole: Amounts, left: Amounts, partitions: Sequence[tuple[Amounts, in
     return costs
 
 
-def _times(takes: Amounts, number: int, left: Amounts) -> int:
+def _times(takes: Counters, number: int, left: Counters) -> int:
     """How many of so many partitions of one size can be cut from what is left."""
     return max(0, min((number, *(amount // taken for taken, amount in zip(takes, left, strict=True) if taken > 0))))
 
 
-def _weight(takes: Amounts, whole: Amounts) -> int:
+def _weight(takes: Counters, whole: Counters) -> int:
     """One partition outweighs all smaller ones together. The size is the average over the counters."""
     shares = [fraction(taken, amount, _FINE) for taken, amount in zip(takes, whole, strict=True) if amount > 0]
     return 1 << _COUNT_BITS * (LEVELS * sum(shares) // (_FINE * max(1, len(shares))))

@@ -10,7 +10,7 @@ from typing import TypeVar
 from allocator.features.contract import NodeAttempt
 from allocator.outcome import AllocationError, PolicyFailed
 from allocator.policies.contract import Policy, PricedOrder, Requests, Score
-from allocator.policies.whole_nodes import NodePolicy, NodeRoom, PodNeeds, UnitPick
+from allocator.policies.whole_nodes import FreeResources, NodePolicy, PodNeeds, UnitPick
 from allocator.search.backtracking import Order
 from allocator.search.rules import DeviceSlot, Mask, Pick
 from cel import Cancelled
@@ -125,13 +125,13 @@ class GuardedNodePolicy(NodePolicy):
         self.reads_holds = policy.reads_holds
         self._policy = policy
 
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """That of the policy."""
-        return _called(self._policy, "score_node", lambda: _number(self._policy.score_node(needs, room)))
+        return _called(self._policy, "score_node", lambda: _number(self._policy.score_node(needs, free)))
 
-    def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
+    def picks(self, needs: PodNeeds, free: FreeResources) -> Sequence[UnitPick]:
         """Those of the policy."""
-        return _called(self._policy, "picks", lambda: _units(self._policy.picks(needs, room), len(room.units)))
+        return _called(self._policy, "picks", lambda: _units(self._policy.picks(needs, free), len(free.units)))
 
 
 def _guarded_order(policy: Policy, order: Order) -> Order:

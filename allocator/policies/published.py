@@ -11,10 +11,10 @@ from math import exp
 from operator import add
 
 from allocator.memo import Topic
+from allocator.policies.hardware import UNIT
 from allocator.policies.whole_nodes import (
-    UNIT,
+    FreeResources,
     NodePolicy,
-    NodeRoom,
     PodNeeds,
     Shape,
     Shapes,
@@ -35,16 +35,16 @@ class GpuPacking(NodePolicy):
     reads_names = False
     reads_holds = False
 
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """50 to 100 without idle devices, 33 to 49 with some on a used node, less on an idle one, 0 without devices."""
         if not needs.devices:
             return 0
-        units = [pick.unit for pick in self.picks(needs, room)]
-        idle = room.units.count(UNIT)
-        opened = sum(room.units[unit] == UNIT for unit in units)
+        units = [pick.unit for pick in self.picks(needs, free)]
+        idle = free.units.count(UNIT)
+        opened = sum(free.units[unit] == UNIT for unit in units)
         if not opened:
-            return max(100 - sum(room.units[unit] // 10 for unit in units) // 10, 50)
-        return max(33 - idle, idle) if idle == len(room.units) else max(50 - opened, 33)
+            return max(100 - sum(free.units[unit] // 10 for unit in units) // 10, 50)
+        return max(33 - idle, idle) if idle == len(free.units) else max(50 - opened, 33)
 
 
 # Best fit: the node that is left with the least cpu and devices.
@@ -64,13 +64,13 @@ class BestFit(NodePolicy):
     reads_names = False
     reads_holds = False
 
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """100 less the percentage that is left."""
-        devices = sum(left_after(room.units, self.picks(needs, room)))
-        return int((1 - (0.5 * (room.cpu - needs.cpu) / LARGEST_CPU + 0.5 * devices / LARGEST_DEVICES)) * 100)
+        devices = sum(left_after(free.units, self.picks(needs, free)))
+        return int((1 - (0.5 * (free.cpu - needs.cpu) / LARGEST_CPU + 0.5 * devices / LARGEST_DEVICES)) * 100)
 
 
-# Dot product: the node whose room points least where the pod's request does.
+# Dot product: the node whose free resources point least where the pod's request does.
 #
 # Source: the policy DotProd of the simulator of "Beware of Fragmentation" (USENIX ATC 2023).
 
@@ -82,11 +82,11 @@ class DotProduct(NodePolicy):
     reads_names = False
     reads_holds = False
 
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """100 less the product."""
-        taken = sum(pick.amount for pick in self.picks(needs, room))
-        cpu = room.cpu * needs.cpu / LARGEST_CPU**2
-        return int(100 * (1 - (cpu + sum(room.units) * taken / LARGEST_DEVICES**2) / 2))
+        taken = sum(pick.amount for pick in self.picks(needs, free))
+        cpu = free.cpu * needs.cpu / LARGEST_CPU**2
+        return int(100 * (1 - (cpu + sum(free.units) * taken / LARGEST_DEVICES**2) / 2))
 
 
 # Fragmentation gradient descent: the node where a pod makes the least that the workload cannot use.
@@ -99,7 +99,7 @@ class DotProduct(NodePolicy):
 
 
 MOST_KEPT = 1 << 16
-"""Rooms whose fragments are remembered for one kind of node."""
+"""Free resources whose fragments are remembered for one kind of node."""
 
 _FRAGMENT: Topic[float] = Topic("fragment")
 _ALIKE: Topic["Sequence[_OfAlike] | None"] = Topic("shapes on units that are alike")
@@ -119,19 +119,19 @@ class _Lack(Enum):
     KIND = "devices of this kind"
 
 
-def fragment(room: NodeRoom) -> float:
+def fragment(free: FreeResources) -> float:
     """What is left of the node's units that the workload cannot use, in thousandths. Cost: O(shapes times units)."""
-    room.shapes.memo.age(MOST_KEPT)
-    return _fragment(room.shapes, room.cpu, room.units)
+    free.shapes.memo.age(MOST_KEPT)
+    return _fragment(free.shapes, free.cpu, free.units)
 
 
-def fragment_by_cause(room: NodeRoom) -> Mapping[str, float]:
-    """The same by what shapes lack to use what is left, one object for equal rooms. Cost: O(shapes times units)."""
-    by_size = tuple(sorted(room.units)) if _alike(room.shapes) is not None else room.units
-    room.shapes.memo.age(MOST_KEPT)
-    return room.shapes.memo.remember(
-        (_BY_LACK, (room.cpu, by_size)),
-        lambda: {lack.value: amount for lack, amount in _by_lack(room.shapes.typical, room.cpu, by_size).items()},
+def fragment_by_cause(free: FreeResources) -> Mapping[str, float]:
+    """The same by what shapes lack to use what is left, one object for equal resources. Cost: O(shapes times units)."""
+    by_size = tuple(sorted(free.units)) if _alike(free.shapes) is not None else free.units
+    free.shapes.memo.age(MOST_KEPT)
+    return free.shapes.memo.remember(
+        (_BY_LACK, (free.cpu, by_size)),
+        lambda: {lack.value: amount for lack, amount in _by_lack(free.shapes.typical, free.cpu, by_size).items()},
     )
 
 
@@ -142,33 +142,33 @@ class FGD(NodePolicy):
     reads_names = False
     reads_holds = False
 
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """From 0 to 100: 50 where the fragment stays as it is."""
-        room.shapes.memo.age(MOST_KEPT)
-        before = _fragment(room.shapes, room.cpu, room.units)
-        return max((_score(needs, room, picks, before) for picks in _choices(needs, room)), default=0)
+        free.shapes.memo.age(MOST_KEPT)
+        before = _fragment(free.shapes, free.cpu, free.units)
+        return max((_score(needs, free, picks, before) for picks in _choices(needs, free)), default=0)
 
-    def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
+    def picks(self, needs: PodNeeds, free: FreeResources) -> Sequence[UnitPick]:
         """The unit with the best score, the first of equals, for a part of one device; else the tightest."""
-        before = _fragment(room.shapes, room.cpu, room.units)
-        choices = _choices(needs, room)
-        return max(choices, key=lambda picks: _score(needs, room, picks, before)) if choices else ()
+        before = _fragment(free.shapes, free.cpu, free.units)
+        choices = _choices(needs, free)
+        return max(choices, key=lambda picks: _score(needs, free, picks, before)) if choices else ()
 
 
-def _choices(needs: PodNeeds, room: NodeRoom) -> list[Sequence[UnitPick]]:
+def _choices(needs: PodNeeds, free: FreeResources) -> list[Sequence[UnitPick]]:
     if needs.devices != 1:
-        return [tightest(needs, room.units)]
+        return [tightest(needs, free.units)]
     request = next(request for request in needs.requests if request.count)
-    units = sorted(request.fitting(room.units))
+    units = sorted(request.fitting(free.units))
     if not any(request.amounts[unit] < UNIT for unit in units):
-        return [tightest(needs, room.units)] if units else []
-    if _alike(room.shapes) is not None:  # as much left, as good
-        units = list({(room.units[unit], request.amounts[unit]): unit for unit in reversed(units)}.values())[::-1]
+        return [tightest(needs, free.units)] if units else []
+    if _alike(free.shapes) is not None:  # as much left, as good
+        units = list({(free.units[unit], request.amounts[unit]): unit for unit in reversed(units)}.values())[::-1]
     return [(UnitPick(unit, request.amounts[unit]),) for unit in sorted(units)]
 
 
-def _score(needs: PodNeeds, room: NodeRoom, picks: Sequence[UnitPick], before: float) -> int:
-    after = _fragment(room.shapes, room.cpu - needs.cpu, left_after(room.units, picks))
+def _score(needs: PodNeeds, free: FreeResources, picks: Sequence[UnitPick], before: float) -> int:
+    after = _fragment(free.shapes, free.cpu - needs.cpu, left_after(free.units, picks))
     grown = (after - before) / UNIT
     return int(100 / (1 + exp(min(grown, _STEEPEST))))
 
@@ -274,9 +274,9 @@ class Random(NodePolicy):
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """From 0 to 2**53."""
-        text = f"{self.seed}/{needs.name}/{room.name}".encode()
+        text = f"{self.seed}/{needs.name}/{free.name}".encode()
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11
 
 
@@ -295,17 +295,17 @@ class GpuClustering(NodePolicy):
     name = "gpu-clustering"
     reads_names = False
 
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """From 0 to 100; 0 without devices."""
         if not needs.devices:
             return 0
-        full = 25 * (LARGEST_DEVICES - sum(room.units)) // LARGEST_DEVICES
-        if not room.holds:
+        full = 25 * (LARGEST_DEVICES - sum(free.units)) // LARGEST_DEVICES
+        if not free.holds:
             return EMPTY + full
-        if self._size(needs, room) not in room.holds:
+        if self._size(needs, free) not in free.holds:
             return OTHERS + full
-        return (ALONE if len(room.holds) == 1 else AMONG_OTHERS) + full
+        return (ALONE if len(free.holds) == 1 else AMONG_OTHERS) + full
 
-    def _size(self, needs: PodNeeds, room: NodeRoom) -> int:
-        is_part = needs.devices == 1 and all(pick.amount < UNIT for pick in self.picks(needs, room))
+    def _size(self, needs: PodNeeds, free: FreeResources) -> int:
+        is_part = needs.devices == 1 and all(pick.amount < UNIT for pick in self.picks(needs, free))
         return 0 if is_part else needs.devices

@@ -1,4 +1,4 @@
-"""Policies that look at whole nodes: at the room for devices, at cpu and memory, and at what else pods ask for.
+"""Policies that look at whole nodes: at the devices, cpu and memory that are free, and at what else pods ask for.
 
 Such a policy scores each node for a pod by what is left there, and says from which hardware the devices come. It
 orders, as every policy does: which nodes and devices are valid is decided elsewhere. Amounts of devices are thousandths
@@ -11,13 +11,10 @@ from dataclasses import dataclass, field
 
 from allocator.features.contract import NodeAttempt
 from allocator.memo import TypedMemo
-from allocator.policies.contract import PricedOrder, Requests, Score
-from allocator.policies.hardware import FULL, Unit, fullness_of, hardware_of
+from allocator.policies.contract import PricedOrder, Requests, Score, Scoring
+from allocator.policies.hardware import FULL, UNIT, Unit, fullness_of, hardware_of
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Mask, Pick, bits
-
-UNIT = 1000
-"""What is left of a unit of which nothing is in use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +77,7 @@ NO_SHAPES = Shapes()
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRoom:
+class FreeResources:
     """What is left of a node. cpu: in thousandths. memory: in bytes. units: of each, in thousandths.
 
     holds: how many devices the claims have that are there: 0 for one with a part of a device, else the number.
@@ -124,25 +121,26 @@ def left_after(units: Sequence[int], picks: Iterable[UnitPick]) -> tuple[int, ..
 class NodePolicy(ABC):
     """A policy that scores whole nodes; one of one's own is a subclass with a name and a `score_node`.
 
-    remembers: the score of a node depends on nothing but what the pod asks for and the room of the node, so that it is
-    worked out again only when one of them differs. reads_names, reads_holds: `name` and `holds` of rooms may decide,
-    too; else `holds` may be empty. It is a `Policy` of one attempt as well, which alone leaves devices as they are:
-    which unit is best depends on the node.
+    remembers: the score of a node depends on nothing but what the pod asks for and what is free of the node, so that
+    it is worked out again only when one of them differs. reads_names, reads_holds: `name` and `holds` of the free
+    resources may decide, too; else `holds` may be empty. It is a `Policy` of one attempt as well, which alone leaves
+    devices as they are: which unit is best depends on the node.
     """
 
     name = ""
+    scoring = Scoring.BY_NODE
     reads: Sequence[str] = ()
     remembers = True
     reads_names = True
     reads_holds = True
 
     @abstractmethod
-    def score_node(self, needs: PodNeeds, room: NodeRoom) -> float:
+    def score_node(self, needs: PodNeeds, free: FreeResources) -> float:
         """How good the node is, which has room for the pod; more is better, of equals the first is taken."""
 
-    def picks(self, needs: PodNeeds, room: NodeRoom) -> Sequence[UnitPick]:
+    def picks(self, needs: PodNeeds, free: FreeResources) -> Sequence[UnitPick]:
         """From which units the devices come."""
-        return tightest(needs, room.units)
+        return tightest(needs, free.units)
 
     def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
         """As they are."""

@@ -22,18 +22,14 @@ from allocator.explain.text import SET_ASIDE
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
-from allocator.policies.contract import Policy
-from allocator.policies.fill_value import FillValue
-from allocator.policies.whole_nodes import NodePolicy
 from allocator.search.rules import Mask
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.fill_scores import FillScores
-from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
-from scheduler.decision.scores import NodeScores
 from scheduler.decision.templates import Templates
 from scheduler.decision.time_limits import DecisionTimeLimit
+from scheduler.node_policies.free_resources import FreeByNode
+from scheduler.node_policies.scorer import NodeScorer, scorer_of
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import (
@@ -175,26 +171,17 @@ FASTER = "another process that allocated it first"
 
 @dataclass(frozen=True, slots=True)
 class _InForce:
-    """A profile, as pods of it are decided. fleet: by its policy. scores: where that looks at whole nodes."""
+    """A profile, as pods of it are decided. fleet: by its policy. scorer: where that looks at whole nodes."""
 
     templates: Templates
     fleet: Fleet
-    scores: NodeScores | FillScores | None
+    scorer: NodeScorer | None
 
     @staticmethod
-    def of(profile: Profile, fleet: Fleet, rooms: Rooms, time_limit: DecisionTimeLimit) -> "_InForce":
+    def of(profile: Profile, fleet: Fleet, free: FreeByNode, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
         own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
-        return _InForce(Templates(time_limit.is_over, profile.plugins), own, _scores_of(profile.policy, rooms))
-
-
-def _scores_of(policy: Policy, rooms: Rooms) -> NodeScores | FillScores | None:
-    match policy:
-        case NodePolicy():
-            return NodeScores(policy, rooms)
-        case FillValue():
-            return FillScores(policy, rooms)
-    return None
+        return _InForce(Templates(time_limit.is_over, profile.plugins), own, scorer_of(profile.policy, free))
 
 
 class Cluster:
@@ -236,9 +223,9 @@ class Cluster:
         )
         self._labels: dict[str, Mapping[str, str]] = {}
         self.infos = NodeInfos(self._labels)
-        self.rooms = Rooms(self.fleet, self.infos)
+        self.free_resources = FreeByNode(self.fleet, self.infos)
         self._profiles = {
-            one.scheduler_name: _InForce.of(one, self.fleet, self.rooms, self.time_limit) for one in profiles
+            one.scheduler_name: _InForce.of(one, self.fleet, self.free_resources, self.time_limit) for one in profiles
         }
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
@@ -407,14 +394,14 @@ class Cluster:
         """Nodes and devices by the policy of the pod's profile; of the first one for a claim that no pod uses."""
         return self._profiles.get(pod.scheduler_name, self._default).fleet if pod else self.fleet
 
-    def node_scores_of(self, pod: Pod | None) -> NodeScores | FillScores | None:
-        """The scores of the pod's policy where that looks at whole nodes; of the first profile without a pod."""
-        return (self._profiles.get(pod.scheduler_name, self._default) if pod else self._default).scores
+    def scorer_of(self, pod: Pod | None) -> NodeScorer | None:
+        """The scorer of the pod's policy where that looks at whole nodes; of the first profile without a pod."""
+        return (self._profiles.get(pod.scheduler_name, self._default) if pod else self._default).scorer
 
     def expect(self, pod: Pod, claims: Sequence[Claim]) -> None:
         """Count the pod, once, into the workload that policies for whole nodes expect to come again."""
-        if self.node_scores_of(pod) is not None:
-            self.rooms.workload.see(pod.uid, pod_requests(pod), claims)
+        if self.scorer_of(pod) is not None:
+            self.free_resources.workload.see(pod.uid, pod_requests(pod), claims)
 
     def unsupported(self, pod: Pod) -> str:
         """What the pod requires that this program does not do; empty where there is nothing."""

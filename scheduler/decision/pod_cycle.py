@@ -301,8 +301,8 @@ class PodCycle:
 
     def policy_on(self, number: int, pending: Sequence[Claim]) -> PolicyOfNode | None:
         """For policies that look at whole nodes what they say of this one; None for all others."""
-        scores = self.cluster.node_scores_of(self.pod)
-        return scores.on(number, self._name, self.requests, pending) if scores is not None else None
+        scorer = self.cluster.scorer_of(self.pod)
+        return scorer.on(number, self._name, self.requests, pending) if scorer is not None else None
 
     def beside_devices(self, pod: Pod, required: Requirements, number: int) -> str:
         """Why the pod does not fit the node with the devices that it gets there; empty where it does.
@@ -357,13 +357,13 @@ class PodCycle:
 
         As with every policy, a node that gives an earlier alternative of a request goes before.
         """
-        scores = self.cluster.node_scores_of(self.pod)
-        if scores is None or not nodes:
+        scorer = self.cluster.scorer_of(self.pod)
+        if scorer is None or not nodes:
             return nodes
         rank = max(rank for (rank, _), mask in self.ranked.items() if mask & nodes)
         nodes &= union(mask for (other, _), mask in self.ranked.items() if other == rank)
         found = [
-            scores.best(self._name, one.requests, one.pending, own) for one in self.asks if (own := nodes & one.nodes)
+            scorer.best(self._name, one.requests, one.pending, own) for one in self.asks if (own := nodes & one.nodes)
         ]
         best = max(score for score, _ in found)
         return union(mask for score, mask in found if score == best)

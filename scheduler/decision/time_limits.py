@@ -72,7 +72,7 @@ MOST_NAMESPACES = 1024
 """Namespaces after which those are forgotten that wait no more."""
 
 
-class DecisionTime:
+class NamespaceShare:
     """Until when each namespace lets others go first, by a clock that only goes forward."""
 
     def __init__(self) -> None:

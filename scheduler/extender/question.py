@@ -73,12 +73,12 @@ def best_last(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mappi
 
 def _by_policy(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapping[Rank, Mask]) -> Mapping[Rank, Mask]:
     """The nodes by rank and score, also where the policy looks at whole nodes; an earlier alternative goes before."""
-    scores, requests = cluster.node_scores_of(pod), pod_requests(pod)
-    if scores is None:
+    scorer, requests = cluster.scorer_of(pod), pod_requests(pod)
+    if scorer is None:
         return ranks
     cluster.expect(pod, pending)
     return {
         (rank, (float(rank), score)): nodes
         for (rank, _), able in ranks.items()
-        for score, nodes in scores.all(str(pod), requests, pending, able)
+        for score, nodes in scorer.all(str(pod), requests, pending, able)
     }

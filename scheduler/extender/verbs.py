@@ -19,7 +19,7 @@ from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
-from scheduler.decision.time_limits import DecisionTime, TooLong
+from scheduler.decision.time_limits import NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
 from scheduler.extender.poke import Poke
@@ -350,7 +350,7 @@ class Verbs:
         self._sampling = sampling
         self._answers = HeldAnswers()
         self._clock, self._processor = clock, processor
-        self._time = DecisionTime()
+        self._time = NamespaceShare()
 
     async def filter(self, body: bytes) -> bytes:
         """An ExtenderFilterResult for ExtenderArgs."""

@@ -25,7 +25,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
-from scheduler.decision.time_limits import DecisionTime, timed_out
+from scheduler.decision.time_limits import NamespaceShare, timed_out
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue import Queue, QueuedPod
@@ -116,7 +116,7 @@ class Loop:
         self._clock = clock
         self._attempts = dependencies.attempts
         self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
-        self._time = DecisionTime()
+        self._time = NamespaceShare()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()
 

@@ -97,7 +97,7 @@ class Demand:
     def _on_each_kind(self, claims: Sequence[Claim]) -> Iterator[int]:
         for number in self._one_of_each_kind(claims):
             try:
-                asked = [one for one in self._cluster.rooms.requests(number, claims) if one.count]
+                asked = [one for one in self._cluster.free_resources.requests(number, claims) if one.count]
             except AllocationError:  # such as a claim of which a selector fails there
                 continue
             if asked and all(one.is_possible for one in asked):

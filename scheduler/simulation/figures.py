@@ -15,10 +15,11 @@ from typing import NamedTuple
 
 from allocator.exact import exact
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
+from allocator.policies.hardware import UNIT
 from allocator.policies.published import fragment, fragment_by_cause
-from allocator.policies.whole_nodes import UNIT, NodeRoom
+from allocator.policies.whole_nodes import FreeResources
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.rooms import Rooms
+from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Follower
 from scheduler.simulation.result import AlignmentSummary, Distribution, Series, ShapeSummary, Summary
@@ -115,13 +116,13 @@ class FleetFigures:
     capacity, left: in thousandths of a unit; total: of the fragments, in the same.
     """
 
-    def __init__(self, rooms: Rooms) -> None:
+    def __init__(self, free: FreeByNode) -> None:
         self.capacity = 0
         self.left = 0
         self.total = 0.0
         self.whole_units = 0
         self.whole_nodes = 0
-        self._rooms = rooms
+        self._free = free
         self._seen = -1
         self._of_node: dict[int, _OfNode] = {}
         self._blocks: Counter[int] = Counter()
@@ -131,21 +132,21 @@ class FleetFigures:
 
     def catch_up(self) -> None:
         """Evaluate the nodes that have changed. Cost: a fragment for each of those."""
-        self._rooms.catch_up()
-        changes = self._rooms.changes
+        self._free.catch_up()
+        changes = self._free.changes
         if self._seen == changes.now:
             return
         changed = changes.since(self._seen)
-        numbers = sorted({*self._of_node, *self._rooms.numbers}) if changed is None else changed
+        numbers = sorted({*self._of_node, *self._free.numbers}) if changed is None else changed
         for number in numbers:
-            self._replace(number, self._rooms.get(number))
+            self._replace(number, self._free.get(number))
         self._stale.update(numbers)
         self._seen = changes.now
 
-    def _replace(self, number: int, room: NodeRoom | None) -> None:
+    def _replace(self, number: int, free: FreeResources | None) -> None:
         before = self._of_node.pop(number, _NOTHING)
-        after = _figures(room) if room else _NOTHING
-        if room:
+        after = _figures(free) if free else _NOTHING
+        if free:
             self._of_node[number] = after
         self.capacity += (after.size - before.size) * UNIT
         self.left += after.left - before.left
@@ -168,9 +169,9 @@ class FleetFigures:
     def causes(self) -> Mapping[str, float]:
         """The fragments by cause, in thousandths of a unit. Cost: a fragment for each node that has changed since."""
         for number in sorted(self._stale):
-            room = self._rooms.get(number)
+            free = self._free.get(number)
             before = self._causes_of.pop(number, {})
-            after = fragment_by_cause(room) if room else {}
+            after = fragment_by_cause(free) if free else {}
             self._causes_of[number] = after
             for cause in {**before, **after}:
                 grown = after.get(cause, 0.0) - before.get(cause, 0.0)
@@ -179,8 +180,8 @@ class FleetFigures:
         return self._causes
 
 
-def _figures(room: NodeRoom) -> _OfNode:
-    return _OfNode(len(room.units), sum(room.units), room.units.count(UNIT), fragment(room))
+def _figures(free: FreeResources) -> _OfNode:
+    return _OfNode(len(free.units), sum(free.units), free.units.count(UNIT), fragment(free))
 
 
 def _is_whole(node: _OfNode) -> bool:

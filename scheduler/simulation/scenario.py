@@ -10,7 +10,7 @@ from allocator.api import ClaimTemplate
 from allocator.did_you_mean import did_you_mean
 from allocator.gates import Features
 from allocator.model import Node
-from allocator.policies.whole_nodes import UNIT
+from allocator.policies.hardware import UNIT
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_volumes import NO_VOLUMES
@@ -160,7 +160,7 @@ class _Prepared:
         _require_known(settings.explained, start.pods, population)
         pods = [*start.pods, *_distinct(population)]
         placement = _placement(pods, with_templates(start.inventory, pods), profiles, settings, clock)
-        demand, figures = Demand(placement.cluster, placement.claims), FleetFigures(placement.cluster.rooms)
+        demand, figures = Demand(placement.cluster, placement.claims), FleetFigures(placement.cluster.free_resources)
         _set_workload(placement.cluster, demand, population, start.expected)
         figures.catch_up()
         jobs = _jobs(population, demand, figures, settings)
@@ -184,7 +184,7 @@ class _Prepared:
 
 def _set_workload(cluster: Cluster, demand: Demand, population: Iterable[Job], expected: Start | None) -> None:
     """Policies know what all pods request, or expect at first what others do."""
-    workload = cluster.rooms.workload
+    workload = cluster.free_resources.workload
     if expected is None:
         workload.set(demand.of(job.spec) for job in population)
     else:

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from allocator.policies.fill_choices import FillAmounts, NodeState, NodeTakes, choices_on, least_taken
-from allocator.policies.fill_rollouts import PRICE, UNIT, FillShape, Rollouts, Takes, UnitStates
-from allocator.policies.hardware import Cells, UnitCells
+from allocator.policies.fill_rollouts import PRICE, FillShape, Rollouts, Takes, UnitStates
+from allocator.policies.hardware import UNIT, Cells, UnitCells
 
 DRIVERS = ("gpu.example.com", "nic.example.com")
 WHOLES: Sequence[Cells] = ((1000,), (7, 80), (3, 0, 5))

@@ -116,7 +116,7 @@ def a_cluster(world: World, policy: str) -> Cluster:
         cluster.set_slice(slice_)
     for version, claim in enumerate(world.held, 1):
         cluster.set_claim(watched(claim, users=[a_pod(name="user")]), version)
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [claim]) for claim in world.workload])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [claim]) for claim in world.workload])
     return cluster
 
 

@@ -124,9 +124,9 @@ class World:
         claims = Claims(self.inventory)
         cluster = cluster_of(self.inventory, claims, (), FEATURES, profiles=(Profile(policy=policy_of(policy)),))
         placement = Placement(cluster, claims, self.inventory.namespaces)
-        demand, figures = Demand(cluster, claims), FleetFigures(cluster.rooms)
+        demand, figures = Demand(cluster, claims), FleetFigures(cluster.free_resources)
         arriving = [event.pod for _, event in self.events if isinstance(event, PodArrives)]
-        cluster.rooms.workload.set(demand.of(pod) for pod in arriving)
+        cluster.free_resources.workload.set(demand.of(pod) for pod in arriving)
         watch = Watch(self, demand, figures, Alignments(cluster.slices), retries=retries, step_s=1.0)
 
         def decided(found: Attempted) -> None:

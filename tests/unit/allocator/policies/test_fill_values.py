@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from allocator.policies.fill_choices import NodeTakes, least_taken
-from allocator.policies.fill_rollouts import PRICE, SEQUENCES, UNIT, FillShape, Takes, UnitStates, _drawn
+from allocator.policies.fill_rollouts import PRICE, SEQUENCES, FillShape, Takes, UnitStates, _drawn
 from allocator.policies.fill_values import FIRST, Array, FillNode, FillValues, Numbers, PodCosts
-from allocator.policies.hardware import UnitCells
+from allocator.policies.hardware import UNIT, UnitCells
 
 REQUESTS = ((1000, "AB"), (500, "AB"), (300, "AB"), (300, "A"), (1000, "B"))
 """What a device takes of a unit, and the models that can give it."""

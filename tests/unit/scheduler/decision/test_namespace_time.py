@@ -1,29 +1,29 @@
-from scheduler.decision.time_limits import BURST_S, FACTOR, FREE_S, MOST_NAMESPACES, DecisionTime
+from scheduler.decision.time_limits import BURST_S, FACTOR, FREE_S, MOST_NAMESPACES, NamespaceShare
 
 
 def test_namespace_whose_decisions_are_quick_never_waits() -> None:
-    time = DecisionTime()
+    time = NamespaceShare()
     for _ in range(100):
         time.spent("quick", FREE_S, 10.0)
     assert time.waits_until("quick") == 0.0
 
 
 def test_others_go_first_for_many_times_what_a_decision_took() -> None:
-    time = DecisionTime()
+    time = NamespaceShare()
     time.spent("dear", FREE_S + BURST_S + 0.5, 10.0)
     assert time.waits_until("dear") == 10.0 + FACTOR * 0.5
     assert time.waits_until("other") == 0.0
 
 
 def test_decisions_that_follow_one_another_add_up() -> None:
-    time = DecisionTime()
+    time = NamespaceShare()
     time.spent("dear", FREE_S + BURST_S + 0.5, 10.0)
     time.spent("dear", FREE_S + 0.25, 10.6)
     assert time.waits_until("dear") == 10.0 + FACTOR * 0.75
 
 
 def test_namespace_whose_decision_fills_caches_does_not_wait_but_does_when_it_takes_as_long_again() -> None:
-    time = DecisionTime()
+    time = NamespaceShare()
     for _ in range(2):
         assert time.waits_until("team") <= 10.0
         time.spent("team", FREE_S + BURST_S, 10.0)
@@ -31,7 +31,7 @@ def test_namespace_whose_decision_fills_caches_does_not_wait_but_does_when_it_ta
 
 
 def test_namespaces_that_wait_no_more_are_forgotten_once_there_are_many() -> None:
-    time = DecisionTime()
+    time = NamespaceShare()
     for number in range(MOST_NAMESPACES + 1):
         time.spent(f"namespace-{number}", FREE_S + 0.01, 0.0)
     time.spent("last", FREE_S + BURST_S + 0.01, 1000.0)

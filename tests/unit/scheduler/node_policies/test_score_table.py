@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator.search.rules import bits
-from scheduler.decision import scores
-from scheduler.decision.scores import ScoreTable
+from scheduler.node_policies import scores
+from scheduler.node_policies.scores import ScoreTable
 
 NODES = 70
 NUMBERS = st.integers(0, NODES - 1)

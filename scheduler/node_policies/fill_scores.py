@@ -20,7 +20,8 @@ from allocator.policies.fill_values import FillNode, FillValues, PodCosts
 from allocator.policies.hardware import Cells, Take, UnitCells
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.decision.rooms import Rooms, WorkloadShape
+from scheduler.node_policies.free_resources import FreeByNode
+from scheduler.node_policies.typical_pods import WorkloadShape
 from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of
 from scheduler.state.pods import CPU, MEMORY, PodRequests
 
@@ -58,17 +59,17 @@ class NodeCells:
 class FillWorkload:
     """The values. nodes: of a cluster, kept up with it by their owner, who reports each change."""
 
-    def __init__(self, rooms: Rooms, nodes: Mapping[int, NodeCells]) -> None:
-        self.seen = rooms.workload.changes
-        self._rooms = rooms
+    def __init__(self, free: FreeByNode, nodes: Mapping[int, NodeCells]) -> None:
+        self.seen = free.workload.changes
+        self._free = free
         self._nodes = nodes
         self._requests: dict[Hashable, Asked] = {}
-        self._shapes = list(self._numbered(rooms.workload.every()[:MOST_FILL_SHAPES]))
+        self._shapes = list(self._numbered(free.workload.every()[:MOST_FILL_SHAPES]))
         self.units = UnitStates(len(self._requests))
         self.values = FillValues(self.units, ())
         self._has_values = False
         self._is_renewed = False
-        self._hardware = rooms.kinds([claim for claim, _ in self._requests.values()])
+        self._hardware = free.kinds([claim for claim, _ in self._requests.values()])
         self._kinds: dict[tuple[Hashable, tuple[UnitCells, ...]], tuple[UnitKind, ...]] = {}
         self._devices: dict[Hashable, tuple[int, ...]] = {}
         self._kinds_of: dict[int, tuple[Sequence[UnitCells], tuple[UnitKind, ...]]] = {}
@@ -88,7 +89,7 @@ class FillWorkload:
 
     def is_current(self) -> bool:
         """Whether the same is the same on nodes as before. Cost: O(requests)."""
-        return self._rooms.are_current(self._hardware)
+        return self._free.are_current(self._hardware)
 
     @property
     def kinds_of_nodes(self) -> int:
@@ -110,7 +111,7 @@ class FillWorkload:
         """Look at the hardware anew, as classes have changed, for instance; until there are other values."""
         self.seen = -1
         self._is_renewed = True
-        self._hardware = self._rooms.kinds([claim for claim, _ in self._requests.values()])
+        self._hardware = self._free.kinds([claim for claim, _ in self._requests.values()])
         self._kinds.clear()
         self._devices.clear()
         self._kinds_of.clear()
@@ -167,7 +168,7 @@ class FillWorkload:
             takes: list[Sequence[Takes]] = []
             devices: list[int] = []
             for claim, request in self._requests.values():
-                own = takes_on(self._rooms, number, claim, request)
+                own = takes_on(self._free, number, claim, request)
                 takes.append([self.units.takes(tuple([take.cells for take in of])) for of in own])
                 devices.append(_devices_of(own))
                 yield True
@@ -193,20 +194,20 @@ class AskedDevices:
     Source of the kinds: the fleet, for what these claims read of devices, and what nodes' units are cut from.
     """
 
-    def __init__(self, rooms: Rooms, nodes: Mapping[int, NodeCells], claims: Sequence[Claim]) -> None:
-        self._rooms = rooms
+    def __init__(self, free: FreeByNode, nodes: Mapping[int, NodeCells], claims: Sequence[Claim]) -> None:
+        self._free = free
         self._nodes = nodes
         self._asked = list(asked_by(claims))
-        self._hardware = rooms.kinds(claims)
-        self._seen = rooms.changes.now
+        self._hardware = free.kinds(claims)
+        self._seen = free.changes.now
         self._numbers: dict[Hashable, int] = {}
         self._devices: list[Sequence[Sequence[Sequence[Take]]]] = []
-        self._kind_of: Numbers = np.full(rooms.size, UNKNOWN, np.int64)
+        self._kind_of: Numbers = np.full(free.size, UNKNOWN, np.int64)
         self._units_of: dict[int, Sequence[UnitCells]] = {}
 
     def is_current(self) -> bool:
         """Whether the kinds are of use."""
-        return self._rooms.are_current(self._hardware)
+        return self._free.are_current(self._hardware)
 
     def kinds_of(self, numbers: Numbers) -> Numbers:
         """The kinds of these nodes. Cost: O(1) for each that has changed, O(devices) for each new kind."""
@@ -239,8 +240,8 @@ class AskedDevices:
         ]
 
     def _catch_up(self) -> None:
-        changes = self._rooms.changes
-        more = self._rooms.size - len(self._kind_of)
+        changes = self._free.changes
+        more = self._free.size - len(self._kind_of)
         if more > 0:
             self._kind_of = np.pad(self._kind_of, (0, more), constant_values=UNKNOWN)
         if self._seen != changes.now:
@@ -258,7 +259,7 @@ class AskedDevices:
         known = self._numbers.get(key)
         if known is None:
             known = self._numbers[key] = len(self._devices)
-            self._devices.append([takes_on(self._rooms, number, claim, request) for claim, request, _ in self._asked])
+            self._devices.append([takes_on(self._free, number, claim, request) for claim, request, _ in self._asked])
         return known
 
 
@@ -304,12 +305,12 @@ def asked_by(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Request, Alternat
                     yield claim, request, one
 
 
-def takes_on(rooms: Rooms, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
+def takes_on(free: FreeByNode, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
     """What the request may take of each unit; nothing where it ends every attempt."""
     try:
-        return rooms.takes(number, claim, request)
+        return free.takes(number, claim, request)
     except AllocationError:
-        return [()] * len(rooms.unit_cells(number))
+        return [()] * len(free.unit_cells(number))
 
 
 def _devices_of(of_units: Sequence[Sequence[Take]]) -> int:
@@ -357,11 +358,11 @@ STEPS = 8
 
 
 class FillScores:
-    """The scores of the policy on the rooms of a cluster: the same face as `NodeScores`."""
+    """The scores of the policy on the nodes of a cluster: a `NodeScorer` that compares all of them at once."""
 
-    def __init__(self, policy: FillValue, rooms: Rooms) -> None:
+    def __init__(self, policy: FillValue, free: FreeByNode) -> None:
         self.policy = policy
-        self._rooms = rooms
+        self._free = free
         self._nodes: dict[int, NodeCells] = {}
         self._workload: FillWorkload | None = None
         self._coming: FillWorkload | None = None
@@ -370,24 +371,24 @@ class FillScores:
         self._seen = 0
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
-        """The best score of these nodes, and those that have it; see `NodeScores.best`."""
+        """The best score of these nodes, and those that have it; see `NodeScorer.best`."""
         numbers, scores = self._scored(requests, claims, nodes)
         best = scores.max()
-        return float(best), mask_of_numbers(numbers[scores == best], self._rooms.size)
+        return float(best), mask_of_numbers(numbers[scores == best], self._free.size)
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
     ) -> Iterator[tuple[float, Mask]]:
-        """The scores of these nodes, and the nodes of each; see `NodeScores.all`.
+        """The scores of these nodes, and the nodes of each; see `NodeScorer.all`.
 
         Nodes that are not the best have a score that is at least theirs, and less than the best.
         """
         numbers, scores = self._scored(requests, claims, nodes)
         for score in np.unique(scores).tolist():
-            yield score, mask_of_numbers(numbers[scores == score], self._rooms.size)
+            yield score, mask_of_numbers(numbers[scores == score], self._free.size)
 
     def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromDevices:
-        """The policy for the attempt on that node, which has room for the pod. Raises AllocationError."""
+        """The policy for the attempt on that node, see `NodeScorer.on`."""
         workload = self._caught_up()
         asked, pod = self._pod(workload, requests, claims)
         now, found = list(workload.values.units_of(number)), list[int]()
@@ -405,7 +406,7 @@ class FillScores:
         self, workload: FillWorkload, requests: PodRequests, claims: Sequence[Claim]
     ) -> tuple[AskedDevices, PodCosts]:
         devices = fingerprint_of(claims)
-        asked = self._asked.get(devices, 1, lambda: AskedDevices(self._rooms, self._nodes, claims))
+        asked = self._asked.get(devices, 1, lambda: AskedDevices(self._free, self._nodes, claims))
         if not asked.is_current():
             self._asked = LruCache(MOST_PODS, MOST_PODS)
             self._forget_costs()
@@ -421,11 +422,11 @@ class FillScores:
 
     def _caught_up(self) -> FillWorkload:
         """The values as of now, of the workload that was known last."""
-        self._rooms.catch_up_amounts()
-        changes = self._rooms.changes
+        self._free.catch_up_amounts()
+        changes = self._free.changes
         changed: Collection[int] | None = changes.since(self._seen)
         if changed is None:
-            changed = sorted({*self._rooms.numbers, *self._nodes})
+            changed = sorted({*self._free.numbers, *self._nodes})
         self._seen = changes.now
         for number in changed:
             self._look_at(number)
@@ -439,7 +440,7 @@ class FillScores:
 
     def _known(self) -> FillWorkload:
         if self._workload is None:
-            self._workload = FillWorkload(self._rooms, self._nodes)
+            self._workload = FillWorkload(self._free, self._nodes)
             self._workload.prepare_all()
         elif not self._workload.is_current():
             self._workload.renew()
@@ -451,9 +452,9 @@ class FillScores:
         if self._coming is not None and not self._coming.is_current():
             self._coming = None
         if self._coming is None:
-            if workload.seen == self._rooms.workload.changes and not workload.values.is_full():
+            if workload.seen == self._free.workload.changes and not workload.values.is_full():
                 return workload
-            self._coming = FillWorkload(self._rooms, self._nodes)
+            self._coming = FillWorkload(self._free, self._nodes)
         self._coming.prepare(STEPS)
         if not self._coming.is_ready:
             return workload
@@ -462,9 +463,9 @@ class FillScores:
         return self._workload
 
     def _look_at(self, number: int) -> None:
-        room = self._rooms.get(number)
-        if room is None:
+        free = self._free.get(number)
+        if free is None:
             self._nodes.pop(number, None)
             return
-        units, cells = self._rooms.unit_cells(number), tuple(self._rooms.cells(number))
-        self._nodes[number] = NodeCells(units, cells, room.cpu, room.memory)
+        units, cells = self._free.unit_cells(number), tuple(self._free.cells(number))
+        self._nodes[number] = NodeCells(units, cells, free.cpu, free.memory)

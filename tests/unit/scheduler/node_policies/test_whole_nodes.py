@@ -8,14 +8,13 @@ import pytest
 from allocator.model import Claim, Device, RequestPolicy, ValidRange
 from allocator.outcome import AllocationError
 from allocator.policies import policy_of
-from allocator.policies.whole_nodes import NodePolicy
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide, decide_claim
-from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import Placed
-from scheduler.decision.scores import NodeScores
+from scheduler.node_policies.free_resources import FreeByNode
+from scheduler.node_policies.scores import NodeScores
 from scheduler.plugins.profile import Profile
 from scheduler.state.pods import pod_requests
 from tests.builders import (
@@ -88,7 +87,7 @@ def test_a_claim_without_a_pod_goes_where_the_policy_says() -> None:
 
 def test_fgd_takes_the_device_that_the_workload_misses_least() -> None:
     cluster = a_cluster("fgd", 2)
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_share("w", 400)])])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [a_share("w", 400)])])
     first = a_share("first", 700)
     pod = a_pod(uid="first")
     found = decide(cluster, pod, [first])
@@ -106,14 +105,14 @@ def test_the_workload_is_what_is_expected_each_pod_once() -> None:
         cluster.expect(a_pod(uid="one"), [a_share("claim", 400)])
     cluster.expect(a_pod(uid="two"), [a_share("claim", 900)])
     cluster.expect(a_pod(uid="three"), [a_share("claim", 900)])
-    assert [round(share, 3) for share, _ in cluster.rooms.workload.typical()] == [0.667, 0.333]
+    assert [round(share, 3) for share, _ in cluster.free_resources.workload.typical()] == [0.667, 0.333]
 
 
 def test_a_workload_that_is_reported_stays() -> None:
     cluster = a_cluster("fgd", 2)
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_share("w", 400)])])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [a_share("w", 400)])])
     cluster.expect(a_pod(uid="one"), [a_share("claim", 900)])
-    assert [share for share, _ in cluster.rooms.workload.typical()] == [1.0]
+    assert [share for share, _ in cluster.free_resources.workload.typical()] == [1.0]
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -121,7 +120,7 @@ def test_what_is_kept_is_what_would_be_worked_out_anew(name: str) -> None:
     draw, cluster = Random(name), a_cluster(name, 1, 2, 3, 4)  # noqa: S311 - no secret
     if name == "fgd":
         shapes = [(pod_requests(a_pod()), [a_share("w", milli)]) for milli in (300, 300, 600, 1000)]
-        cluster.rooms.workload.set(shapes)
+        cluster.free_resources.workload.set(shapes)
     on: dict[str, str] = {}
     for number in range(80):
         claim, pod = _drawn(draw, number)
@@ -153,19 +152,17 @@ def _change(draw: Random, cluster: Cluster, on: dict[str, str], number: int) -> 
 
 
 def _compare(cluster: Cluster, claim: Claim, pod: Pod) -> None:
-    scores, fresh = cluster.node_scores_of(pod), Rooms(cluster.fleet, cluster.infos)
-    assert scores is not None
-    fresh.workload, fresh.with_holds = cluster.rooms.workload, cluster.rooms.with_holds
+    scores, fresh = cluster.scorer_of(pod), FreeByNode(cluster.fleet, cluster.infos)
+    assert isinstance(scores, NodeScores)
+    fresh.workload, fresh.with_holds = cluster.free_resources.workload, cluster.free_resources.with_holds
     fresh.catch_up()
-    cluster.rooms.catch_up()
+    cluster.free_resources.catch_up()
     for number in range(len(list(cluster.names()))):
-        kept, anew = cluster.rooms[number], fresh[number]
+        kept, anew = cluster.free_resources[number], fresh[number]
         assert replace(kept, shapes=anew.shapes) == anew
     able = cluster.fleet.able([claim])
     if able:
-        policy = scores.policy
-        assert isinstance(policy, NodePolicy)
-        again = NodeScores(policy, fresh)
+        again = NodeScores(scores.policy, fresh)
         requests = pod_requests(pod)
         assert scores.best(str(pod), requests, [claim], able) == again.best(str(pod), requests, [claim], able)
 
@@ -174,8 +171,8 @@ def test_a_claim_that_ends_every_attempt_is_a_shape_that_goes_nowhere() -> None:
     cluster = a_cluster("fgd", 2)
     broken = a_claim(a_request(class_name="missing"))
     with pytest.raises(AllocationError):
-        cluster.rooms.requests(0, [broken])
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [broken])])
-    cluster.rooms.catch_up()
-    (shape,) = cluster.rooms[0].shapes.typical
+        cluster.free_resources.requests(0, [broken])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [broken])])
+    cluster.free_resources.catch_up()
+    (shape,) = cluster.free_resources[0].shapes.typical
     assert not shape.requests[0].is_possible

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scheduler.decision.rooms import START_PODS, PodShapes
+from scheduler.node_policies.typical_pods import START_PODS, PodShapes
 from scheduler.state.pods import PodRequests, pod_requests
 from tests.builders import a_container, a_pod
 

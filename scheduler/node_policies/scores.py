@@ -11,10 +11,10 @@ import numpy as np
 
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Claim
-from allocator.policies.whole_nodes import FromUnits, NodePolicy, NodeRoom, PodNeeds
+from allocator.policies.whole_nodes import FreeResources, FromUnits, NodePolicy, PodNeeds
 from allocator.search.rules import Mask
 from cel.lru import LruCache
-from scheduler.decision.rooms import Rooms
+from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once, without
 from scheduler.state.pods import CPU, MEMORY, PodRequests
 
@@ -81,33 +81,33 @@ class ScoreTable:
 MOST_SHAPES = 256
 """Pods that ask for different things whose scores are kept; beyond, the least recently used are forgotten."""
 
-MOST_ROOMS = 1 << 14
-"""Rooms whose scores are remembered for each of them; beyond, all are computed again. Most nodes are like others."""
+MOST_RESOURCES = 1 << 14
+"""Free resources whose scores are remembered for each of them; beyond, all are computed again. Most nodes are alike."""
 
 
 @dataclass(slots=True, eq=False)
 class _KeptScores:
-    """Scores of nodes. at: as of which of the rooms' changes.
+    """Scores of nodes. at: as of which change of free resources.
 
-    of_rooms: the scores by all that decides, whichever node it is.
+    by_resources: the scores by all that decides, whichever node it is.
     """
 
     table: ScoreTable
     at: int
-    of_rooms: dict[Hashable, float] = field(default_factory=dict)
+    by_resources: dict[Hashable, float] = field(default_factory=dict)
 
 
 class NodeScores:
-    """The scores of a policy on the rooms of a cluster."""
+    """The scores of a policy on the nodes of a cluster: a `NodeScorer` that looks at each of them by itself."""
 
-    def __init__(self, policy: NodePolicy, rooms: Rooms) -> None:
+    def __init__(self, policy: NodePolicy, free: FreeByNode) -> None:
         self.policy = policy
-        self._rooms = rooms
-        rooms.with_holds |= policy.reads_holds
+        self._free = free
+        free.with_holds |= policy.reads_holds
         self._kept: LruCache[Hashable, _KeptScores] = LruCache(MOST_SHAPES, MOST_SHAPES)
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
-        """The best score of these nodes, and those that have it. As for `all`; at least one node."""
+        """The best score of these nodes, and those that have it. See `NodeScorer.best`."""
         kept = self._scored(name, requests, claims, nodes)
         best, of_best = kept.table.highest()
         if found := of_best & nodes:
@@ -120,10 +120,9 @@ class NodeScores:
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
     ) -> Iterator[tuple[float, Mask]]:
-        """The scores of these nodes, which all have room for the pod, and the nodes of each.
+        """The scores of these nodes, and the nodes of each; see `NodeScorer.all`.
 
-        name: of the pod. claims: its claims without devices. Raises AllocationError.
-        Cost: O(nodes) array operations, and a score for each node whose room has changed.
+        Cost: O(nodes) array operations, and a score for each node whose free resources have changed.
         """
         kept, numbers = self._scored(name, requests, claims, nodes), numbers_of(nodes)
         scores = kept.table.scores[numbers]
@@ -131,38 +130,38 @@ class NodeScores:
             yield score, mask_of_numbers(numbers[scores == score], kept.table.size)
 
     def _scored(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> _KeptScores:
-        """The scores of these nodes, and of others whose rooms have not changed."""
-        self._rooms.catch_up()
+        """The scores of these nodes, and of others whose free resources have not changed."""
+        self._free.catch_up()
         kept = self._kept_of(requests, claims)
-        kinds = self._rooms.kinds(claims)
+        kinds = self._free.kinds(claims)
         of_kind: dict[Hashable, PodNeeds] = {}
         for number in numbers_once(without(nodes, kept.table.known)).tolist():
-            kind, room = kinds.of(number), self._rooms[number]
-            key = kind, _decides(room, with_name=self.policy.reads_names)
-            score = kept.of_rooms.get(key)
+            kind, free = kinds.of(number), self._free[number]
+            key = kind, _decides(free, with_name=self.policy.reads_names)
+            score = kept.by_resources.get(key)
             if score is None:
                 needs = of_kind.get(kind)
                 if needs is None:
                     needs = of_kind[kind] = self._needs(number, name, requests, claims)
-                score = kept.of_rooms[key] = self.policy.score_node(needs, room)
+                score = kept.by_resources[key] = self.policy.score_node(needs, free)
             kept.table.set(number, score)
         kept.table.known |= nodes
         return kept
 
     def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromUnits:
-        """The policy for the attempt on that node, which has room for the pod. Raises AllocationError."""
-        self._rooms.catch_up()
-        picks = self.policy.picks(self._needs(number, name, requests, claims), self._rooms[number])
+        """The policy for the attempt on that node, see `NodeScorer.on`."""
+        self._free.catch_up()
+        picks = self.policy.picks(self._needs(number, name, requests, claims), self._free[number])
         return FromUnits(self.policy.name, picks)
 
     def _needs(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> PodNeeds:
         amounts = requests.amounts
-        asked = self._rooms.requests(number, claims)
+        asked = self._free.requests(number, claims)
         return PodNeeds(name, amounts.get(CPU, 0), amounts.get(MEMORY, 0), asked)
 
     def _kept_of(self, requests: PodRequests, claims: Sequence[Claim]) -> _KeptScores:
-        """The scores of nodes whose rooms have not changed."""
-        size, changes = self._rooms.size, self._rooms.changes
+        """The scores of nodes whose free resources have not changed."""
+        size, changes = self._free.size, self._free.changes
         if not self.policy.remembers:
             return _KeptScores(ScoreTable(size), changes.now)
         key = (requests.amounts.get(CPU, 0), requests.amounts.get(MEMORY, 0), fingerprint_of(claims))
@@ -173,11 +172,11 @@ class NodeScores:
             changed = changes.since(kept.at)
             kept.table.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
             kept.at = changes.now
-        if len(kept.of_rooms) > MOST_ROOMS:
-            kept.of_rooms.clear()
+        if len(kept.by_resources) > MOST_RESOURCES:
+            kept.by_resources.clear()
         return kept
 
 
-def _decides(room: NodeRoom, *, with_name: bool) -> Hashable:
+def _decides(free: FreeResources, *, with_name: bool) -> Hashable:
     """All that a score may depend on; equal for most nodes of a fleet."""
-    return room.cpu, room.memory, room.units, room.holds, room.shapes, with_name and room.name
+    return free.cpu, free.memory, free.units, free.holds, free.shapes, with_name and free.name

@@ -12,10 +12,10 @@ from allocator.policies.fill_value import FillValue
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.fill_scores import MOST_FILL_SHAPES, FillScores, FillWorkload, NodeCells
 from scheduler.decision.pod_cycle import decide, decide_claim
-from scheduler.decision.rooms import Rooms
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.node_policies.fill_scores import MOST_FILL_SHAPES, FillScores, FillWorkload, NodeCells
+from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.state.pods import pod_requests
 from tests.builders import (
     a_claim,
@@ -31,13 +31,13 @@ from tests.builders import (
     first_available,
     on_node,
 )
-from tests.unit.scheduler.decision.test_whole_nodes import a_cluster, a_gpu, a_share, add_node, take
+from tests.unit.scheduler.node_policies.test_whole_nodes import a_cluster, a_gpu, a_share, add_node, take
 
 SHAPES = ((100, 1), (300, 1), (600, 1), (1000, 1), (1000, 2))
 
 
 def a_workload(cluster: Cluster, *shares: tuple[int, int]) -> None:
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_share("w", *one)]) for one in shares])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [a_share("w", *one)]) for one in shares])
 
 
 def placed(cluster: Cluster, pod: Pod, claim: Claim) -> Placed:
@@ -60,7 +60,7 @@ def test_a_model_that_others_need_is_spared() -> None:
     cluster = a_cluster("fill-value", 2, 3)
     insisting = a_share("w", 1000, 1, 'device.attributes["gpu.example"].model == "A"')
     any_model = a_share("w", 1000)
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in (insisting, any_model)])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [one]) for one in (insisting, any_model)])
     assert placed(cluster, a_pod(), a_share("claim", 1000)).node == "node-1"
 
 
@@ -76,7 +76,7 @@ def test_a_pod_of_which_the_workload_knows_nothing_takes_what_is_of_no_use_to_it
         gpus = [a_gpu("gpu-0", model), a_gpu("gpu-1", model)]
         cluster.set_slice(a_slice(*gpus, name=name, pool=name, reach=on_node(name)))
     workload = [*[_insisting(300, "A")] * 6, _insisting(500, "A"), *[_insisting(1000, "B")] * 3]
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in workload])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [one]) for one in workload])
     for number, (milli, model) in enumerate([(1000, "A"), (200, "A"), (500, "B")]):
         claim, pod = _insisting(milli, model, f"claim-{number}"), a_pod(name=f"pod-{number}", uid=f"pod-{number}")
         take(cluster, pod, claim, placed(cluster, pod, claim), number + 1)
@@ -90,11 +90,11 @@ def _insisting(milli: int, model: str, name: str = "w") -> Claim:
 def test_pods_with_other_memory_are_asked_for_apart() -> None:
     """The larger one leaves no memory for the workload on the small node; the smaller one does."""
     cluster = a_cluster("fill-value", 1)
-    scores = cluster.node_scores_of(None)
+    scores = cluster.scorer_of(None)
     assert isinstance(scores, FillScores)
     asked = [a_share("claim", 500)]
     workload = pod_requests(a_pod(a_container(memory="16Gi")))
-    cluster.rooms.workload.set([(workload, asked)] * 4)
+    cluster.free_resources.workload.set([(workload, asked)] * 4)
     costs = [
         scores.best("pod", pod_requests(a_pod(a_container(memory=memory))), asked, 1)[0] for memory in ("1Gi", "63Gi")
     ]
@@ -118,7 +118,7 @@ def a_cluster_of_whole_gpus(*counts: int) -> Cluster:
 def test_all_devices_of_a_node_count_as_many_as_they_are(order: tuple[int, int]) -> None:
     """The workload wants one GPU; all of four cost more than all of one."""
     cluster = a_cluster_of_whole_gpus(*order)
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_claim(a_request())])])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [a_claim(a_request())])])
     assert placed(cluster, a_pod(), a_claim(all_devices())).node == f"node-{order.index(1)}"
 
 
@@ -127,7 +127,7 @@ def test_a_workload_that_wants_all_devices_needs_nodes_of_which_nothing_is_in_us
     """Most nodes have four GPUs, so what the workload would lose is a whole node of them."""
     cluster = a_cluster_of_whole_gpus(*order)
     everything, one = a_claim(all_devices()), a_claim(a_request())
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [wanted]) for wanted in (everything, everything, one)])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [wanted]) for wanted in (everything, everything, one)])
     assert placed(cluster, a_pod(), a_claim(a_request())).node == f"node-{order.index(1)}"
 
 
@@ -154,11 +154,11 @@ def test_what_is_kept_is_what_would_be_worked_out_anew(seed: int) -> None:
 
 
 def _compare(cluster: Cluster, pod: Pod, claim: Claim) -> None:
-    scores, fresh = cluster.node_scores_of(pod), Rooms(cluster.fleet, cluster.infos)
+    scores, fresh = cluster.scorer_of(pod), FreeByNode(cluster.fleet, cluster.infos)
     policy = policy_of("fill-value")
     assert isinstance(scores, FillScores)
     assert isinstance(policy, FillValue)
-    fresh.workload = cluster.rooms.workload
+    fresh.workload = cluster.free_resources.workload
     able = cluster.fleet.able([claim])
     if able:
         of_all = (str(pod), pod_requests(pod), [claim], able)
@@ -203,7 +203,7 @@ def test_what_first_fit_places_is_placed_whatever_is_requested(claim: Claim, *, 
     for policy in ("first-fit", "fill-value"):
         cluster = an_odd_cluster(policy)
         if is_known:
-            cluster.rooms.workload.set([(pod_requests(a_pod()), [one]) for one in (*ODD_CLAIMS, a_claim())])
+            cluster.free_resources.workload.set([(pod_requests(a_pod()), [one]) for one in (*ODD_CLAIMS, a_claim())])
         for one in (decide(cluster, a_pod(), [claim]), decide_claim(cluster, claim)):
             found.setdefault(policy, []).append(type(one))
     assert found["fill-value"] == found["first-fit"]
@@ -225,15 +225,15 @@ def of_many_shapes(shapes: int) -> FillWorkload:
     pods = [pod_requests(a_pod(a_container(cpu=f"{cpu}m"))) for cpu in range(1, 11)]
     often = [(pods[0], [claim]) for claim in claims[:MOST_FILL_SHAPES]]
     rare = [(pods[number // 1000], [claims[number % 1000]]) for number in range(shapes)]
-    rooms = cluster.rooms
-    rooms.workload.set([*often, *often, *rare])
-    rooms.catch_up_amounts()
+    free = cluster.free_resources
+    free.workload.set([*often, *often, *rare])
+    free.catch_up_amounts()
     nodes = {
-        number: NodeCells(rooms.unit_cells(number), tuple(rooms.cells(number)), room.cpu, room.memory)
-        for number in rooms.numbers
-        if (room := rooms.get(number))
+        number: NodeCells(free.unit_cells(number), tuple(free.cells(number)), own.cpu, own.memory)
+        for number in free.numbers
+        if (own := free.get(number))
     }
-    workload = FillWorkload(rooms, nodes)
+    workload = FillWorkload(free, nodes)
     workload.prepare_all()
     return workload
 
@@ -273,5 +273,5 @@ def test_shares_of_which_there_is_room_for_any_number_are_counted_up_to_a_bound(
     devices = a_slice(*cut, name="cut-devices", pool="cut", slice_count=2, reach=on_node("node-0"))
     cluster.set_slice(devices)
     cluster.set_slice(replace(devices, name="cut-counters", devices=(), counter_sets=sets))
-    cluster.rooms.workload.set([(pod_requests(a_pod()), [a_claim(a_request("gpus", 10**18))])])
+    cluster.free_resources.workload.set([(pod_requests(a_pod()), [a_claim(a_request("gpus", 10**18))])])
     assert placed(cluster, a_pod(), a_claim()).node == "node-0"
