@@ -14,7 +14,7 @@ from allocator.api.allocation import Consumer
 from allocator.gates import Features
 from allocator.model import Claim, CounterConsumption, CounterSet
 from cel.values.quantity import Quantity
-from scheduler.cli.verify_scheduling import KINDS
+from scheduler.cli.verify_scheduling import FIELDS
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
@@ -88,7 +88,9 @@ def loaded(objects: Json) -> tuple[Cluster, Sequence[Pod], Pod]:
     listed = deepcopy({name: one for name, one in objects.items() if name != "pod"})
     listed["pods"].append(deepcopy(objects["pod"]))
     raw = (
-        RawObject(Place(f"{name}[{number}]"), {"apiVersion": KINDS[name][0], "kind": KINDS[name][1], **one})
+        RawObject(
+            Place(f"{name}[{number}]"), {**one, "apiVersion": FIELDS[name].api_version, "kind": FIELDS[name].kind}
+        )
         for name, found in listed.items()
         for number, one in enumerate(found)
     )
