@@ -28,7 +28,7 @@ from allocator.outcome import (
 from allocator.policies.contract import FIRST_FIT, Policy, score_of, search_by
 from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_at, failure, problem_of
 from allocator.results import allocation_of
-from allocator.search.backtracking import BudgetSpent, Found, Poisoned, Terms
+from allocator.search.backtracking import Answer, BudgetSpent, Poisoned, Terms
 from allocator.search.budget import Budget, OutOfSteps
 from allocator.search.rules import Candidates, Choice, Pick, bits
 from cel import Cancelled
@@ -131,7 +131,7 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
         claim = claims[met.candidates.claim]
         raise InvalidClaim(failure(snapshot, attempt, claim, met.candidates.alternative, met.device)) from None
     match answer:
-        case Found():
+        case Answer():
             allocations = _allocations(snapshot, attempt, claims, answer.picks)
             score = score_of(policy, attempt, problem.requests, answer.picks)
             return Allocated(allocations, answer.steps, snapshot.features, score)

@@ -10,10 +10,10 @@ from scheduler.attempt import claim_calls, claim_objects, pod_calls
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_calls import Send, edit_alone
 from scheduler.attempt.claim_objects import (
-    Claim,
     ClaimRef,
     Intent,
     Json,
+    RawClaim,
     allocation_of,
     consumers_of,
     intent_of,
@@ -55,7 +55,7 @@ class Sweep:
     scheduler: str
     _seen: dict[tuple[ClaimRef, Leftover], float] = field(default_factory=dict)
 
-    def due(self, claims: Iterable[Claim], in_flight: Callable[[ClaimRef], bool], now_s: float) -> list[Claim]:
+    def due(self, claims: Iterable[RawClaim], in_flight: Callable[[ClaimRef], bool], now_s: float) -> list[RawClaim]:
         """The claims whose leftover has been there for long enough. Cost: O(claims).
 
         claims: all of them, as observed. in_flight: whether an attempt is under way with it. now_s: monotonic.
@@ -72,7 +72,7 @@ class Sweep:
         self._seen = seen
         return due
 
-    def leftover(self, claim: Claim) -> Leftover | None:
+    def leftover(self, claim: RawClaim) -> Leftover | None:
         """The unused leftover of ours that the claim holds."""
         intent = intent_of(claim)
         if intent is None or intent.scheduler != self.scheduler:
@@ -81,20 +81,20 @@ class Sweep:
             return "intent"
         return None if consumers_of(claim) else "allocation"
 
-    async def clean(self, binder: Binder, due: Iterable[Claim]) -> int:
+    async def clean(self, binder: Binder, due: Iterable[RawClaim]) -> int:
         """Take back what is due and say of how many claims; what was taken into use meanwhile stays."""
         return sum([await self._clean(binder, claim) for claim in due])
 
-    async def _clean(self, binder: Binder, claim: Claim) -> bool:
+    async def _clean(self, binder: Binder, claim: RawClaim) -> bool:
         found = intent_of(claim)
 
-        def following(current: Claim) -> tuple[Send, Json] | None:
+        def following(current: RawClaim) -> tuple[Send, Json] | None:
             return self._next(current) if intent_of(current) == found else None
 
         # A conflict is looked at again; what fails is found by the next sweep.
         return await edit_alone(binder, key_of(claim), following, claim, tries_max=_SWEEP_TRIES)
 
-    def _next(self, claim: Claim) -> tuple[Send, Json] | None:
+    def _next(self, claim: RawClaim) -> tuple[Send, Json] | None:
         match self.leftover(claim):
             case "allocation":
                 return claim_calls.put_status, claim_objects.deallocated(claim)
@@ -127,7 +127,7 @@ LAST_EPOCH = 2**63 - 2
 """What is later was written by nobody of ours, but for a clock that is millions of years ahead."""
 
 
-def epoch_after(binder: Binder, claims: Iterable[Claim]) -> int:
+def epoch_after(binder: Binder, claims: Iterable[RawClaim]) -> int:
     """The epoch of a process that begins by its own clock: later than all of ours that have left an intent on a claim.
 
     The clock may have been set back since, or the other process may have run where it is ahead.
@@ -137,7 +137,7 @@ def epoch_after(binder: Binder, claims: Iterable[Claim]) -> int:
     return max([binder.epoch, *(epoch + 1 for epoch in ours)])
 
 
-async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[str], bool]) -> int:
+async def recover(binder: Binder, claims: Iterable[RawClaim], is_bound: Callable[[str], bool]) -> int:
     """Settle all unfinished claims and say how many these were.
 
     claims: as listed when the other process can send no more writes, or later. is_bound: of a pod's uid. Cost: a write
@@ -146,7 +146,7 @@ async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[s
     found = [claim for claim in claims if is_unfinished(binder, claim, is_bound)]
     limit = asyncio.Semaphore(CONCURRENT)
 
-    async def end(claim: Claim) -> None:
+    async def end(claim: RawClaim) -> None:
         key = key_of(claim)
         async with limit:
             try:
@@ -165,7 +165,7 @@ async def recover(binder: Binder, claims: Iterable[Claim], is_bound: Callable[[s
     return len(found)
 
 
-def is_unfinished(binder: Binder, claim: Claim, is_bound: Callable[[str], bool]) -> bool:
+def is_unfinished(binder: Binder, claim: RawClaim, is_bound: Callable[[str], bool]) -> bool:
     """Whether an older epoch of ours may not have ended what it began with the claim."""
     intent = intent_of(claim)
     return intent is not None and _is_older(binder, intent) and not (allocation_of(claim) and is_bound(intent.podUID))
@@ -175,7 +175,7 @@ def _is_older(binder: Binder, intent: Intent) -> bool:
     return intent.scheduler == binder.scheduler and intent.epoch < binder.epoch
 
 
-def _ending(binder: Binder, claim: Claim, is_bound: Callable[[str], bool]) -> tuple[Send, Json] | None:
+def _ending(binder: Binder, claim: RawClaim, is_bound: Callable[[str], bool]) -> tuple[Send, Json] | None:
     intent = intent_of(claim)
     if intent is None or not is_unfinished(binder, claim, is_bound):
         return None

@@ -34,7 +34,7 @@ from allocator.model import (
 )
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.decision.templates import Templates
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.plugins.cycle import Cycle
 from scheduler.state.claims import FINALIZER
 from scheduler.state.labels import PodSelectors
@@ -321,7 +321,7 @@ def watched(
 def a_cycle(
     pod: Pod,
     infos: NodeInfos,
-    templates: Templates,
+    templates: PodSignatures,
     selectors: PodSelectors | None = None,
     volumes: Volumes | None = None,
 ) -> Cycle:

@@ -13,7 +13,6 @@ from typing_extensions import TypedDict
 
 from allocator.api import versions
 from allocator.api.allocation import Consumer, build_consumers
-from allocator.api.by_text import ByText
 from allocator.api.device_class import (
     ClassFields,
     RuleFields,
@@ -23,6 +22,7 @@ from allocator.api.device_class import (
     check_class,
     check_rule,
 )
+from allocator.api.encode import ByText
 from allocator.api.field_types import MOST_ERRORS, typed
 from allocator.api.findings import FieldError, Findings, UnknownField
 from allocator.api.metadata import Metadata, MetadataFields, build_metadata, check_metadata

@@ -19,7 +19,7 @@ from allocator.features.partitionable_devices import CounterRule
 from allocator.model import Claim
 from allocator.outcome import Allocated, InvalidClaim, Refused
 from allocator.requests.candidates import MAX_RESULTS, Problem
-from allocator.search.backtracking import Found, Poisoned, Search, Terms
+from allocator.search.backtracking import Answer, Poisoned, Search, Terms
 from allocator.search.rules import Candidates, Rule
 
 
@@ -158,7 +158,7 @@ def _would_do_without(asking: Asking, problem: Problem, rule_type: type[Rule]) -
     loosened = [[_loosened(candidates, rule_type) for candidates in alternatives] for alternatives in problem.requests]
     search = Search(loosened, Terms(asking.left, MAX_RESULTS, problem.is_exhaustive, problem.may_end))
     try:
-        return isinstance(search.run(), Found)
+        return isinstance(search.run(), Answer)
     except (Poisoned, InvalidClaim):
         return False
     finally:

@@ -17,8 +17,8 @@ from allocator.memo import Topic
 from allocator.outcome import InvalidClaim
 from allocator.search.backtracking import (
     USUAL_ORDER_EFFORT,
+    Answer,
     BudgetSpent,
-    Found,
     NotFound,
     Order,
     OrderEffort,
@@ -121,7 +121,9 @@ class FirstFit:
 FIRST_FIT: Final = FirstFit()
 
 
-def search_by(policy: Policy, attempt: NodeAttempt, requests: Requests, terms: Terms) -> Found | NotFound | BudgetSpent:
+def search_by(
+    policy: Policy, attempt: NodeAttempt, requests: Requests, terms: Terms
+) -> Answer | NotFound | BudgetSpent:
     """The first answer in the policy's order, with the picks of each request as the view has them.
 
     Devices that would end the attempt are left out at first: an error that only the policy's order comes by must not
@@ -138,8 +140,8 @@ def search_by(policy: Policy, attempt: NodeAttempt, requests: Requests, terms: T
         answer = preferring.run()
     except InvalidClaim:
         return _first_fit(requests, terms, preferring.steps)
-    if isinstance(answer, Found):
-        return Found(_as_viewed(answer.picks), answer.steps)
+    if isinstance(answer, Answer):
+        return Answer(_as_viewed(answer.picks), answer.steps)
     if _masks(harmless) != _masks(requests):
         return _first_fit(requests, terms, answer.steps)
     return answer
@@ -151,7 +153,7 @@ def score_of(policy: Policy, attempt: NodeAttempt, requests: Requests, picks: Se
     return (_earliness(requests, picks), *own) if own else ()
 
 
-def _first_fit(requests: Requests, terms: Terms, spent: int) -> Found | NotFound | BudgetSpent:
+def _first_fit(requests: Requests, terms: Terms, spent: int) -> Answer | NotFound | BudgetSpent:
     if spent >= terms.budget_steps:
         return BudgetSpent(spent)
     answer = Search(requests, replace(terms, budget_steps=terms.budget_steps - spent)).run()

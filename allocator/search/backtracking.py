@@ -65,7 +65,7 @@ USUAL_ORDER_EFFORT: Final = OrderEffort()
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Answer:
     """The first answer, in the order of claims, requests and picks."""
 
     picks: tuple[Pick, ...]
@@ -156,7 +156,7 @@ class Search:
         # Only where alternatives differ can the chosen ones exceed what a claim takes.
         self.may_exceed = any(len(alternatives) > 1 for alternatives in requests)
 
-    def run(self) -> Found | NotFound | BudgetSpent:
+    def run(self) -> Answer | NotFound | BudgetSpent:
         """The first answer. Raises Poisoned, Cancelled, and what rules raise.
 
         The rules are left without a pick, however it ends: others may search with the same ones.
@@ -168,9 +168,9 @@ class Search:
         finally:
             self._take_all_back()
 
-    def _run(self) -> Found | NotFound | BudgetSpent:
+    def _run(self) -> Answer | NotFound | BudgetSpent:
         if not self.requests:
-            return Found((), 0)
+            return Answer((), 0)
         if self._efforts is None and _candidates_of(self.requests) > MOST_FREE:
             self._efforts = _Efforts(self.requests)
         if self.is_hopeless(0):
@@ -212,15 +212,15 @@ class Search:
                 answer = search.run()
             except (Poisoned, AllocationError):
                 # The search for a subset may meet devices that the one for all never comes to.
-                answer = Found((), search.steps)
+                answer = Answer((), search.steps)
             self.steps += search.steps
             if isinstance(answer, NotFound):
                 return True
-            if isinstance(answer, Found):
+            if isinstance(answer, Answer):
                 self._answered.add(number)
         return False
 
-    def _first(self, budget_steps: int) -> Found | NotFound | BudgetSpent:
+    def _first(self, budget_steps: int) -> Answer | NotFound | BudgetSpent:
         """The first answer from the present branch on, until so many steps have been taken in all."""
         frames, terms = self._frames, self.terms
         if not frames:
@@ -235,7 +235,7 @@ class Search:
                 continue
             child = frames[-1].child()
             if child is None:
-                return Found(self.picks(), self.steps)
+                return Answer(self.picks(), self.steps)
             frames.append(child)
         return NotFound(self.steps)
 

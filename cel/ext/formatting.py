@@ -16,9 +16,8 @@ from cel.errors import EvalError
 from cel.ext import costs
 from cel.syntax.ast import Expr, ListExpr, MapExpr
 from cel.values import moments, numbers
-from cel.values.quoting import quoted
 from cel.values.types import DYN, STRING, Kind, Type, list_of
-from cel.values.values import Duration, List, Map, Timestamp, Uint, Value, bounded, type_of, weight_of
+from cel.values.values import Duration, List, Map, Timestamp, Uint, Value, bounded, quoted, type_of, weight_of
 
 _PLACES: Final = 6  # where the format does not say
 _MOST_PLACES: Final = 1074  # no double has more

@@ -6,7 +6,7 @@ Source: ParseAddr of Go's net/netip.
 import re
 from typing import Final
 
-from cel.values.quoting import quoted
+from cel.values.values import quoted
 
 _FIELDS: Final = 8  # of an IPv6 address; an IPv4 address at its end stands for two
 _OCTETS: Final = 4

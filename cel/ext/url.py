@@ -18,9 +18,8 @@ from cel.errors import no_such_overload
 from cel.ext import costs
 from cel.ext.declare import method, succeeds, with_eval_errors
 from cel.ext.ip_faults import fault_of
-from cel.values.quoting import quoted
 from cel.values.types import BOOL, STRING, URL, list_of, map_of
-from cel.values.values import List, Map, Value, register
+from cel.values.values import List, Map, Value, quoted, register
 
 _MOST_PARAMETERS: Final = 10_000
 

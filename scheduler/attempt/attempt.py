@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from scheduler.attempt.binder import Binder, pause_s
-from scheduler.attempt.claim_objects import Claim, ClaimRef, Intent, Json, version_of
+from scheduler.attempt.claim_objects import ClaimRef, Intent, Json, RawClaim, version_of
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Retry
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.attempt.write_outcome import WriteOutcome, outcome_of, write_outcome
@@ -27,7 +27,7 @@ class WrittenClaim:
     """
 
     key: ClaimRef
-    stored: Claim
+    stored: RawClaim
     allocation: Json | None
     sent: str = ""
     is_own: bool = False

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from scheduler.attempt.claim_objects import Claim, ClaimRef
+from scheduler.attempt.claim_objects import ClaimRef, RawClaim
 from scheduler.attempt.current_steps import CurrentSteps
 from scheduler.attempt.slots import CallLimit, KeyLocks
 from scheduler.attempt.step import Listener
@@ -59,7 +59,7 @@ class Binder:
     process: str
     listener: Listener
     binding_timeout_s: float = BINDING_TIMEOUT_S
-    claim_locks: KeyLocks[ClaimRef, Claim] = field(default_factory=KeyLocks)
+    claim_locks: KeyLocks[ClaimRef, RawClaim] = field(default_factory=KeyLocks)
     changes: WatchedChanges = field(default_factory=WatchedChanges)
     repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
     progress: CurrentSteps = field(init=False)

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from scheduler.attempt.binder import Binder, pause_s
-from scheduler.attempt.claim_objects import ANNOTATION, FENCE, Claim, ClaimRef, Json, key_of, version_of
+from scheduler.attempt.claim_objects import ANNOTATION, FENCE, ClaimRef, Json, RawClaim, key_of, version_of
 from scheduler.attempt.decision import AttemptEnded
 from scheduler.attempt.write_outcome import may_pass, outcome_of
 from scheduler.client.connection import MERGE
@@ -44,13 +44,13 @@ async def found(binder: Binder, namespace: str, name: str, subject: str) -> Json
         raise AttemptEnded(outcome_of(error, subject)) from error
 
 
-async def create(binder: Binder, claim: Claim) -> Json:
+async def create(binder: Binder, claim: RawClaim) -> Json:
     """The claim as stored, which was not there before. Raises CallFailed."""
     body = {**claim, "apiVersion": binder.claims.api_version, "kind": "ResourceClaim"}
     return await binder.api.request("POST", binder.claims.path(claim["metadata"]["namespace"]), body=body)
 
 
-async def delete(binder: Binder, claim: Claim) -> Json:
+async def delete(binder: Binder, claim: RawClaim) -> Json:
     """Nothing: the claim is to be read again, since finalizers may keep it. Raises CallFailed."""
     guard = {"uid": claim["metadata"]["uid"], "resourceVersion": version_of(claim)}
     body = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": guard}
@@ -58,7 +58,7 @@ async def delete(binder: Binder, claim: Claim) -> Json:
     return {}
 
 
-async def put(binder: Binder, claim: Claim) -> Json:
+async def put(binder: Binder, claim: RawClaim) -> Json:
     """The claim as stored, of which our annotations and the finalizers are taken. Raises CallFailed."""
     try:
         return await _put(binder, claim, "")
@@ -71,12 +71,12 @@ async def put(binder: Binder, claim: Claim) -> Json:
     return await _patch(binder, claim, "", {"annotations": ours, "finalizers": metadata.get("finalizers")}, {})
 
 
-async def put_status(binder: Binder, claim: Claim) -> Json:
+async def put_status(binder: Binder, claim: RawClaim) -> Json:
     """The claim as stored, of which the status is taken and nothing else. Raises CallFailed."""
     return await _put(binder, claim, "status")
 
 
-async def put_consumers(binder: Binder, claim: Claim) -> Json:
+async def put_consumers(binder: Binder, claim: RawClaim) -> Json:
     """The claim, which keeps its allocation, as stored; of its status the reservations are taken. Raises CallFailed."""
     try:
         return await _put(binder, claim, "status")
@@ -86,7 +86,7 @@ async def put_consumers(binder: Binder, claim: Claim) -> Json:
     return await _patch(binder, claim, "status", {}, {"reservedFor": claim["status"].get("reservedFor")})
 
 
-async def _put(binder: Binder, claim: Claim, subresource: str) -> Json:
+async def _put(binder: Binder, claim: RawClaim, subresource: str) -> Json:
     # Without managedFields the server keeps those that it has, and neither side spends time on them.
     metadata = {name: value for name, value in claim["metadata"].items() if name != "managedFields"}
     body = {**claim, "apiVersion": binder.claims.api_version, "kind": "ResourceClaim", "metadata": metadata}
@@ -94,14 +94,14 @@ async def _put(binder: Binder, claim: Claim, subresource: str) -> Json:
 
 
 async def _patch(
-    binder: Binder, claim: Claim, subresource: str, metadata: Mapping[str, object], status: Mapping[str, object]
+    binder: Binder, claim: RawClaim, subresource: str, metadata: Mapping[str, object], status: Mapping[str, object]
 ) -> Json:
     guard = {"uid": claim["metadata"]["uid"], "resourceVersion": version_of(claim)}
     body = {"metadata": {**metadata, **guard}, **({"status": status} if status else {})}
     return await binder.api.request("PATCH", _path(binder, claim, subresource), body=body, content_type=MERGE)
 
 
-def _path(binder: Binder, claim: Claim, subresource: str) -> str:
+def _path(binder: Binder, claim: RawClaim, subresource: str) -> str:
     # Without a version the server would take the write as it is, whatever happened in between.
     assert version_of(claim), f"claim {key_of(claim)} has no resourceVersion"
     return binder.claims.path(claim["metadata"]["namespace"], claim["metadata"]["name"], subresource)
@@ -113,12 +113,12 @@ def _path(binder: Binder, claim: Claim, subresource: str) -> str:
 # or can no longer be stored.
 
 
-Send = Callable[[Binder, Claim], Awaitable[Json]]
+Send = Callable[[Binder, RawClaim], Awaitable[Json]]
 
-Next = Callable[[Claim], tuple[Send, Json] | None]
+Next = Callable[[RawClaim], tuple[Send, Json] | None]
 """The next write to a claim, as the call and what it sends; None once nothing is left to do."""
 
-Before = Callable[[Claim, Send], Awaitable[None]]
+Before = Callable[[RawClaim, Send], Awaitable[None]]
 """What has to be done before a write, with the claim as it was read."""
 
 Answer = TypeVar("Answer")
@@ -132,7 +132,7 @@ PAUSE_MAX_S = 10.0
 _LOG = logging.getLogger(__name__)
 
 
-async def nothing_before(_claim: Claim, _send: Send) -> None:
+async def nothing_before(_claim: RawClaim, _send: Send) -> None:
     """The write needs nothing before it."""
 
 
@@ -140,7 +140,7 @@ async def edit_until_done(  # noqa: PLR0913 - what is edited, and how
     binder: Binder,
     key: ClaimRef,
     following: Next,
-    known: Claim | None = None,
+    known: RawClaim | None = None,
     *,
     before: Before = nothing_before,
     tries_max: int | None = None,
@@ -180,7 +180,7 @@ async def edit_until_done(  # noqa: PLR0913 - what is edited, and how
 
 
 async def edit_alone(
-    binder: Binder, key: ClaimRef, following: Next, known: Claim | None = None, *, tries_max: int | None = None
+    binder: Binder, key: ClaimRef, following: Next, known: RawClaim | None = None, *, tries_max: int | None = None
 ) -> bool:
     """The same, for one of many claims: whatever goes wrong with it is logged, and costs no other one."""
     try:

@@ -85,7 +85,7 @@ def is_of_another_attempt(claim: Mapping[str, Any], intent: Intent) -> bool:
 
 
 Json = dict[str, Any]  # Any: fields that are passed on may hold anything
-Claim = Mapping[str, Any]
+RawClaim = Mapping[str, Any]
 
 FENCE = "dra-scheduler.dev/fence"
 """An annotation with no other use than to move the resourceVersion of a claim."""
@@ -102,29 +102,29 @@ class ClaimRef(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-def key_of(claim: Claim) -> ClaimRef:
+def key_of(claim: RawClaim) -> ClaimRef:
     """The claim's key."""
     metadata = claim["metadata"]
     return ClaimRef(metadata["namespace"], metadata["name"], metadata["uid"])
 
 
-def version_of(claim: Claim) -> str:
+def version_of(claim: RawClaim) -> str:
     """The resourceVersion."""
     return str(claim["metadata"]["resourceVersion"])
 
 
-def is_deleting(claim: Claim) -> bool:
+def is_deleting(claim: RawClaim) -> bool:
     """True once it was deleted, even if a finalizer keeps it."""
     return bool(claim["metadata"].get("deletionTimestamp"))
 
 
-def allocation_of(claim: Claim) -> Json | None:
+def allocation_of(claim: RawClaim) -> Json | None:
     """status.allocation."""
     found: Json | None = (claim.get("status") or {}).get("allocation")
     return found
 
 
-def consumers_of(claim: Claim) -> tuple[str, ...]:
+def consumers_of(claim: RawClaim) -> tuple[str, ...]:
     """The uids in status.reservedFor."""
     return tuple(consumer["uid"] for consumer in _reserved_for(claim))
 
@@ -170,7 +170,7 @@ def made(extended: ExtendedClaim, pod_name: str, pod_uid: str, intent: Intent) -
     return {"metadata": metadata, "spec": extended.spec}
 
 
-def is_made_for(claim: Claim, pod_uid: str) -> bool:
+def is_made_for(claim: RawClaim, pod_uid: str) -> bool:
     """Whether the claim was made for the pod's extended resources."""
     metadata = claim["metadata"]
     owners = metadata.get("ownerReferences") or ()
@@ -178,79 +178,79 @@ def is_made_for(claim: Claim, pod_uid: str) -> bool:
     return is_pods and is_of_extended_resources(metadata.get("annotations") or {})
 
 
-def marked(claim: Claim, intent: Intent) -> Json:
+def marked(claim: RawClaim, intent: Intent) -> Json:
     """With the finalizer and the intent: what protects an allocation, before there is one."""
     finalizers = claim["metadata"].get("finalizers") or []
     kept = finalizers if FINALIZER in finalizers else [*finalizers, FINALIZER]
     return _annotated(_with_metadata(claim, finalizers=kept), ANNOTATION, str(intent))
 
 
-def unmarked(claim: Claim) -> Json:
+def unmarked(claim: RawClaim) -> Json:
     """Without the intent, and without the finalizer unless there is an allocation to protect."""
     finalizers = claim["metadata"].get("finalizers") or []
     kept = finalizers if allocation_of(claim) else [name for name in finalizers if name != FINALIZER]
     return _annotated(_with_metadata(claim, finalizers=kept), ANNOTATION, "")
 
 
-def is_marked(claim: Claim, intent: Intent) -> bool:
+def is_marked(claim: RawClaim, intent: Intent) -> bool:
     """True once `marked` is stored."""
     return FINALIZER in (claim["metadata"].get("finalizers") or ()) and intent_of(claim) == intent
 
 
-def is_protected_in_vain(claim: Claim) -> bool:
+def is_protected_in_vain(claim: RawClaim) -> bool:
     """Whether the finalizer stands though there is no allocation to protect."""
     return FINALIZER in (claim["metadata"].get("finalizers") or ()) and allocation_of(claim) is None
 
 
-def fenced(claim: Claim, text: str) -> Json:
+def fenced(claim: RawClaim, text: str) -> Json:
     """With the annotation `FENCE`."""
     return _annotated(claim, FENCE, text)
 
 
-def unfenced(claim: Claim) -> Json:
+def unfenced(claim: RawClaim) -> Json:
     """Without that annotation."""
     return _annotated(claim, FENCE, "")
 
 
-def is_fenced(claim: Claim) -> bool:
+def is_fenced(claim: RawClaim) -> bool:
     """True while that annotation stands."""
     return FENCE in (claim["metadata"].get("annotations") or ())
 
 
-def allocated(claim: Claim, allocation: Mapping[str, Any], pod_name: str, pod_uid: str) -> Json:
+def allocated(claim: RawClaim, allocation: Mapping[str, Any], pod_name: str, pod_uid: str) -> Json:
     """With the allocation and the pod's reservation, which belong into one write."""
     return _with_status(reserved(claim, pod_name, pod_uid), allocation=dict(allocation))
 
 
-def reserved(claim: Claim, pod_name: str, pod_uid: str) -> Json:
+def reserved(claim: RawClaim, pod_name: str, pod_uid: str) -> Json:
     """With the pod's reservation."""
     entry = {"resource": "pods", "name": pod_name, "uid": pod_uid}
     return _with_status(claim, reservedFor=[*_reserved_for(claim), entry])
 
 
-def released(claim: Claim, pod_uid: str) -> Json:
+def released(claim: RawClaim, pod_uid: str) -> Json:
     """Without the pod's reservation."""
     return _with_status(claim, reservedFor=[entry for entry in _reserved_for(claim) if entry["uid"] != pod_uid])
 
 
-def deallocated(claim: Claim) -> Json:
+def deallocated(claim: RawClaim) -> Json:
     """Without allocation, reservations, and the devices' status, which describes allocated devices only."""
     return _with_status(claim, allocation=None, reservedFor=None, devices=None)
 
 
-def _reserved_for(claim: Claim) -> list[Json]:
+def _reserved_for(claim: RawClaim) -> list[Json]:
     return (claim.get("status") or {}).get("reservedFor") or []
 
 
-def _with_status(claim: Claim, **fields: object) -> Json:
+def _with_status(claim: RawClaim, **fields: object) -> Json:
     return {**claim, "status": _changed(claim.get("status") or {}, fields)}
 
 
-def _with_metadata(claim: Claim, **fields: object) -> Json:
+def _with_metadata(claim: RawClaim, **fields: object) -> Json:
     return {**claim, "metadata": _changed(claim["metadata"], fields)}
 
 
-def _annotated(claim: Claim, key: str, value: str) -> Json:
+def _annotated(claim: RawClaim, key: str, value: str) -> Json:
     return _with_metadata(claim, annotations=_changed(claim["metadata"].get("annotations") or {}, {key: value}))
 
 

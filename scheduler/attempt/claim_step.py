@@ -10,9 +10,9 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_calls import Send, edit_until_done
 from scheduler.attempt.claim_objects import (
     ANNOTATION,
-    Claim,
     Intent,
     Json,
+    RawClaim,
     allocation_of,
     consumers_of,
     intent_of,
@@ -44,15 +44,15 @@ class Write:
     decision was made on. is_anonymous: what is stored does not show which attempt for the pod has written it.
     """
 
-    send: Callable[[Binder, Claim], Awaitable[Json]]
-    edit: Callable[[Claim], Json]
-    is_stored: Callable[[Claim], bool]
-    check: Callable[[Claim], None]
+    send: Callable[[Binder, RawClaim], Awaitable[Json]]
+    edit: Callable[[RawClaim], Json]
+    is_stored: Callable[[RawClaim], bool]
+    check: Callable[[RawClaim], None]
     what: str
     is_anonymous: bool = False
 
 
-async def stored_by(binder: Binder, attempt: Attempt, written: WrittenClaim, claim: Claim, write: Write) -> Json:
+async def stored_by(binder: Binder, attempt: Attempt, written: WrittenClaim, claim: RawClaim, write: Write) -> Json:
     """The claim as stored by the write. Raises AttemptEnded."""
     current = claim
     for tries in range(1, TRIES + 1):
@@ -73,7 +73,7 @@ async def stored_by(binder: Binder, attempt: Attempt, written: WrittenClaim, cla
     raise AttemptEnded(Retry(f"claim {written.key} changed or did not respond {TRIES} times in a row"))
 
 
-def intent_write(attempt: Attempt, check: Callable[[Claim], None]) -> Write:
+def intent_write(attempt: Attempt, check: Callable[[RawClaim], None]) -> Write:
     """The write of finalizer and intent."""
     return Write(
         claim_calls.put,
@@ -92,12 +92,12 @@ async def renew(binder: Binder, attempt: Attempt) -> None:
     """
     attempt.intent = intent = replace(attempt.intent, renewal=attempt.intent.renewal + 1)
 
-    def is_ours(current: Claim) -> None:
+    def is_ours(current: RawClaim) -> None:
         found, is_reserved = allocation_of(current), attempt.decision.pod.uid in consumers_of(current)
         if found is None or not is_reserved or is_of_another_attempt(current, intent):
             raise AttemptEnded(Retry(f"claim {key_of(current)} is no longer allocated for pod {attempt.decision.pod}"))
 
-    def is_renewed(current: Claim) -> bool:
+    def is_renewed(current: RawClaim) -> bool:
         found = intent_of(current)
         return found == intent and found is not None and found.renewal == intent.renewal
 
@@ -106,13 +106,13 @@ async def renew(binder: Binder, attempt: Attempt) -> None:
         await stored_by(binder, attempt, written, await _read(binder, written), write)
 
 
-def check_exists(claim: Claim) -> None:
+def check_exists(claim: RawClaim) -> None:
     """Raises AttemptEnded where the claim is being deleted."""
     if claim_objects.is_deleting(claim):
         raise AttemptEnded(Retry(f"claim {key_of(claim)} is being deleted"))
 
 
-def check_not_allocated(claim: Claim) -> None:
+def check_not_allocated(claim: RawClaim) -> None:
     """Raises AttemptEnded where the claim has devices, or is being deleted."""
     check_exists(claim)
     if allocation_of(claim) is not None:
@@ -178,10 +178,10 @@ async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *,
     """
 
     # Differs from kube-scheduler, which takes back its reservation and leaves the allocation to whoever comes.
-    def following(claim: Claim) -> tuple[Send, Json] | None:
+    def following(claim: RawClaim) -> tuple[Send, Json] | None:
         return next_edit(claim, attempt.intent, written)
 
-    async def before(claim: Claim, send: Send) -> None:
+    async def before(claim: RawClaim, send: Send) -> None:
         """No binding can land any more that was sent before; read, fence, write, in this order."""
         if is_fenced or not _may_be_relied_on(send, claim, written):
             return
@@ -194,7 +194,7 @@ async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *,
     return await edit_until_done(binder, written.key, following, known, before=before, for_pod=pod)
 
 
-def _may_be_relied_on(send: Send, claim: Claim, written: WrittenClaim) -> bool:
+def _may_be_relied_on(send: Send, claim: RawClaim, written: WrittenClaim) -> bool:
     """Whether the write takes from the pod what another attempt for it may have found there.
 
     Whoever relies on a claim has written to it: nobody does while its version is that of our own last write, unless it
@@ -204,7 +204,7 @@ def _may_be_relied_on(send: Send, claim: Claim, written: WrittenClaim) -> bool:
     return is_taken_away and (written.is_taken_over or bool(written.sent) or written.written != version_of(claim))
 
 
-def next_edit(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
+def next_edit(claim: RawClaim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
     """The one write that is next, None once nothing of the attempt is left."""
     if claim_objects.is_fenced(claim):
         return claim_calls.put, claim_objects.unfenced(claim)
@@ -218,14 +218,14 @@ def next_edit(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send
     return _step_of_marked(claim, intent, written) or _step_of_made(claim, written)
 
 
-def _step_of_made(claim: Claim, written: WrittenClaim) -> tuple[Send, Json] | None:
+def _step_of_made(claim: RawClaim, written: WrittenClaim) -> tuple[Send, Json] | None:
     """A claim that the attempt has made goes; one that somebody else protects stays until they let it go."""
     if not written.is_made or allocation_of(claim) or claim_objects.is_deleting(claim):
         return None
     return claim_calls.delete, dict(claim)
 
 
-def _step_of_marked(claim: Claim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
+def _step_of_marked(claim: RawClaim, intent: Intent, written: WrittenClaim) -> tuple[Send, Json] | None:
     # A webhook may have taken the intent alone; what only we have written since is ours.
     is_left = written.is_own and version_of(claim) == written.written and claim_objects.is_protected_in_vain(claim)
     if intent_of(claim) == intent or is_left:
@@ -235,7 +235,7 @@ def _step_of_marked(claim: Claim, intent: Intent, written: WrittenClaim) -> tupl
     return None
 
 
-def _step_of_allocated(claim: Claim, intent: Intent) -> tuple[Send, Json] | None:
+def _step_of_allocated(claim: RawClaim, intent: Intent) -> tuple[Send, Json] | None:
     if not set(consumers_of(claim)) - {intent.podUID}:
         return claim_calls.put_status, claim_objects.deallocated(claim)
     # Others use it too; the intent stays, as it does on every allocation of ours.

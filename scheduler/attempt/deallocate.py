@@ -8,7 +8,7 @@ Source: kube-scheduler's DynamicResources plugin, PostFilter.
 from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.attempt import Attempt, WrittenClaim, new_attempt
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Claim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
+from scheduler.attempt.claim_objects import RawClaim, allocation_of, consumers_of, is_deleting, is_made_for, key_of
 from scheduler.attempt.claim_step import MARK, undo_claim
 from scheduler.attempt.decision import Decision
 from scheduler.attempt.pod_fate import UndoStopped
@@ -18,18 +18,18 @@ from scheduler.client.errors import CallFailed
 from scheduler.state.claims import FINALIZER
 
 
-def may_be_deallocated(claim: Claim, pod_uid: str) -> bool:
+def may_be_deallocated(claim: RawClaim, pod_uid: str) -> bool:
     """Whether the claim is allocated, or was made for the pod by an earlier attempt, and is no other pod's."""
     is_ours = allocation_of(claim) is not None or (is_made_for(claim, pod_uid) and not _is_going(claim))
     return is_ours and not set(consumers_of(claim)) - {pod_uid}
 
 
-def _is_going(claim: Claim) -> bool:
+def _is_going(claim: RawClaim) -> bool:
     """True for a claim that is being deleted, and that others keep, if anybody does."""
     return is_deleting(claim) and FINALIZER not in (claim["metadata"].get("finalizers") or ())
 
 
-async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None = None) -> Claim | None:
+async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None = None) -> RawClaim | None:
     """Deallocate the first claim of the decision that may be, and say which; None where there is none.
 
     One that was made for the pod's extended resources is deleted: the next attempt makes its own.
@@ -50,7 +50,7 @@ async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None =
         attempt.slot.give_back()
 
 
-async def _deallocate(binder: Binder, attempt: Attempt, claim: Claim) -> bool:
+async def _deallocate(binder: Binder, attempt: Attempt, claim: RawClaim) -> bool:
     # Our intent first: another attempt that is about to bind the pod with this claim finds it, and stops.
     try:
         with attempt.slot.not_for_long():

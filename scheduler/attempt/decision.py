@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from allocator.model import Allocation, DeviceID
-from scheduler.attempt.claim_objects import Claim
+from scheduler.attempt.claim_objects import RawClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.plugin import Reason
 from scheduler.state.extended_resources import ExtendedClaim
@@ -38,7 +38,7 @@ class PodKey:
 class ClaimPlan:
     """A claim of the pod. claim: raw, as observed. allocation: what it gets, None where it is allocated already."""
 
-    claim: Claim
+    claim: RawClaim
     allocation: Allocation | None = None
 
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from allocator.model import DeviceID
-from scheduler.attempt.claim_objects import Claim, allocation_of, results_of
+from scheduler.attempt.claim_objects import RawClaim, allocation_of, results_of
 
 CLOCK_SLACK = timedelta(seconds=30)
 """How far the clock of the machine that allocated may be ahead of ours or behind."""
@@ -40,7 +40,7 @@ class DevicesFailed:
 State = DevicesReady | DevicesPending | DevicesFailed
 
 
-def state_of(claim: Claim, now: datetime, timeout_s: float) -> State:
+def state_of(claim: RawClaim, now: datetime, timeout_s: float) -> State:
     """The state of an allocated claim's devices. timeout_s: since the allocation."""
     allocation = allocation_of(claim) or {}
     conditional = [result for result in results_of(allocation) if result.get("bindingConditions")]

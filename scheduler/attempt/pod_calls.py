@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import Decision, PodKey
-from scheduler.attempt.timestamps import in_seconds
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import APPLY, MERGE, STRATEGIC_MERGE, Api
 from scheduler.client.errors import ApiError, ApiErrorKind
+from scheduler.core_v1.object_fields import in_seconds
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS, POD_SCHEDULED, TAKEN_STATUSES, Condition
 from scheduler.decision.schedule_result import Placed

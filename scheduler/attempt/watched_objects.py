@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from allocator.model import NodeSelector
-from scheduler.attempt.claim_objects import Claim, ClaimRef, key_of, version_of
+from scheduler.attempt.claim_objects import ClaimRef, RawClaim, key_of, version_of
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.cache.watch_events import Key
 from scheduler.cache.watcher import Reflector
@@ -140,7 +140,7 @@ class WatchedClaims:
         """The claim with the made-up uid is there; what was taken for it is this one's."""
         self._cluster.made(made_up, claim.uid)
 
-    def claim(self, known: Claim) -> Claim | None:
+    def claim(self, known: RawClaim) -> RawClaim | None:
         """The claim as the watch shows it, or as it is known where that is older or cannot be read; None once gone."""
         key = key_of(known)
         found, name = self._claims.store, Key(key.namespace, key.name)

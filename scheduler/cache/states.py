@@ -17,7 +17,6 @@ from typing import Generic
 from scheduler.cache.watch_events import (
     Applied,
     Deleted,
-    Event,
     Found,
     Key,
     Outdated,
@@ -25,6 +24,7 @@ from scheduler.cache.watch_events import (
     Restarted,
     T,
     Unreadable,
+    WatchEvent,
 )
 from scheduler.client.errors import ApiError, CallFailed
 
@@ -152,7 +152,7 @@ def query_of(state: State[T], page_limit: int = PAGE_LIMIT) -> Mapping[str, str]
     return {**watch, "resourceVersion": str(state.seen)}
 
 
-def step(state: State[T], given: Input[T]) -> tuple[State[T], Event[T] | None]:
+def step(state: State[T], given: Input[T]) -> tuple[State[T], WatchEvent[T] | None]:
     """The next state, and the events to report. Raises HistoryLost."""
     match given:
         case Broken() | Ended():
@@ -172,13 +172,13 @@ def step(state: State[T], given: Input[T]) -> tuple[State[T], Event[T] | None]:
             return _passed_on(state, Progressed(given.resource_version) if isinstance(given, ListEnd) else given)
 
 
-def _opened(state: State[T]) -> tuple[State[T], Event[T] | None]:
+def _opened(state: State[T]) -> tuple[State[T], WatchEvent[T] | None]:
     if isinstance(state, Empty):
         return InitWatch(state.seen, state.lists_by_watch), None
     return Watching(state.seen, state.lists_by_watch), Progressed(state.seen)
 
 
-def _paged(state: State[T], page: Page[T]) -> tuple[State[T], Event[T] | None]:
+def _paged(state: State[T], page: Page[T]) -> tuple[State[T], WatchEvent[T] | None]:
     if isinstance(state, Cut):
         _check(page.resource_version, state.seen)
         return InitList(state.seen, state.lists_by_watch), None
@@ -189,7 +189,7 @@ def _paged(state: State[T], page: Page[T]) -> tuple[State[T], Event[T] | None]:
     return _listed(InitList(page.resource_version, state.lists_by_watch), state.seen, found)
 
 
-def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) -> tuple[State[T], Event[T] | None]:
+def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) -> tuple[State[T], WatchEvent[T] | None]:
     _check(state.seen, seen)
     return state, Restarted(tuple(found), state.seen)
 
@@ -211,7 +211,7 @@ def _collected(state: InitWatch[T], given: Input[T]) -> InitWatch[T]:
     return state
 
 
-def _passed_on(state: Watching, given: Applied[T] | Deleted | Progressed) -> tuple[State[T], Event[T] | None]:
+def _passed_on(state: Watching, given: Applied[T] | Deleted | Progressed) -> tuple[State[T], WatchEvent[T] | None]:
     version = given.resource_version
     if version < state.seen:
         # A watch goes forward only. Whether history was lost, or the watch is broken, a list will show.

@@ -123,4 +123,4 @@ class Interrupted:
     retry_in_s: float
 
 
-Event = Restarted[T] | Applied[T] | Deleted | Progressed | Outdated | Interrupted
+WatchEvent = Restarted[T] | Applied[T] | Deleted | Progressed | Outdated | Interrupted

@@ -16,7 +16,6 @@ from scheduler.cache.watch_events import (
     Decoder,
     Deleted,
     Entry,
-    Event,
     Found,
     Holder,
     Interrupted,
@@ -26,6 +25,7 @@ from scheduler.cache.watch_events import (
     T,
     Undecoded,
     Unreadable,
+    WatchEvent,
     holds_nothing,
 )
 from scheduler.client.api_resources import Resource
@@ -87,7 +87,7 @@ _WATCH_S = 300
 
 _LOG = logging.getLogger(__name__)
 
-EventHandler = Callable[[Event[T]], None]
+EventHandler = Callable[[WatchEvent[T]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Watcher(Generic[T]):
 
     async def list_now(self) -> Restarted[T]:
         """List everything now, by pages, whatever the watch has reported so far. Raises CallFailed."""
-        events: list[Event[T]] = []
+        events: list[WatchEvent[T]] = []
         course = _Course(events.append, Empty(lists_by_watch=False))
         while not events:
             await self._call(course)
@@ -273,7 +273,7 @@ class Store(Generic[T]):
             return False
         return True
 
-    def take(self, event: Event[T]) -> None:
+    def take(self, event: WatchEvent[T]) -> None:
         """Apply the event; for the one writer.
 
         After a list out of turn the watch is behind: what it reports then is known already, and skipped.
@@ -435,7 +435,7 @@ class Reflector(Generic[T]):
         """Whether the API server has sent anything recently, if only a bookmark."""
         return self.store.synced.is_set() and self.silence_s(now) < ALIVE_S
 
-    def _take(self, event: Event[T]) -> None:
+    def _take(self, event: WatchEvent[T]) -> None:
         if isinstance(event, Interrupted):
             self._interrupted(event)
             return
@@ -468,7 +468,7 @@ class Reflector(Generic[T]):
                 _LOG.warning("%s: skipping %s: %s", self.name, named, found.error, exc_info=found.defect)
 
 
-def _objects_of(event: Event[T]) -> tuple[Found[T], ...]:
+def _objects_of(event: WatchEvent[T]) -> tuple[Found[T], ...]:
     if isinstance(event, Applied):
         return (event.object,)
     return event.objects if isinstance(event, Restarted) else ()

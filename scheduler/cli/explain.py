@@ -24,7 +24,7 @@ from scheduler.cli.inputs import (
 from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
-from scheduler.offline.placement import Look, Placement, order_of, unused_claims
+from scheduler.offline.placement import Placement, PodToPlace, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
 from scheduler.output.explanation import ExplanationsPage, explanation_page, text_of
 from scheduler.output.explanation_json import listed, object_of
@@ -171,7 +171,7 @@ def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:
     return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
 
 
-def _look(placement: Placement, subject: _Subject) -> Look:
+def _look(placement: Placement, subject: _Subject) -> PodToPlace:
     if subject.pod:
         return placement.look(subject.pod)
     assert subject.claim

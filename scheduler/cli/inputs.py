@@ -26,7 +26,7 @@ from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims, Priorities, identified
-from scheduler.offline.placement import Look, Placement, Result, is_pending
+from scheduler.offline.placement import Placement, PodToPlace, Result, is_pending
 from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage, volume_claims_to_be
 from scheduler.offline.virtual_pods import expand
 from scheduler.output.input_report import (
@@ -241,7 +241,7 @@ class Input:
         found = self.claims.of(pod)
         return isinstance(found, list) and any((c.claim.namespace, c.claim.name) == key for _, c in found)
 
-    def is_shown(self, found: Result | Look, shown: ShownObjects) -> bool:
+    def is_shown(self, found: Result | PodToPlace, shown: ShownObjects) -> bool:
         """True for a pod that is shown, or for such a claim that no pod uses."""
         if found.pod:
             return shown.has(found.pod.namespace, found.pod.labels)

@@ -32,8 +32,8 @@ from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
+from scheduler.decision.pod_signatures import NOT_NAMED
 from scheduler.decision.schedule_result import Placed
-from scheduler.decision.templates import NOT_NAMED
 from scheduler.decision.why_not import Diagnosis, diagnosis_of
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory

@@ -5,6 +5,7 @@ validated with the API server's rules, because they are written to claims, table
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -166,3 +167,22 @@ def selector_of(terms: list[SelectorTermFields] | None) -> NodeSelector:
 def requirements_of(fields: list[SelectorRequirementFields] | None) -> tuple[Requirement, ...]:
     """The requirements that the expressions write."""
     return tuple(Requirement(field.key, field.operator, tuple(field.values or ())) for field in fields or ())
+
+
+# Times in the API server's format: RFC 3339 in UTC, in whole seconds or microseconds.
+#
+# Source: k8s.io/apimachinery meta/v1 Time and MicroTime.
+
+
+def in_seconds(time: datetime) -> str:
+    """As metav1.Time."""
+    return f"{_in_utc(time).isoformat(timespec='seconds')}Z"
+
+
+def in_microseconds(time: datetime) -> str:
+    """As metav1.MicroTime."""
+    return f"{_in_utc(time).isoformat(timespec='microseconds')}Z"
+
+
+def _in_utc(time: datetime) -> datetime:
+    return time.astimezone(UTC).replace(tzinfo=None)

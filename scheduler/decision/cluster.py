@@ -25,8 +25,8 @@ from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResu
 from allocator.search.rules import Mask
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.decision.schedule_result import Placed
-from scheduler.decision.templates import Templates
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scorer import NodeScorer, scorer_of
@@ -173,7 +173,7 @@ FASTER = "another process that allocated it first"
 class _InForce:
     """A profile, as pods of it are decided. fleet: by its policy. scorer: where that looks at whole nodes."""
 
-    templates: Templates
+    templates: PodSignatures
     fleet: Fleet
     scorer: NodeScorer | None
 
@@ -181,7 +181,7 @@ class _InForce:
     def of(profile: Profile, fleet: Fleet, free: FreeByNode, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
         own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
-        return _InForce(Templates(time_limit.is_over, profile.plugins), own, scorer_of(profile.policy, free))
+        return _InForce(PodSignatures(time_limit.is_over, profile.plugins), own, scorer_of(profile.policy, free))
 
 
 class Cluster:
@@ -386,7 +386,7 @@ class Cluster:
         """The labels of a namespace, none where it is not known."""
         return self._labels.get(namespace, {})
 
-    def templates_of(self, pod: Pod) -> Templates:
+    def templates_of(self, pod: Pod) -> PodSignatures:
         """The plugins of the pod's profile, and what filters say of nodes alone."""
         return self._profiles.get(pod.scheduler_name, self._default).templates
 

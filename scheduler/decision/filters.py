@@ -12,7 +12,7 @@ from allocator.policies.contract import Score
 from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import NodeOrder
-from scheduler.decision.templates import Templates
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Dynamic, Plugin, Rejected
@@ -153,7 +153,7 @@ def _sees_nominated(cycle: Cycle, one: Dynamic) -> bool:
     return not (cycle.is_strict and one.is_skipped(cycle))
 
 
-def rejections(cycle: Cycle, templates: Templates, passed: Mask = 0) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections(cycle: Cycle, templates: PodSignatures, passed: Mask = 0) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each.
 
     passed: nodes that are known to be feasible, so that they need not be asked again. What is found only without the

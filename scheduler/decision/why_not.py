@@ -74,7 +74,7 @@ def _scores(cycle: PodCycle, feasible: Mask) -> Mapping[str, Numbers]:
 # `decide` only returns what becomes of a pod; this module works out the details, for the current state.
 
 
-Answer = str | Outcome | AllocationError
+NodeAnswer = str | Outcome | AllocationError
 """What a node says: why the pod cannot be there at all, or what becomes of the claims.
 
 An `Allocated` here has a score, and no allocations: nodes with the same score share it.
@@ -109,13 +109,13 @@ def unfit(cycle: PodCycle, refused: NotPlaced) -> list[Unfit]:
     return [Unfit(answer, cycle.cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
 
 
-def answers_of(cycle: PodCycle, *, names_devices: bool = True) -> Iterator[tuple[str, Answer]]:
+def answers_of(cycle: PodCycle, *, names_devices: bool = True) -> Iterator[tuple[str, NodeAnswer]]:
     """What each node says, by name, in the order of their numbers; nodes that say the same share an object.
 
     names_devices: a refusal has the node's own devices and their holders, so that no other node shares it.
     Cost: O(nodes), and with names_devices O(devices of the nodes that lack some).
     """
-    found = dict[int, Answer]()
+    found = dict[int, NodeAnswer]()
     for required in cycle.asks:
         texts: dict[int, list[str]] = {}
         for text, nodes in _not_left(cycle, required, _filtered(cycle, required)):
@@ -135,7 +135,7 @@ def answers_of(cycle: PodCycle, *, names_devices: bool = True) -> Iterator[tuple
 
 def _by_devices(
     fleet: Fleet, required: Requirements, nodes: Mask, *, names_devices: bool
-) -> Iterator[tuple[Answer, Mask]]:
+) -> Iterator[tuple[NodeAnswer, Mask]]:
     """What the nodes say of the devices of claims."""
     pending = required.pending
     if not pending:
@@ -157,9 +157,9 @@ def _by_devices(
             yield error, 1 << number
 
 
-def same_answers(answers: Mapping[str, Answer]) -> list[tuple[Answer, list[str]]]:
+def same_answers(answers: Mapping[str, NodeAnswer]) -> list[tuple[NodeAnswer, list[str]]]:
     """The nodes that share an answer together, in the order of their first nodes."""
-    found: dict[int, tuple[Answer, list[str]]] = {}
+    found: dict[int, tuple[NodeAnswer, list[str]]] = {}
     for name, answer in answers.items():
         found.setdefault(id(answer), (answer, []))[1].append(name)
     return list(found.values())

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, islice, takewhile
 
-from scheduler.attempt.timestamps import in_microseconds
 from scheduler.attempt.write_outcome import may_pass
 from scheduler.client.api_resources import NODES
 from scheduler.client.connection import MERGE, Api
 from scheduler.client.errors import CallFailed
+from scheduler.core_v1.object_fields import in_microseconds
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.state.cluster_changes import (

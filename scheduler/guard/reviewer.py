@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from allocator.api.bounds import excess
-from allocator.api.by_text import ByText
+from allocator.api.encode import ByText
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
 from allocator.model import Claim, DeviceID, DeviceResult

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from scheduler.core_v1.pod import Pod
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import InputClaim
-from scheduler.offline.placement import Look, Placement, UnplacedPod
+from scheduler.offline.placement import Placement, PodToPlace, UnplacedPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class FittingCopies:
 MOST_COPIES = 100_000
 """Copies that are tried, where nothing else stops them: admin access, for one, takes no device."""
 
-Copy = Callable[[int], Look]
+Copy = Callable[[int], PodToPlace]
 """The copy of that number, ready to be placed."""
 
 
@@ -58,7 +58,7 @@ def fit(placement: Placement, copy: Copy, most: int | None, progress: Callable[[
 def copies_of_pod(placement: Placement, pod: Pod) -> Copy:
     """Pods like this one, which has not been created: claims of templates are made for each, named ones are shared."""
 
-    def copy(number: int) -> Look:
+    def copy(number: int) -> PodToPlace:
         name = f"{pod.name}-copy-{number}"
         uid = uid_of("Pod", pod.namespace, name)
         plain = replace(pod, name=name, uid=uid, node_name="", nominated_node="", phase="", is_deleting=False)
@@ -71,7 +71,7 @@ def copies_of_claim(placement: Placement, found: InputClaim) -> Copy:
     """Claims like this one, without its allocation; no pod uses them."""
     plain = replace(found.decoded, reserved_for=(), metadata=replace(found.metadata, deletion_timestamp=""))
 
-    def copy(number: int) -> Look:
+    def copy(number: int) -> PodToPlace:
         name = f"{found.claim.name}-copy-{number}"
         uid = uid_of("ResourceClaim", found.claim.namespace, name)
         claim = replace(found.claim, name=name, uid=uid, allocation=None)

@@ -25,7 +25,7 @@ from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide, decide_claim
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
-from scheduler.decision.why_not import Answer, Unfit, answers_of, unfit
+from scheduler.decision.why_not import NodeAnswer, Unfit, answers_of, unfit
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
@@ -174,7 +174,7 @@ class UnplacedPod:
     unfit: tuple[Unfit, ...] = ()
     asked: int = 0
     updating: tuple[str, ...] = ()
-    nodes: Mapping[str, Answer] | None = None
+    nodes: Mapping[str, NodeAnswer] | None = None
     kept: str = ""
 
 
@@ -182,7 +182,7 @@ Result = PlacedPod | UnplacedPod
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PodToPlace:
     """A pod, or a claim that no pod uses, that is looked at. result: where no node needs to be asked.
 
     full: those of the claims that no further pod can use.
@@ -235,19 +235,19 @@ class Placement:
         """One pod; a bound one keeps its node, and gets no devices that it does not have."""
         return self.take(self.look(pod))
 
-    def look(self, pod: Pod) -> Look:
+    def look(self, pod: Pod) -> PodToPlace:
         """The pod with its claims, ready to be decided; nothing changes."""
         if reason := _waits(pod):
-            return Look(pod, (), UnplacedPod(pod, (), reason))
+            return PodToPlace(pod, (), UnplacedPod(pod, (), reason))
         found = self.claims.of(pod)
         if isinstance(found, Waiting):
-            return Look(pod, (), UnplacedPod(pod, (), found.reason))
+            return PodToPlace(pod, (), UnplacedPod(pod, (), found.reason))
         objects = list({id(one): one for _, one in found}.values())
         claims = tuple(one.claim for one in objects)
         statuses = statuses_of(pod, found)
         if not pod.uid or statuses != pod.claim_statuses:
             pod = pod.changed(uid=uid_of_pod(pod), claim_statuses=statuses)
-        look = Look(pod, claims, full=tuple(full(pod, objects)))
+        look = PodToPlace(pod, claims, full=tuple(full(pod, objects)))
         if pod.node_name:
             bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
             return replace(look, result=bound if look.pending else PlacedPod(pod, claims, pod.node_name))
@@ -255,16 +255,16 @@ class Placement:
             return replace(look, result=UnplacedPod(pod, claims, reason))
         return look
 
-    def look_at_claim(self, claim: Claim) -> Look:
+    def look_at_claim(self, claim: Claim) -> PodToPlace:
         """A claim that no pod uses, ready to be decided."""
         found = self.claims.objects[claim.namespace, claim.name]
         claims = (found.claim,)
         if found.metadata.deletion_timestamp and found.claim.allocation is None:
-            return Look(None, claims, UnplacedPod(None, claims, "is being deleted"))
+            return PodToPlace(None, claims, UnplacedPod(None, claims, "is being deleted"))
         reason = self._without_nodes()
-        return Look(None, claims, UnplacedPod(None, claims, reason) if reason else None)
+        return PodToPlace(None, claims, UnplacedPod(None, claims, reason) if reason else None)
 
-    def decide(self, look: Look) -> Placed | NotPlaced | Failed:
+    def decide(self, look: PodToPlace) -> Placed | NotPlaced | Failed:
         """What becomes of it as things are, where that is not known; nothing is taken."""
         for claim in filter(filters.is_asked_for, look.pending):
             self._permit_unknown(claim.namespace)
@@ -276,7 +276,7 @@ class Placement:
         assert not isinstance(result, OutOfTime), "decisions have all the time that they need here"
         return result
 
-    def take(self, look: Look) -> Result:
+    def take(self, look: PodToPlace) -> Result:
         """What becomes of it is taken from what there is."""
         if look.result:
             return look.result
@@ -292,15 +292,15 @@ class Placement:
             case NotPlaced() as refused:
                 return self._refused(look, refused)
 
-    def answers(self, look: Look, *, names_devices: bool = True) -> Iterator[tuple[str, Answer]]:
+    def answers(self, look: PodToPlace, *, names_devices: bool = True) -> Iterator[tuple[str, NodeAnswer]]:
         """What each node says, by name in their order; see `node_answers.answers`."""
         return answers_of(self.cycle(look), names_devices=names_devices)
 
-    def cycle(self, look: Look) -> PodCycle:
+    def cycle(self, look: PodToPlace) -> PodCycle:
         """The pod and its claims against all nodes, as things are now."""
         return PodCycle(self.cluster, look.pod, look.claims, look.full)
 
-    def kept(self, look: Look) -> str:
+    def kept(self, look: PodToPlace) -> str:
         """Which volume keeps the pod on one node, in words; empty where none does."""
         return self.cycle(look).kept_by_a_volume()
 
@@ -324,7 +324,7 @@ class Placement:
                     found[name] = missing
         return found
 
-    def _refused(self, look: Look, refused: NotPlaced) -> UnplacedPod:
+    def _refused(self, look: PodToPlace, refused: NotPlaced) -> UnplacedPod:
         groups = unfit(self.cycle(look), refused)
         lacking = 0
         for one in groups:
@@ -378,7 +378,7 @@ class Placement:
             self.unchecked.add(namespace)
             self.cluster.set_namespace(Namespace(namespace, {filters.LABEL: "true"}))
 
-    def commit(self, look: Look, chosen: Placed) -> PlacedPod:
+    def commit(self, look: PodToPlace, chosen: Placed) -> PlacedPod:
         """What was decided is as if it were written. chosen: by `decide`, with nothing taken in between."""
         objects = [self.claims.objects[claim.namespace, claim.name] for claim in look.claims]
         if chosen.extended:

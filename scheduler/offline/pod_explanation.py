@@ -17,7 +17,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.why_not import (
-    Answer,
+    NodeAnswer,
     PluginRefusal,
     answers_of,
     nearest_refusing,
@@ -27,7 +27,7 @@ from scheduler.decision.why_not import (
     same_answers,
     with_devices,
 )
-from scheduler.offline.placement import HiddenError, Look, PlacedPod, Placement
+from scheduler.offline.placement import HiddenError, PlacedPod, Placement, PodToPlace
 from scheduler.state.masks import union
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
@@ -52,7 +52,7 @@ class Explanation:
     policy: str
     verdict: Verdict
     summary: str = ""
-    answers: Mapping[str, Answer] | None = None
+    answers: Mapping[str, NodeAnswer] | None = None
     node: str = ""
     is_asked_for: bool = False
     on_node: NodeExplanation | None = None
@@ -63,7 +63,7 @@ class Explanation:
     hidden: HiddenError | None = None
 
 
-def explain(placement: Placement, look: Look, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
+def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
     """Explain what becomes of the pod or claim as things are now. asked_for: a node, or empty.
 
     is_brief: of the nodes that lack devices, only the nearest names devices and holders, and nodes that lack the same
@@ -110,7 +110,7 @@ def _plugin_refusal(cycle: PodCycle, name: str) -> PluginRefusal | None:
     return None if node is None or number is None else plugin_refusal(cycle, node, number)
 
 
-def lacking_devices(answers: Mapping[str, Answer]) -> list[str]:
+def lacking_devices(answers: Mapping[str, NodeAnswer]) -> list[str]:
     """The nodes that lack devices."""
     return [name for name, answer in answers.items() if isinstance(answer, Refused | Exhausted)]
 
@@ -123,20 +123,20 @@ def _holding(placement: Placement, claim: Claim) -> str:
     return f"{state}, reserved for {names or 'nobody'}"
 
 
-def _nearest(answers: Mapping[str, Answer]) -> str:
+def _nearest(answers: Mapping[str, NodeAnswer]) -> str:
     """The nearest of the nodes that lack devices; empty where there is none."""
     first = {names[0]: one for one, names in same_answers(answers) if isinstance(one, Refused | Exhausted)}
     return nearest_of(first) if first else ""
 
 
-def _named(cycle: PodCycle, name: str) -> Answer:
+def _named(cycle: PodCycle, name: str) -> NodeAnswer:
     """The same answer with devices and holders."""
     number = cycle.cluster.number_of(name)
     assert number is not None
     return refusal_on(cycle, number)
 
 
-def _most_informative(cycle: PodCycle, answers: Mapping[str, Answer], nearest: str) -> str:
+def _most_informative(cycle: PodCycle, answers: Mapping[str, NodeAnswer], nearest: str) -> str:
     """The first node that ends the attempt, else the nearest: where devices match, if not all that are needed.
 
     Without such a node one goes before that has the devices, and refuses the pod for another reason.
@@ -154,7 +154,7 @@ def _most_informative(cycle: PodCycle, answers: Mapping[str, Answer], nearest: s
     return cycle.cluster.name_of(nearest_refusing(cycle, refusing)) if refusing else nearest
 
 
-def _verdict(answers: Mapping[str, Answer]) -> Verdict:
+def _verdict(answers: Mapping[str, NodeAnswer]) -> Verdict:
     found = list(answers.values())
     if any(isinstance(answer, AllocationError) for answer in found):
         return "DoesNotFit"

@@ -25,7 +25,7 @@ from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
 from allocator.status import PoolStatus
 from allocator.words import counted, listed_up_to
-from scheduler.decision.why_not import Answer, PluginRefusal, same_answers
+from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import ColumnTable, DataPage, PageTable, data_page, element, tree
 from scheduler.output.status_report import MAP, device_map, states_of, states_text
@@ -104,19 +104,19 @@ def reason_of(explanation: Explanation) -> str:
     return summary(refused, len(answers), explanation.updating)
 
 
-def other_answers(explanation: Explanation) -> dict[str, Answer]:
+def other_answers(explanation: Explanation) -> dict[str, NodeAnswer]:
     """What the other nodes say."""
     return {name: answer for name, answer in (explanation.answers or {}).items() if name != explanation.node}
 
 
-def _by_plugin(explanation: Explanation) -> dict[str, Answer]:
+def _by_plugin(explanation: Explanation) -> dict[str, NodeAnswer]:
     """The same, with the plugin that refuses each node."""
     answers = other_answers(explanation)
     texts: dict[tuple[str, str], str] = {}
     return {name: _with_plugin(answer, explanation.plugins.get(name, ""), texts) for name, answer in answers.items()}
 
 
-def _with_plugin(answer: Answer, plugin: str, texts: dict[tuple[str, str], str]) -> Answer:
+def _with_plugin(answer: NodeAnswer, plugin: str, texts: dict[tuple[str, str], str]) -> NodeAnswer:
     """texts: those that were made so far, which nodes share."""
     if not plugin or not isinstance(answer, str):
         return answer
@@ -146,7 +146,7 @@ def _plugin_lines(refusal: PluginRefusal | None, answer: str) -> Iterator[str]:
         yield from (f"    {text}" for text in refusal.remedies)
 
 
-def _role(explanation: Explanation, answer: Answer) -> str:
+def _role(explanation: Explanation, answer: NodeAnswer) -> str:
     if explanation.is_asked_for:
         return "given by --node"
     if isinstance(answer, AllocationError):
@@ -286,7 +286,7 @@ def _nodes(explanation: Explanation) -> Iterator[PageTable]:
         yield PageTable("nodes", "Answers of the nodes", ColumnTable(header, rows))
 
 
-def _node_row(explanation: Explanation, name: str, answer: Answer) -> list[str]:
+def _node_row(explanation: Explanation, name: str, answer: NodeAnswer) -> list[str]:
     role = " (described above)" if name == explanation.node else ""
     if isinstance(answer, Allocated):
         return [name, f"can{role}", "-", "-", ", ".join(f"{one:g}" for one in answer.score)]

@@ -22,7 +22,7 @@ from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.search.rules import Category
-from scheduler.decision.why_not import Answer
+from scheduler.decision.why_not import NodeAnswer
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.explanation import other_answers, passed_over_text, reason_of
 from scheduler.output.report import API_VERSION, Json, json_text
@@ -109,7 +109,7 @@ def _node(explanation: Explanation) -> Json:
     return named | (_devices_json(explanation.on_node, explanation.node) if explanation.on_node else {})
 
 
-def _score(answer: Answer) -> list[float] | None:
+def _score(answer: NodeAnswer) -> list[float] | None:
     return [_number(one) for one in answer.score] if isinstance(answer, Allocated) else None
 
 
@@ -118,14 +118,14 @@ def _number(score: float) -> float:
     return score if abs(score) <= _MOST_WHOLE else float(score)
 
 
-def _refused_by(answer: Answer) -> str | None:
+def _refused_by(answer: NodeAnswer) -> str | None:
     """What refuses the node: `Devices`, or `Node` for any other reason."""
     if isinstance(answer, Allocated):
         return None
     return "Node" if isinstance(answer, str) else "Devices"
 
 
-def _verdict_on_node(answer: Answer) -> Verdict:
+def _verdict_on_node(answer: NodeAnswer) -> Verdict:
     if isinstance(answer, Allocated):
         return "Fits"
     return "NotKnown" if isinstance(answer, Exhausted) else "DoesNotFit"

@@ -18,14 +18,14 @@ from allocator.outcome import (
     NotEnough,
     Refused,
 )
-from scheduler.decision.why_not import Answer, same_answers
+from scheduler.decision.why_not import NodeAnswer, same_answers
 from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
 from scheduler.terminal_text import GAP, padded, printable, width_of
 
 # Nodes grouped by what they answer: the same reason once, with the range of its numbers.
 
 
-def answer_text(answer: Answer) -> str:
+def answer_text(answer: NodeAnswer) -> str:
     """What a node says, in one line."""
     if isinstance(answer, AllocationError):
         line, _, _ = str(answer).partition("\n")
@@ -33,9 +33,9 @@ def answer_text(answer: Answer) -> str:
     return "can" if isinstance(answer, Allocated) else node_text(answer, reader=OPERATOR)
 
 
-def by_reason(answers: Mapping[str, Answer]) -> list[tuple[str, list[str]]]:
+def by_reason(answers: Mapping[str, NodeAnswer]) -> list[tuple[str, list[str]]]:
     """(what they say, the nodes) for nodes that say the same but for numbers and holders, the most nodes first."""
-    groups: dict[Hashable, tuple[list[Answer], list[str]]] = {}
+    groups: dict[Hashable, tuple[list[NodeAnswer], list[str]]] = {}
     for answer, names in same_answers(answers):
         found, named = groups.setdefault(_key(answer), ([], []))
         found.append(answer)
@@ -45,7 +45,7 @@ def by_reason(answers: Mapping[str, Answer]) -> list[tuple[str, list[str]]]:
     return sorted(reported, key=lambda group: (-len(group[1]), places[group[1][0]]))
 
 
-def _key(answer: Answer) -> Hashable:
+def _key(answer: NodeAnswer) -> Hashable:
     has_invalid = _has_invalid_pool(answer)
     match _cause(answer):
         case NotEnough() as cause:
@@ -58,11 +58,11 @@ def _key(answer: Answer) -> Hashable:
             return answer_text(answer)
 
 
-def _cause(answer: Answer) -> Cause | None:
+def _cause(answer: NodeAnswer) -> Cause | None:
     return None if isinstance(answer, AllocationError) else inner_cause(answer)
 
 
-def _has_invalid_pool(answer: Answer) -> bool:
+def _has_invalid_pool(answer: NodeAnswer) -> bool:
     return isinstance(answer, Refused) and isinstance(answer.cause, InvalidPoolSeen)
 
 
@@ -72,7 +72,7 @@ def _reasons(refusals: Sequence[DeviceRefusal]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(refusal.reason for refusal in ordered))
 
 
-def _text(answers: Sequence[Answer]) -> str:
+def _text(answers: Sequence[NodeAnswer]) -> str:
     texts = {answer_text(answer) for answer in answers}
     if len(texts) == 1:
         return texts.pop()

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.template import Template
+from scheduler.plugins.pod_signature import PodSignature
 from scheduler.state.labels import PodSelectors
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import PodRequests, counted, uncounted
@@ -29,7 +29,7 @@ class Cycle:
     pod: Pod
     requests: PodRequests
     infos: NodeInfos
-    template: Template
+    template: PodSignature
     selectors: PodSelectors
     volumes: Volumes
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)

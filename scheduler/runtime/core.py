@@ -16,7 +16,7 @@ from allocator.gates import Features
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.claim_objects import ANNOTATION, Claim, ClaimRef, key_of
+from scheduler.attempt.claim_objects import ANNOTATION, ClaimRef, RawClaim, key_of
 from scheduler.attempt.decision import AttemptOutcome, Decision
 from scheduler.attempt.step import Listener, Point
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
@@ -406,7 +406,7 @@ class Core:
         """Those with an intent; as text, since reading them all would take seconds and half of the memory."""
         return (found for found in self.watched.claims.store.values() if _MARK in found.data)
 
-    def _unused_claims(self) -> Iterator[Claim]:
+    def _unused_claims(self) -> Iterator[RawClaim]:
         """What may have been left over: of the marked ones those that have no devices, or devices but no pods."""
         return (found.raw for found in self._marked_claims() if not (found.claim.allocation and found.reserved_for))
 

@@ -19,10 +19,10 @@ from typing import Any, Never
 from uuid import uuid4
 
 from scheduler.attempt.binder import Time
-from scheduler.attempt.timestamps import in_microseconds
 from scheduler.client.api_resources import LEASES
 from scheduler.client.connection import CALL_TIMEOUT_S, Api, Json
 from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
+from scheduler.core_v1.object_fields import in_microseconds
 from scheduler.runtime.configuration import JITTER, LeaderElectionSection
 
 # The record of a Lease and what it means to a candidate: pure, with all times as arguments.

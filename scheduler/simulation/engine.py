@@ -18,7 +18,7 @@ from allocator.outcome import PolicyFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.kinds import BY_MODEL
-from scheduler.offline.placement import NO_NODE, Look, PlacedPod, Placement, UnplacedPod
+from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, UnplacedPod
 from scheduler.plugins.plugin import Reason
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
@@ -197,14 +197,14 @@ class Simulation:
                 self._queue.done(entry.pod.uid)
                 self._report(entry, node=placed.node)
 
-    def _look(self, pod: Pod) -> Look:
+    def _look(self, pod: Pod) -> PodToPlace:
         """What is to be placed of the pod. Without any node it is refused like others, and waits for one to join."""
         look = self._placement.look(pod)
         if isinstance(look.result, UnplacedPod) and look.result.reason == NO_NODE:
             return replace(look, result=None)
         return look
 
-    def _commit(self, entry: QueuedPod, look: Look, chosen: Placed) -> None:
+    def _commit(self, entry: QueuedPod, look: PodToPlace, chosen: Placed) -> None:
         uid = entry.pod.uid
         self._changed_s = self.now
         placed = self._placement.commit(look, chosen)

@@ -18,7 +18,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.input.inventory import Inventory
 from scheduler.offline.input_claims import Claims
-from scheduler.offline.placement import Look, Placement, order_of
+from scheduler.offline.placement import Placement, PodToPlace, order_of
 from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.demand import Demand
@@ -237,7 +237,7 @@ class _Timed(Placement):
         self._decisions_ms = array("d")
         self._clock = clock
 
-    def decide(self, look: Look) -> Placed | NotPlaced | Failed:
+    def decide(self, look: PodToPlace) -> Placed | NotPlaced | Failed:
         """The decision, with its time measured."""
         before = self._clock()
         found = super().decide(look)

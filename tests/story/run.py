@@ -18,7 +18,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.input.documents import read
 from scheduler.input.inventory import DEFAULT, take_inventory
 from scheduler.offline.input_claims import Claims
-from scheduler.offline.placement import Look, Placement
+from scheduler.offline.placement import Placement, PodToPlace
 from scheduler.offline.snapshot_cluster import cluster_of
 from tests.properties.attempt.server import Server, Way
 from tests.properties.attempt.test_orders import History, Process, a_server
@@ -98,7 +98,7 @@ class Recorder:
             self._current = self._current.caller
 
 
-def decision() -> tuple[Call, Look, Placed]:
+def decision() -> tuple[Call, PodToPlace, Placed]:
     """The first pending pod of the demo fleet that has a claim, decided by a cluster that has decided nothing yet."""
     inventory = take_inventory(read([str(FLEET)]))
     claims = Claims(inventory)

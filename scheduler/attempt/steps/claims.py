@@ -13,10 +13,10 @@ from scheduler.attempt.attempt import TRIES, Attempt, WrittenClaim, pause
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_calls import until_answered
 from scheduler.attempt.claim_objects import (
-    Claim,
     ClaimRef,
     Intent,
     Json,
+    RawClaim,
     allocation_of,
     consumers_of,
     intent_of,
@@ -35,9 +35,9 @@ from scheduler.attempt.claim_step import (
 )
 from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry, Unschedulable
 from scheduler.attempt.step import Step
-from scheduler.attempt.timestamps import in_seconds
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
+from scheduler.core_v1.object_fields import in_seconds
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.state.claims import Rival
 
@@ -76,7 +76,7 @@ def _named(rival: Rival, claim: ClaimRef) -> str:
 class Allocate(ClaimStep):
     """The allocation of a claim that has none. claim: raw, as the decision was made on it."""
 
-    claim: Claim
+    claim: RawClaim
     allocation: Allocation
 
     async def do(self) -> None:
@@ -101,7 +101,7 @@ class Allocate(ClaimStep):
         return self.binder.watched.is_reached(node, self.allocation.node_selector)
 
 
-async def allocate(binder: Binder, attempt: Attempt, written: WrittenClaim, marked: Claim, wanted: Json) -> None:
+async def allocate(binder: Binder, attempt: Attempt, written: WrittenClaim, marked: RawClaim, wanted: Json) -> None:
     """Allocate and reserve the claim, which has finalizer and intent. Raises AttemptEnded."""
     check_devices(binder, attempt, written.key)
     await stored_by(binder, attempt, written, marked, _allocation_write(attempt, wanted))
@@ -124,7 +124,7 @@ def with_time(binder: Binder, allocation: Allocation) -> Json:
 def _allocation_write(attempt: Attempt, wanted: Mapping[str, Any]) -> Write:
     pod = attempt.decision.pod
 
-    def is_stored(current: Claim) -> bool:
+    def is_stored(current: RawClaim) -> bool:
         found = allocation_of(current)
         return (
             found is not None
@@ -133,19 +133,19 @@ def _allocation_write(attempt: Attempt, wanted: Mapping[str, Any]) -> Write:
             and intent_of(current) == attempt.intent
         )
 
-    def check(current: Claim) -> None:
+    def check(current: RawClaim) -> None:
         check_not_allocated(current)
         if not claim_objects.is_marked(current, attempt.intent):
             reason = f"claim {key_of(current)} lost its finalizer or intent before it was allocated"
             raise AttemptEnded(Retry(reason, is_lost=True))
 
-    def edit(current: Claim) -> Json:
+    def edit(current: RawClaim) -> Json:
         return claim_objects.allocated(current, wanted, pod.name, pod.uid)
 
     return Write(claim_calls.put_status, edit, is_stored, check, "the allocation and reservation that were decided")
 
 
-def _check_unmarked(claim: Claim, seen: Intent | None) -> None:
+def _check_unmarked(claim: RawClaim, seen: Intent | None) -> None:
     """seen: as the decision was made on it. It may be a dead process's; a newer one is of somebody who is at work."""
     check_not_allocated(claim)
     if intent_of(claim) not in (None, seen):
@@ -321,7 +321,7 @@ class MakeClaim(ClaimStep):
 class Reserve(ClaimStep):
     """The reservation of an allocated claim. claim: raw, as the decision was made on it."""
 
-    claim: Claim
+    claim: RawClaim
 
     async def do(self) -> None:
         """Reserve the claim, or take it over. Raises AttemptEnded."""
@@ -341,7 +341,7 @@ class Reserve(ClaimStep):
         """Always: the process that bound the pod relies on it."""
         return True
 
-    async def _join(self, claim: Claim) -> Json:
+    async def _join(self, claim: RawClaim) -> Json:
         """The claim as stored with the pod's reservation; it is noted only where that is certain to be ours."""
         pod = self.attempt.decision.pod
         write = Write(
@@ -355,7 +355,7 @@ class Reserve(ClaimStep):
         self.written = WrittenClaim(key_of(claim), claim, None)
         return await stored_by(self.binder, self.attempt, self.written, claim, write)
 
-    async def _take_over(self, claim: Claim) -> Json:
+    async def _take_over(self, claim: RawClaim) -> Json:
         # Differs from kube-scheduler, which writes nothing: the attempt that reserved the claim may not have ended, in
         # a process before this one or beside it. Once it finds our intent it can neither undo nor bind.
         self.written = WrittenClaim(key_of(claim), claim, self._allocation, is_taken_over=True)
@@ -368,19 +368,19 @@ class Reserve(ClaimStep):
         assert found is not None, f"claim {key_of(self.claim)} has no allocation and is given none"
         return found
 
-    def _check_unchanged(self, current: Claim) -> None:
+    def _check_unchanged(self, current: RawClaim) -> None:
         check_exists(current)
         found = allocation_of(current)
         if found is None or not claim_objects.is_same_allocation(found, self._allocation):
             raise AttemptEnded(Retry(f"claim {key_of(current)} was deallocated"))
 
-    def _check_reserved(self, current: Claim) -> None:
+    def _check_reserved(self, current: RawClaim) -> None:
         self._check_unchanged(current)
         if self.attempt.decision.pod.uid not in consumers_of(current):
             reason = f"claim {key_of(current)} was released by another attempt"
             raise AttemptEnded(Retry(reason, is_lost=True, is_taken=True))
 
-    def _check_room(self, current: Claim) -> None:
+    def _check_room(self, current: RawClaim) -> None:
         self._check_unchanged(current)
         if len(consumers_of(current)) >= RESERVED_FOR_MAX:
             reason = f"claim {key_of(current)} is reserved for {RESERVED_FOR_MAX} pods, the maximum"

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.claim_objects import Claim, ClaimRef, allocation_of, key_of, results_of
+from scheduler.attempt.claim_objects import ClaimRef, RawClaim, allocation_of, key_of, results_of
 from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
 from scheduler.attempt.pod_calls import device_status
 from scheduler.attempt.run import bind_pod
@@ -104,7 +104,7 @@ class ListedClaims(WatchedClaims):
     async def catch_up(self) -> None:
         self.lists += 1
 
-    def claim(self, known: Claim) -> Claim | None:
+    def claim(self, known: RawClaim) -> RawClaim | None:
         key = key_of(known)
         found = [one for one in self.api.list(CLAIM, key.namespace) if key_of(one) == key]
         return found[0] if found else None

@@ -21,7 +21,7 @@ from allocator.outcome import Allocated, Exhausted, NotTogether, Outcome, Refuse
 from allocator.policies import policy_of
 from allocator.policies.contract import search_by
 from allocator.requests.candidates import MAX_RESULTS, problem_of
-from allocator.search.backtracking import BudgetSpent, Found, Memory, NotFound, OrderEffort, Search, Terms
+from allocator.search.backtracking import Answer, BudgetSpent, Memory, NotFound, OrderEffort, Search, Terms
 from allocator.search.budget import FREE_STEPS, Budget
 from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
 from cel.values.quantity import Quantity
@@ -209,7 +209,7 @@ def test_no_step_takes_much_more_work_than_others_whatever_the_policy(kind: str,
         problem, terms = problem_of(snapshot, attempt, [claim]), Terms(STEPS, MAX_RESULTS)
         chosen = policy_of(policy)
         chosen.order(attempt, problem.requests)  # prepares what is remembered of the view
-        answers: list[Found | NotFound | BudgetSpent] = []
+        answers: list[Answer | NotFound | BudgetSpent] = []
         calls = calls_of(lambda: answers.append(search_by(chosen, attempt, problem.requests, terms)))  # noqa: B023
         assert calls <= MOST_CALLS * (answers[0].steps + 400)
         assert answers[0].steps <= STEPS * 1.5
@@ -228,7 +228,7 @@ def test_order_that_is_too_much_work_leaves_devices_as_they_are() -> None:
         asked.clear()
         terms = Terms(200, MAX_RESULTS, order=descending, order_effort=OrderEffort(device=device))
         found = Search(requests, terms).run()
-        assert isinstance(found, Found)
+        assert isinstance(found, Answer)
         assert (len(asked), {pick.device for pick in found.picks}) == (times, expected)
 
 

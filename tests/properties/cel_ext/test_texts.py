@@ -11,8 +11,7 @@ from cel.check.overloads import Library
 from cel.errors import EvalError
 from cel.ext import cidr, formatting, strings, url
 from cel.run.patterns import compile_pattern
-from cel.values.quoting import quoted
-from cel.values.values import List, Value
+from cel.values.values import List, Value, quoted
 
 _SHORT = st.text("ab\u00e9\U0001f600", max_size=12)
 

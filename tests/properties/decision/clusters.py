@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import NodeOrder
-from scheduler.decision.templates import Templates
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.state.node_infos import NodeInfos
 from tests.properties.decision import naive, strategies
 from tests.properties.decision.naive import NaiveNode
@@ -22,7 +22,7 @@ class GeneratedCluster:
     """The same nodes and pods twice: as columns and masks, and one by one."""
 
     infos: NodeInfos = field(default_factory=lambda: NodeInfos(naive.NAMESPACES))
-    templates: Templates = field(default_factory=Templates)
+    templates: PodSignatures = field(default_factory=PodSignatures)
     order: NodeOrder = field(default_factory=NodeOrder)
     nodes: dict[int, NaiveNode] = field(default_factory=dict)
     where: dict[str, int] = field(default_factory=dict)

@@ -19,7 +19,7 @@ from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
-from scheduler.decision.why_not import Answer, answers_of
+from scheduler.decision.why_not import NodeAnswer, answers_of
 from scheduler.plugins.profile import Profile
 from scheduler.state.pods import pod_requests
 from tests.builders import (
@@ -120,7 +120,7 @@ def a_cluster(world: World, policy: str) -> Cluster:
     return cluster
 
 
-def decided(world: World, policy: str) -> tuple[object, Answer]:
+def decided(world: World, policy: str) -> tuple[object, NodeAnswer]:
     """What becomes of the pod, and what its node says."""
     cluster, pod = a_cluster(world, policy), a_pod()
     found = decide(cluster, pod, [world.claim])

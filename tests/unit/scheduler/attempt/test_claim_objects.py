@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from scheduler.attempt import claim_objects
-from scheduler.attempt.claim_objects import ANNOTATION, Claim, Json, intent_of, is_same_allocation
+from scheduler.attempt.claim_objects import ANNOTATION, Json, RawClaim, intent_of, is_same_allocation
 from scheduler.kinds import claim_of
 from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
@@ -26,7 +26,7 @@ ALLOCATED = with_unknown_fields(
         intent=OURS, allocation=an_allocation("gpu-0"), reserved_for=["pod-uid"], statuses=[{"device": "gpu-0"}]
     )
 )
-EDITS: dict[str, Callable[[Claim], Json]] = {
+EDITS: dict[str, Callable[[RawClaim], Json]] = {
     "marked": lambda claim: claim_objects.marked(claim, OURS),
     "unmarked": claim_objects.unmarked,
     "fenced": lambda claim: claim_objects.fenced(claim, "text"),
@@ -39,7 +39,7 @@ EDITS: dict[str, Callable[[Claim], Json]] = {
 
 
 @pytest.mark.parametrize("edit", EDITS.values(), ids=EDITS.keys())
-def test_every_edit_keeps_unknown_fields_and_leaves_its_input_alone(edit: Callable[[Claim], Json]) -> None:
+def test_every_edit_keeps_unknown_fields_and_leaves_its_input_alone(edit: Callable[[RawClaim], Json]) -> None:
     before = copy.deepcopy(ALLOCATED)
     edited = edit(ALLOCATED)
     assert before == ALLOCATED
@@ -116,7 +116,7 @@ def test_intent_comes_back_as_it_was_written_whatever_newer_versions_add() -> No
 
 
 def test_work_of_another_process_is_its_intent_or_its_reservation_for_the_pod() -> None:
-    def work(claim: claim_objects.Claim, pod_uid: str = OURS.podUID, process: str = "another") -> str:
+    def work(claim: claim_objects.RawClaim, pod_uid: str = OURS.podUID, process: str = "another") -> str:
         return claim_objects.work_of_another(claim_of({**TYPE, **claim}), pod_uid, process)
 
     marked = claim_objects.marked(a_raw_claim(), OURS)

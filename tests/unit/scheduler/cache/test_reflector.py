@@ -8,7 +8,7 @@ from typing import Never, cast
 
 import pytest
 
-from scheduler.cache.watch_events import Applied, Event, Interrupted, Outdated, Progressed, Restarted
+from scheduler.cache.watch_events import Applied, Interrupted, Outdated, Progressed, Restarted, WatchEvent
 from scheduler.cache.watcher import ALIVE_S, Reflector, Watcher
 from scheduler.client.api_resources import PODS, Resource
 from scheduler.client.errors import Unanswered
@@ -25,11 +25,11 @@ class ReflectorOver(Exception):
 class Script:
     """Tells events at given times in place of a watcher."""
 
-    events: list[tuple[float, Event[str]]]
+    events: list[tuple[float, WatchEvent[str]]]
     resource: Resource = PODS
     now: float = 0.0
 
-    async def run(self, tell: Callable[[Event[str]], None]) -> Never:
+    async def run(self, tell: Callable[[WatchEvent[str]], None]) -> Never:
         for at, event in self.events:
             self.now = at
             tell(event)
@@ -40,7 +40,7 @@ def cut(reason: str) -> Interrupted:
     return Interrupted(Unanswered("GET /x", reason, is_ambiguous=True), 1.0)
 
 
-def played(*events: tuple[float, Event[str]]) -> Reflector[str]:
+def played(*events: tuple[float, WatchEvent[str]]) -> Reflector[str]:
     script = Script(list(events))
     reflector = Reflector(cast(Watcher[str], script), lambda: script.now)
     with pytest.raises(ReflectorOver):
@@ -79,9 +79,9 @@ def test_interruptions_are_logged_when_their_reason_changes(caplog: pytest.LogCa
 
 
 def test_object_that_cannot_be_decoded_is_logged_once_for_each_reason(caplog: pytest.LogCaptureFixture) -> None:
-    again: Event[str] = Restarted((a_refused("a", 1),), 3)
-    changed: Event[str] = Applied(a_refused("a", 4))
-    other: Event[str] = Applied(a_refused("a", 5, "spec: is worse"))
+    again: WatchEvent[str] = Restarted((a_refused("a", 1),), 3)
+    changed: WatchEvent[str] = Applied(a_refused("a", 4))
+    other: WatchEvent[str] = Applied(a_refused("a", 5, "spec: is worse"))
     with caplog.at_level(logging.INFO):
         reflector = played((0.0, again), (1.0, again), (2.0, changed), (3.0, other))
     assert [record.getMessage() for record in caplog.records] == [

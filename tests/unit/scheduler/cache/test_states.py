@@ -23,7 +23,7 @@ from scheduler.cache.states import (
     query_of,
     step,
 )
-from scheduler.cache.watch_events import Event, Outdated, Progressed, Restarted, Unreadable
+from scheduler.cache.watch_events import Outdated, Progressed, Restarted, Unreadable, WatchEvent
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 from tests.unit.scheduler.cache.objects import an_entry, applied, deleted
 
@@ -38,9 +38,9 @@ def refused(status: int) -> Broken:
     return Broken(ApiError("GET /x", status, ApiStatus("", "")))
 
 
-def walked(state: State[str], inputs: Iterable[Input[str]]) -> tuple[State[str], list[Event[str]]]:
+def walked(state: State[str], inputs: Iterable[Input[str]]) -> tuple[State[str], list[WatchEvent[str]]]:
     """The last state and everything that was told."""
-    reported: list[Event[str]] = []
+    reported: list[WatchEvent[str]] = []
     for given in inputs:
         state, event = step(state, given)
         if event is not None:

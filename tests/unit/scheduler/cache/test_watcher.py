@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cache.watch_events import Event, Interrupted, Outdated, Progressed, Restarted
+from scheduler.cache.watch_events import Interrupted, Outdated, Progressed, Restarted, WatchEvent
 from scheduler.cache.watcher import PAGE_BYTES, VAIN_OPENINGS, WatchBackoff, Watcher
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
@@ -57,8 +57,8 @@ def failing(*_: object) -> None:
     raise RuntimeError("a defect")
 
 
-def reported(server: Server, backoff: WatchBackoff | None = None) -> list[Event[Mapping[str, Any]]]:
-    events: list[Event[Mapping[str, Any]]] = []
+def reported(server: Server, backoff: WatchBackoff | None = None) -> list[WatchEvent[Mapping[str, Any]]]:
+    events: list[WatchEvent[Mapping[str, Any]]] = []
     at_once = backoff or WatchBackoff(0.0, longest_s=0.0)
     connection = cast(Connection, server)
     watcher = Watcher(connection, PODS, whole, lambda: 0.0, lists_by_watch=False, backoff=at_once)

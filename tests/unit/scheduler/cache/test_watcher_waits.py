@@ -8,7 +8,7 @@ from typing import cast
 import orjson
 import pytest
 
-from scheduler.cache.watch_events import Event
+from scheduler.cache.watch_events import WatchEvent
 from scheduler.cache.watcher import WatchBackoff, Watcher
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
@@ -52,7 +52,7 @@ class Server:
 def waits(monkeypatch: pytest.MonkeyPatch, *watches: tuple[bytes, ...]) -> list[tuple[str, float]]:
     """What the watcher waits after its calls."""
     server = Server(*watches)
-    reported: list[Event[str]] = []
+    reported: list[WatchEvent[str]] = []
     monkeypatch.setattr("scheduler.cache.watcher.asyncio.sleep", server.sleep)
     connection, backoff = cast(Connection, server), WatchBackoff(1.0, longest_s=5.0)
     watcher = Watcher(connection, PODS, lambda _: "", lambda: 0.0, lists_by_watch=False, backoff=backoff)

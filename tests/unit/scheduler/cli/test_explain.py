@@ -14,7 +14,7 @@ from allocator.gates import Features
 from allocator.model import Allocation
 from allocator.outcome import Allocated, Exhausted
 from scheduler.cli.inputs import Input, inventory_of
-from scheduler.decision.why_not import Answer
+from scheduler.decision.why_not import NodeAnswer
 from scheduler.input.documents import read
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
@@ -883,9 +883,9 @@ def test_all_say_of_each_what_is_said_of_it_alone_but_for_holders_on_other_nodes
 
 
 def test_equal_nodes_are_worked_out_once_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Answer] = []
+    said: list[NodeAnswer] = []
 
-    def text(answer: Answer) -> str:
+    def text(answer: NodeAnswer) -> str:
         said.append(answer)
         return answer_text(answer)
 

@@ -6,7 +6,7 @@ from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision.cluster import NodeOrder
 from scheduler.decision.filters import Groups, pick
-from scheduler.decision.templates import Templates
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.plugins.normalize import normalized
 from scheduler.plugins.scoring_strategies import least_allocated
 from scheduler.state.node_infos import NodeInfos
@@ -20,7 +20,7 @@ class ChoiceCluster:
     """Equal nodes but for what a case says: labels, taints, and what pods take."""
 
     def __init__(self, nodes: int, **offer: str) -> None:
-        self.infos, self.templates, self.all = NodeInfos({}), Templates(), (1 << nodes) - 1
+        self.infos, self.templates, self.all = NodeInfos({}), PodSignatures(), (1 << nodes) - 1
         self.order = NodeOrder()
         self.offer = amounts(**(offer or {"cpu": "4", "memory": "8Gi"}), pods="10")
         for number in range(nodes):

@@ -8,7 +8,7 @@ from allocator.model import Node, Taint, Term
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
 from scheduler.decision.filters import feasible, fit_error, refused_by_all, rejections
-from scheduler.decision.templates import Templates
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
@@ -24,7 +24,7 @@ class FeasibilityCluster:
     """Nodes, and the pods on them."""
 
     def __init__(self, *nodes: Node) -> None:
-        self.infos, self.templates = NodeInfos({}), Templates()
+        self.infos, self.templates = NodeInfos({}), PodSignatures()
         for number, node in enumerate(nodes):
             self.infos.set_node(number, node)
             self.templates.set_node(number, node)
@@ -48,7 +48,7 @@ def test_nodes_that_are_known_to_pass_are_not_asked_why_not() -> None:
 
     plugin = Plugin("No", (Reason("No"),), dynamic=Dynamic(lambda _: 0, rejections_of))
     cluster = FeasibilityCluster(offering("a"), offering("b"))
-    cluster.templates = Templates(plugins=(plugin,))
+    cluster.templates = PodSignatures(plugins=(plugin,))
     for number, name in enumerate("ab"):
         cluster.templates.set_node(number, offering(name))
     cycle = cluster.cycle(a_pod())

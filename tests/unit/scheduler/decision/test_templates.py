@@ -7,8 +7,8 @@ import pytest
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.decision import templates
-from scheduler.decision.templates import MOST_TEMPLATES, NOT_NAMED, Templates
+from scheduler.decision import pod_signatures
+from scheduler.decision.pod_signatures import MOST_SIGNATURES, NOT_NAMED, PodSignatures
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Plugin, Static
@@ -18,8 +18,8 @@ from tests.builders import a_node, a_pod, a_term, amounts, named, requires
 TAINT = Taint("k", "v", "NoSchedule")
 
 
-def rejected(templates: Templates, pod: Pod) -> list[tuple[str, str, int]]:
-    return [(plugin.name, one.reason, one.nodes) for plugin, one in templates.rejections(templates.of(pod))]
+def rejected(pod_signatures: PodSignatures, pod: Pod) -> list[tuple[str, str, int]]:
+    return [(plugin.name, one.reason, one.nodes) for plugin, one in pod_signatures.rejections(pod_signatures.of(pod))]
 
 
 def counting(refusal: Callable[[Pod, Node], str]) -> Plugin:
@@ -27,14 +27,14 @@ def counting(refusal: Callable[[Pod, Node], str]) -> Plugin:
     return Plugin.of_nodes(NODE_AFFINITY.name, static, pod_fields=("node_selector",), node_fields=("labels",))
 
 
-def of_nodes(*nodes: Node, plugins: Sequence[Plugin] = PLUGINS) -> Templates:
-    found = Templates(plugins=plugins)
+def of_nodes(*nodes: Node, plugins: Sequence[Plugin] = PLUGINS) -> PodSignatures:
+    found = PodSignatures(plugins=plugins)
     for number, node in enumerate(nodes):
         found.set_node(number, node)
     return found
 
 
-def zoned(*zones: str, plugins: Sequence[Plugin] = PLUGINS) -> Templates:
+def zoned(*zones: str, plugins: Sequence[Plugin] = PLUGINS) -> PodSignatures:
     nodes = (a_node(f"n{number}", {"zone": zone}) for number, zone in enumerate(zones))
     return of_nodes(*nodes, plugins=plugins)
 
@@ -111,10 +111,10 @@ def test_a_pod_that_names_its_nodes_has_just_these_looked_at() -> None:
         return "" if node.name == "n1" else "no"
 
     pod = a_pod(affinity=(*named("n1"), *named("n3"), *named("gone")))
-    templates = zoned("a", "b", "c", "d", plugins=(counting(look_at),))
-    assert templates.of(pod).allowed == 0b0010
+    pod_signatures = zoned("a", "b", "c", "d", plugins=(counting(look_at),))
+    assert pod_signatures.of(pod).allowed == 0b0010
     assert sorted(looked_at) == ["n1", "n3"]
-    assert sorted(nodes for _, _, nodes in rejected(templates, pod)) == [0b0101, 0b1000]
+    assert sorted(nodes for _, _, nodes in rejected(pod_signatures, pod)) == [0b0101, 0b1000]
 
 
 def test_nodes_that_the_pod_does_not_name_are_reported_as_kube_scheduler_reports_them() -> None:
@@ -146,7 +146,7 @@ def test_preferences_and_soft_taints_are_counted_for_each_node() -> None:
 
 def test_templates_with_many_words_leave_room_for_few_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod has room for thousands of terms and tolerations, and may be gone tomorrow."""
-    monkeypatch.setattr(templates, "MOST_WORDS", 100)
+    monkeypatch.setattr(pod_signatures, "MOST_WORDS", 100)
     found = zoned("a", "b")
     for number in range(5):
         values = tuple(str(value) for value in range(25 * number, 25 * number + 25))
@@ -160,10 +160,10 @@ def test_templates_with_many_words_leave_room_for_few_others(monkeypatch: pytest
 def test_the_templates_that_were_not_asked_for_the_longest_are_forgotten() -> None:
     found = zoned("a")
     first = found.of(a_pod())
-    for number in range(MOST_TEMPLATES - 1):
+    for number in range(MOST_SIGNATURES - 1):
         found.of(a_pod(node_selector={"zone": str(number)}))
     assert found.of(a_pod()) is first
-    for number in range(MOST_TEMPLATES):
+    for number in range(MOST_SIGNATURES):
         found.of(a_pod(node_selector={"other": str(number)}))
     assert found.of(a_pod()) is not first
 
@@ -192,7 +192,7 @@ def test_a_template_that_takes_too_long_goes_on_where_it_was_stopped() -> None:
         left -= 1
         return left < 0
 
-    found = Templates(is_cancelled)
+    found = PodSignatures(is_cancelled)
     for number in range(5):
         found.set_node(number, a_node(f"n{number}", taints=(TAINT,) if number == 1 else ()))
     for _ in range(2):
@@ -209,11 +209,11 @@ def without(*names: str) -> tuple[Plugin, ...]:
 
 
 def test_filter_that_is_off_refuses_nothing_and_is_still_seen_by_others() -> None:
-    templates = zoned("a", "b", plugins=without("NodeAffinity"))
-    template = templates.of(a_pod(node_selector={"zone": "a"}))
+    pod_signatures = zoned("a", "b", plugins=without("NodeAffinity"))
+    template = pod_signatures.of(a_pod(node_selector={"zone": "a"}))
     assert template.allowed == 0b11
     assert list(template.passed("NodeAffinity", 64)[:2]) == [True, False]
-    assert not list(templates.rejections(template))
+    assert not list(pod_signatures.rejections(template))
 
 
 def test_nodes_that_a_pod_names_are_not_the_only_ones_where_nobody_asks() -> None:

@@ -7,7 +7,7 @@ from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadC
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.core_v1.pod_selector import PodSelector
 from scheduler.decision.filters import feasible, rejections
-from scheduler.decision.templates import Templates
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.plugins.inter_pod_affinity import inter_pod_affinity
 from scheduler.plugins.node_affinity import node_affinity_plugins
 from scheduler.plugins.node_resources_fit import Ignored, node_resources_fit
@@ -31,7 +31,7 @@ class World:
 
     def __init__(self, *zones: str, plugins: dict[str, tuple[Plugin, ...]]) -> None:
         self.plugins = plugins_of(PluginSets(), plugins)
-        self.infos, self.templates, self.selectors = NodeInfos({}), Templates(plugins=self.plugins), PodSelectors()
+        self.infos, self.templates, self.selectors = NodeInfos({}), PodSignatures(plugins=self.plugins), PodSelectors()
         for number, zone in enumerate(zones):
             node = a_node(f"n{number}", {ZONE: zone}, allocatable=amounts(cpu="4", memory="8Gi", pods="10"))
             self.infos.set_node(number, node)

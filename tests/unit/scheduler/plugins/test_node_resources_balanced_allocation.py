@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.templates import Templates
+from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.plugins.node_resources_balanced_allocation import (
     NODE_RESOURCES_BALANCED_ALLOCATION,
     node_resources_balanced_allocation,
@@ -18,7 +18,7 @@ def score(pod: Pod, *on_node: Pod, plugin: Plugin = NODE_RESOURCES_BALANCED_ALLO
     for other in on_node:
         infos.add_pod(0, other)
     assert plugin.score is not None
-    found = plugin.score.scores(a_cycle(pod, infos, Templates()), np.arange(1), np.zeros(1, np.int64))
+    found = plugin.score.scores(a_cycle(pod, infos, PodSignatures()), np.arange(1), np.zeros(1, np.int64))
     return None if found is None else int(found[0])
 
 

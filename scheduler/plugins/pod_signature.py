@@ -21,7 +21,7 @@ _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True, eq=False)
-class Template:
+class PodSignature:
     """What holds for all pods of a template. allowed: the nodes that every static filter lets pass.
 
     filters: how many static filters there are. honored: by name, the bits of filters that PodTopologySpread honors: of

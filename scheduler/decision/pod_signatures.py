@@ -20,13 +20,13 @@ from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS, refusal
 from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes
 from scheduler.plugins.plugin import Plugin, Rejected
+from scheduler.plugins.pod_signature import NO_NODE, PodSignature
+from scheduler.plugins.pod_signature import NOT_NAMED as NOT_NAMED_BIT
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
-from scheduler.plugins.template import NO_NODE, Template
-from scheduler.plugins.template import NOT_NAMED as NOT_NAMED_BIT
 from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.masks import mask_of, union
 
-MOST_TEMPLATES = 256
+MOST_SIGNATURES = 256
 """Templates that are kept; beyond, the least recently used one is forgotten."""
 
 MOST_WORDS = 1 << 18
@@ -72,7 +72,7 @@ class StaticPlugins:
         return next((plugin for plugin, _ in self.filters if plugin.name == NODE_AFFINITY.name), None)
 
 
-class Templates:
+class PodSignatures:
     """The nodes by number, and the templates asked for. is_cancelled: asked before every node that is looked at."""
 
     def __init__(self, is_cancelled: Callable[[], bool] = lambda: False, plugins: Iterable[Plugin] = PLUGINS) -> None:
@@ -81,7 +81,7 @@ class Templates:
         self._nodes: dict[int, Node] = {}
         self._numbers: dict[str, int] = {}
         self._size = _FEWEST_ROWS
-        self._known: LruCache[Hashable, Template] = LruCache(MOST_TEMPLATES, MOST_WORDS)
+        self._known: LruCache[Hashable, PodSignature] = LruCache(MOST_SIGNATURES, MOST_WORDS)
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -113,7 +113,7 @@ class Templates:
             del self._numbers[old.name]
             self._touch(number)
 
-    def of(self, pod: Pod) -> Template:
+    def of(self, pod: Pod) -> PodSignature:
         """The template of the pod. Raises Cancelled; when it is asked for again, it goes on where it was stopped.
 
         Cost: O(nodes that changed since it was asked for last); all, the first time.
@@ -125,7 +125,7 @@ class Templates:
         self._refresh(template)
         return template
 
-    def rejections(self, template: Template) -> Iterator[tuple[Plugin, Rejected]]:
+    def rejections(self, template: PodSignature) -> Iterator[tuple[Plugin, Rejected]]:
         """Why not, for the nodes that the template does not allow; no node has two reasons."""
         unnamed = self._unnamed(template)
         if unnamed and self._static.by_name:
@@ -136,13 +136,13 @@ class Templates:
             if nodes := refused & ~unnamed:
                 yield plugin, Rejected(one.reason, nodes)
 
-    def refused(self, template: Template) -> Mapping[str, Mask]:
+    def refused(self, template: PodSignature) -> Mapping[str, Mask]:
         """The nodes that filters refuse, by what they say of each node. Cost: O(nodes), where one has changed."""
         if template.by_text is None:
             template.by_text = self._by_text(template)
         return template.by_text
 
-    def _unnamed(self, template: Template) -> Mask:
+    def _unnamed(self, template: PodSignature) -> Mask:
         """The nodes that are none of those that the pod names."""
         named = named_nodes(template.pod.affinity)
         if named is None:
@@ -150,26 +150,26 @@ class Templates:
         numbers = (self._numbers[name] for name in named if name in self._numbers)
         return mask_of(template.refusals != NO_NODE) & ~union(1 << number for number in numbers)
 
-    def _by_text(self, template: Template) -> Mapping[str, Mask]:
+    def _by_text(self, template: PodSignature) -> Mapping[str, Mask]:
         found: dict[str, Mask] = {}
         for number, node in sorted(self._nodes.items()):
             if text := refusal(template.pod, node, self._static.plugins):
                 found[text] = found.get(text, 0) | 1 << number
         return found
 
-    def _of_named(self, pod: Pod, named: Iterable[str]) -> Template:
+    def _of_named(self, pod: Pod, named: Iterable[str]) -> PodSignature:
         numbers = [self._numbers[name] for name in named if name in self._numbers]
         template = self._new(pod, numbers)
         template.refusals[list(self._nodes)] = NOT_NAMED_BIT
         self._refresh(template)
         return template
 
-    def _new(self, pod: Pod, numbers: Iterable[int]) -> Template:
+    def _new(self, pod: Pod, numbers: Iterable[int]) -> PodSignature:
         counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
         refusals = np.full(self._size, NO_NODE, np.int16)
-        return Template(pod, len(self._static.filters), self._static.honored, counts, refusals, stale=set(numbers))
+        return PodSignature(pod, len(self._static.filters), self._static.honored, counts, refusals, stale=set(numbers))
 
-    def _refresh(self, template: Template) -> None:
+    def _refresh(self, template: PodSignature) -> None:
         if not template.stale:
             return
         template.refused_by = template.by_text = template.alike = None
@@ -183,7 +183,7 @@ class Templates:
         if template.stale:
             raise Cancelled(f"cancelled with {len(template.stale)} nodes to look at")
 
-    def _look_at(self, template: Template) -> None:
+    def _look_at(self, template: PodSignature) -> None:
         """Look at the nodes that may have changed, as far as it gets."""
         pod, numbers, seen = template.pod, list(template.stale), []
         refusals: list[int] = []
