@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from cel.device.device import BoundDevice, DeviceLike, bind_device
-from cel.device.device_paths import Reads
+from cel.device import BoundDevice, DeviceLike, bind_device
 from cel.environment import Environment
 from cel.errors import EvalError
+from cel.run.device_paths import Reads
 from cel.run.frame import COST_LIMIT, Frame, Planned
 from cel.stack import with_room
 from cel.values.semver import Semver

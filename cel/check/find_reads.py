@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cel.check.checker import Checked, VariableReference
-from cel.device.device_paths import Path, Reads
+from cel.run.device_paths import Path, Reads
 from cel.stack import LEVELS, with_room
 from cel.syntax import ast
 from cel.syntax.ast import Call, Comprehension, Expr, ListExpr, Literal, Select

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple, NoReturn, TypeAlias, final
 
-from cel.device.device import BoundDevice
+from cel.device import BoundDevice
 from cel.errors import Cancelled, EvalAbortedError, EvalError, bare
 from cel.run.patterns import PatternBudget
 from cel.stack import on_own_stack

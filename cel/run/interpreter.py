@@ -12,9 +12,8 @@ from typing import Final, TypeAlias
 
 from cel.check.checker import CallReference, Checked, ConstantReference, VariableReference
 from cel.check.declarations import Declarations
-from cel.device import device_paths
 from cel.errors import EvalAbortedError
-from cel.run import folding, steps
+from cel.run import device_paths, folding, steps
 from cel.run.calls import planned_call
 from cel.run.folding import Constant
 from cel.run.frame import Evaluate, Planned

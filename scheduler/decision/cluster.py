@@ -173,7 +173,7 @@ FASTER = "another process that allocated it first"
 class _InForce:
     """A profile, as pods of it are decided. fleet: by its policy. scorer: where that looks at whole nodes."""
 
-    templates: PodSignatures
+    signatures: PodSignatures
     fleet: Fleet
     scorer: NodeScorer | None
 
@@ -262,7 +262,7 @@ class Cluster:
         self.infos.set_node(number, node)
         self.volumes.set_node(number, node)
         for profile in self._profiles.values():
-            profile.templates.set_node(number, node)
+            profile.signatures.set_node(number, node)
         if old is None:
             self.pods.node_comes(node.name, number)
         if old is None or old.labels != node.labels:
@@ -277,7 +277,7 @@ class Cluster:
         self.infos.remove_node(number)
         self.volumes.remove_node(number, name)
         for profile in self._profiles.values():
-            profile.templates.remove_node(number)
+            profile.signatures.remove_node(number)
         self._reached.clear()
         heappush(self._free, number)
 
@@ -386,9 +386,9 @@ class Cluster:
         """The labels of a namespace, none where it is not known."""
         return self._labels.get(namespace, {})
 
-    def templates_of(self, pod: Pod) -> PodSignatures:
+    def signatures_of(self, pod: Pod) -> PodSignatures:
         """The plugins of the pod's profile, and what filters say of nodes alone."""
-        return self._profiles.get(pod.scheduler_name, self._default).templates
+        return self._profiles.get(pod.scheduler_name, self._default).signatures
 
     def fleet_of(self, pod: Pod | None) -> Fleet:
         """Nodes and devices by the policy of the pod's profile; of the first one for a claim that no pod uses."""

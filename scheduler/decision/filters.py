@@ -36,11 +36,11 @@ def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbe
     for one in plugins:
         if one.score:
             (apart if _distinguishes(one, one.score, cycle) else alike).append(one)
-    template = cycle.template
-    if template.alike is None:
-        # Of these, the score of the first node is that of each, for every pod of the template.
-        template.alike = sum(scores.item() for _, scores in weighted(cycle, alike, nodes[:1], ranks[:1]))
-    sums = np.full(len(nodes), template.alike, np.int64)
+    signature = cycle.signature
+    if signature.alike is None:
+        # Of these, the score of the first node is that of each, for every pod of the signature.
+        signature.alike = sum(scores.item() for _, scores in weighted(cycle, alike, nodes[:1], ranks[:1]))
+    sums = np.full(len(nodes), signature.alike, np.int64)
     for _, scores in weighted(cycle, apart, nodes, ranks):
         sums += scores
     return sums
@@ -48,7 +48,7 @@ def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbe
 
 def _distinguishes(plugin: Plugin, score: PluginScore, cycle: Cycle) -> bool:
     """False where the score follows from what the plugin counts on each node, and that is nothing on any."""
-    return score.count is None or plugin.name in cycle.template.counting
+    return score.count is None or plugin.name in cycle.signature.counting
 
 
 def weighted(
@@ -57,7 +57,7 @@ def weighted(
     """The same by plugin, without those that score all these nodes alike."""
     for plugin in plugins:
         if plugin.score:
-            counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.template.counts_of(plugin.name, nodes)
+            counts = ranks if plugin.name == DYNAMIC_RESOURCES.name else cycle.signature.counts_of(plugin.name, nodes)
             scores = plugin.score.scores(cycle, nodes, counts)
             if scores is not None:
                 yield plugin, scores if plugin.score.weight == 1 else plugin.score.weight * scores
@@ -121,7 +121,7 @@ def refused_by_all(cycle: Cycle, plugins: Iterable[Plugin]) -> tuple[Plugin, str
 
 def feasible(cycle: Cycle, plugins: Sequence[Plugin]) -> Mask:
     """The nodes that every filter lets pass, with the pods that are nominated to the node as well as without them."""
-    left = cycle.template.allowed
+    left = cycle.signature.allowed
     for plugin in plugins:
         if plugin.dynamic and left and (refused := plugin.dynamic.refused(cycle)):
             left = without(left, refused)
@@ -153,21 +153,21 @@ def _sees_nominated(cycle: Cycle, one: Dynamic) -> bool:
     return not (cycle.is_strict and one.is_skipped(cycle))
 
 
-def rejections(cycle: Cycle, templates: PodSignatures, passed: Mask = 0) -> Iterator[tuple[Plugin, Rejected]]:
+def rejections(cycle: Cycle, signatures: PodSignatures, passed: Mask = 0) -> Iterator[tuple[Plugin, Rejected]]:
     """Why not, for every node that is not feasible; a node that lacks several resources has a reason for each.
 
     passed: nodes that are known to be feasible, so that they need not be asked again. What is found only without the
     promised pods is late: beside them the node was asked up to its devices.
     """
-    by_node = list(templates.rejections(cycle.template))
-    asked = (cycle.template.allowed | union(one.nodes for _, one in by_node)) & ~passed
+    by_node = list(signatures.rejections(cycle.signature))
+    asked = (cycle.signature.allowed | union(one.nodes for _, one in by_node)) & ~passed
     promised = union(1 << number for number in cycle.nominated)
-    beside = list(_rejections_beside_nominated(cycle, templates.plugins, by_node, asked & promised))
+    beside = list(_rejections_beside_nominated(cycle, signatures.plugins, by_node, asked & promised))
     yield from beside
     asked &= ~union(one.nodes for _, one in beside)
-    for plugin, one in _rejections(cycle, templates.plugins, by_node, asked & promised):
+    for plugin, one in _rejections(cycle, signatures.plugins, by_node, asked & promised):
         yield plugin, replace(one, is_late=True)
-    yield from _rejections(cycle, templates.plugins, by_node, asked & ~promised)
+    yield from _rejections(cycle, signatures.plugins, by_node, asked & ~promised)
 
 
 def _rejections_beside_nominated(

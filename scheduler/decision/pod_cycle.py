@@ -267,7 +267,7 @@ class PodCycle:
             pod,
             self.requests,
             cluster.infos,
-            cluster.templates_of(pod).of(pod),
+            cluster.signatures_of(pod).of(pod),
             cluster.selectors,
             cluster.volumes,
             {number: pods for number, pods in numbered if number is not None},
@@ -278,7 +278,7 @@ class PodCycle:
     @property
     def plugins(self) -> Sequence[Plugin]:
         """Of the pod's profile."""
-        return self.cluster.templates_of(self.pod or _NO_POD).plugins
+        return self.cluster.signatures_of(self.pod or _NO_POD).plugins
 
     @property
     def counts_devices(self) -> bool:
@@ -289,7 +289,7 @@ class PodCycle:
     def binds_volumes(self) -> bool:
         """Whether unbound PersistentVolumeClaims are bound with the pod: not if the plugin is off."""
         pod = self.pod
-        return pod is not None and not pod.node_name and self.cluster.templates_of(pod).binds_volumes
+        return pod is not None and not pod.node_name and self.cluster.signatures_of(pod).binds_volumes
 
     def asks_of(self, number: int) -> Requirements:
         """What the pod asks of this node."""
@@ -451,7 +451,7 @@ class PodCycle:
         """Why not, for the nodes of `required` that a filter refuses. passed: nodes that none does."""
         if self.pod is not None:
             view = self.view.requesting(required.requests)
-            for plugin, one in rejections(view, self.cluster.templates_of(self.pod), passed):
+            for plugin, one in rejections(view, self.cluster.signatures_of(self.pod), passed):
                 if nodes := one.nodes & required.nodes:
                     yield plugin, replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
 

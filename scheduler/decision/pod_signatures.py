@@ -1,8 +1,8 @@
-"""Pods of one template: the results of static filters and scores are computed once per node.
+"""Pods of one signature: the results of static filters and scores are computed once per node.
 
-Pods that agree in selector, affinity and tolerations share a `Template`. A node that changes is evaluated again when
-the template is next used. A pod that is limited to named nodes (of a DaemonSet, for example) has a template of its own
-that is not kept: only its nodes are evaluated.
+Pods that agree in selector, affinity and tolerations share a `PodSignature`. A node that changes is evaluated again
+when the signature is next used. A pod that is limited to named nodes (of a DaemonSet, for example) has a signature of
+its own that is not kept: only its nodes are evaluated.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -27,10 +27,10 @@ from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.masks import mask_of, union
 
 MOST_SIGNATURES = 256
-"""Templates that are kept; beyond, the least recently used one is forgotten."""
+"""Signatures that are kept; beyond, the least recently used one is forgotten."""
 
 MOST_WORDS = 1 << 18
-"""Words of the selectors, terms and tolerations of all templates that are kept: one pod has room for thousands."""
+"""Words of the selectors, terms and tolerations of all signatures that are kept: one pod has room for thousands."""
 
 NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
 """Why a node is refused that is not among those that the pod names, in kube-scheduler's words."""
@@ -73,7 +73,7 @@ class StaticPlugins:
 
 
 class PodSignatures:
-    """The nodes by number, and the templates asked for. is_cancelled: asked before every node that is looked at."""
+    """The nodes by number, and the signatures asked for. is_cancelled: asked before every node that is looked at."""
 
     def __init__(self, is_cancelled: Callable[[], bool] = lambda: False, plugins: Iterable[Plugin] = PLUGINS) -> None:
         self._static = StaticPlugins(plugins)
@@ -114,78 +114,78 @@ class PodSignatures:
             self._touch(number)
 
     def of(self, pod: Pod) -> PodSignature:
-        """The template of the pod. Raises Cancelled; when it is asked for again, it goes on where it was stopped.
+        """The signature of the pod. Raises Cancelled; when it is asked for again, it goes on where it was stopped.
 
         Cost: O(nodes that changed since it was asked for last); all, the first time.
         """
         named = named_nodes(pod.affinity) if self._static.by_name else None
         if named is not None and not pod.spread:  # what spreads pods looks at all nodes
             return self._of_named(pod, named)
-        template = self._known.get(self._key(pod), _words_of(pod), lambda: self._new(pod, self._nodes))
-        self._refresh(template)
-        return template
+        signature = self._known.get(self._key(pod), _words_of(pod), lambda: self._new(pod, self._nodes))
+        self._refresh(signature)
+        return signature
 
-    def rejections(self, template: PodSignature) -> Iterator[tuple[Plugin, Rejected]]:
-        """Why not, for the nodes that the template does not allow; no node has two reasons."""
-        unnamed = self._unnamed(template)
+    def rejections(self, signature: PodSignature) -> Iterator[tuple[Plugin, Rejected]]:
+        """Why not, for the nodes that the signature does not allow; no node has two reasons."""
+        unnamed = self._unnamed(signature)
         if unnamed and self._static.by_name:
             yield self._static.by_name, Rejected(NOT_NAMED, unnamed)
-        if template.refused_by is None:
-            template.refused_by = [mask_of(template.first_refused_by(one)) for one in range(template.filters)]
-        for (plugin, one), refused in zip(self._static.filters, template.refused_by, strict=True):
+        if signature.refused_by is None:
+            signature.refused_by = [mask_of(signature.first_refused_by(one)) for one in range(signature.filters)]
+        for (plugin, one), refused in zip(self._static.filters, signature.refused_by, strict=True):
             if nodes := refused & ~unnamed:
                 yield plugin, Rejected(one.reason, nodes)
 
-    def refused(self, template: PodSignature) -> Mapping[str, Mask]:
+    def refused(self, signature: PodSignature) -> Mapping[str, Mask]:
         """The nodes that filters refuse, by what they say of each node. Cost: O(nodes), where one has changed."""
-        if template.by_text is None:
-            template.by_text = self._by_text(template)
-        return template.by_text
+        if signature.by_text is None:
+            signature.by_text = self._by_text(signature)
+        return signature.by_text
 
-    def _unnamed(self, template: PodSignature) -> Mask:
+    def _unnamed(self, signature: PodSignature) -> Mask:
         """The nodes that are none of those that the pod names."""
-        named = named_nodes(template.pod.affinity)
+        named = named_nodes(signature.pod.affinity)
         if named is None:
             return 0
         numbers = (self._numbers[name] for name in named if name in self._numbers)
-        return mask_of(template.refusals != NO_NODE) & ~union(1 << number for number in numbers)
+        return mask_of(signature.refusals != NO_NODE) & ~union(1 << number for number in numbers)
 
-    def _by_text(self, template: PodSignature) -> Mapping[str, Mask]:
+    def _by_text(self, signature: PodSignature) -> Mapping[str, Mask]:
         found: dict[str, Mask] = {}
         for number, node in sorted(self._nodes.items()):
-            if text := refusal(template.pod, node, self._static.plugins):
+            if text := refusal(signature.pod, node, self._static.plugins):
                 found[text] = found.get(text, 0) | 1 << number
         return found
 
     def _of_named(self, pod: Pod, named: Iterable[str]) -> PodSignature:
         numbers = [self._numbers[name] for name in named if name in self._numbers]
-        template = self._new(pod, numbers)
-        template.refusals[list(self._nodes)] = NOT_NAMED_BIT
-        self._refresh(template)
-        return template
+        signature = self._new(pod, numbers)
+        signature.refusals[list(self._nodes)] = NOT_NAMED_BIT
+        self._refresh(signature)
+        return signature
 
     def _new(self, pod: Pod, numbers: Iterable[int]) -> PodSignature:
         counts = {plugin.name: np.zeros(self._size, np.int64) for plugin, _ in self._static.counts}
         refusals = np.full(self._size, NO_NODE, np.int16)
         return PodSignature(pod, len(self._static.filters), self._static.honored, counts, refusals, stale=set(numbers))
 
-    def _refresh(self, template: PodSignature) -> None:
-        if not template.stale:
+    def _refresh(self, signature: PodSignature) -> None:
+        if not signature.stale:
             return
-        template.refused_by = template.by_text = template.alike = None
-        template.counted_domains.clear()
-        if (more := self._size - len(template.refusals)) > 0:
-            template.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in template.counts.items()}
-            template.refusals = np.pad(template.refusals, (0, more), constant_values=NO_NODE)
-        self._look_at(template)
-        template.allowed = mask_of(template.refusals & template.refusing == 0)
-        template.counting = frozenset(name for name, counts in template.counts.items() if counts.any())
-        if template.stale:
-            raise Cancelled(f"cancelled with {len(template.stale)} nodes to look at")
+        signature.refused_by = signature.by_text = signature.alike = None
+        signature.counted_domains.clear()
+        if (more := self._size - len(signature.refusals)) > 0:
+            signature.counts = {plugin: np.pad(counts, (0, more)) for plugin, counts in signature.counts.items()}
+            signature.refusals = np.pad(signature.refusals, (0, more), constant_values=NO_NODE)
+        self._look_at(signature)
+        signature.allowed = mask_of(signature.refusals & signature.refusing == 0)
+        signature.counting = frozenset(name for name, counts in signature.counts.items() if counts.any())
+        if signature.stale:
+            raise Cancelled(f"cancelled with {len(signature.stale)} nodes to look at")
 
-    def _look_at(self, template: PodSignature) -> None:
+    def _look_at(self, signature: PodSignature) -> None:
         """Look at the nodes that may have changed, as far as it gets."""
-        pod, numbers, seen = template.pod, list(template.stale), []
+        pod, numbers, seen = signature.pod, list(signature.stale), []
         refusals: list[int] = []
         counts: dict[str, list[int]] = {plugin.name: [] for plugin, _ in self._static.counts}
         for number in numbers:
@@ -197,10 +197,10 @@ class PodSignatures:
             for plugin, count in self._static.counts:
                 counts[plugin.name].append(count(pod, node) if node else 0)
         if seen:
-            template.refusals[seen] = refusals
+            signature.refusals[seen] = refusals
             for name, found in counts.items():
-                template.counts[name][seen] = found
-            template.stale.difference_update(seen)
+                signature.counts[name][seen] = found
+            signature.stale.difference_update(seen)
 
     def _seen_of(self, node: Node) -> Hashable:
         return tuple(_hashable(getattr(node, name)) for name in self._static.node_fields)
@@ -209,8 +209,8 @@ class PodSignatures:
         return tuple(map(_hashable, self._static.read_of(pod)))
 
     def _touch(self, number: int) -> None:
-        for template in self._known.values():
-            template.stale.add(number)
+        for signature in self._known.values():
+            signature.stale.add(number)
 
 
 def _hashable(value: Any) -> Hashable:

@@ -182,12 +182,12 @@ def _not_left(cycle: PodCycle, required: Requirements, filtered: Iterable[Reject
     filtered: what filters say.
     """
     if cycle.pod is not None:
-        template = cycle.view.template
-        for text, nodes in cycle.cluster.templates_of(cycle.pod).refused(template).items():
+        signature = cycle.view.signature
+        for text, nodes in cycle.cluster.signatures_of(cycle.pod).refused(signature).items():
             if own := nodes & required.nodes:
                 yield text, own
         for one in filtered:
-            if own := one.nodes & required.nodes & template.allowed:
+            if own := one.nodes & required.nodes & signature.allowed:
                 yield one.reason, own
     if required.problem:
         yield required.problem, required.nodes
@@ -248,7 +248,7 @@ def _giving(cycle: PodCycle, required: Requirements) -> Mask:
 def _refused(cycle: PodCycle, required: Requirements) -> Iterator[Mask]:
     """For each reason the nodes of `required` that have it, and maybe others."""
     view = cycle.view.requesting(required.requests)
-    yield from (mask_of(view.template.refused_by_filter(position)) for position in range(view.template.filters))
+    yield from (mask_of(view.signature.refused_by_filter(position)) for position in range(view.signature.filters))
     for plugin in cycle.plugins:
         if plugin.dynamic:
             yield from (one.nodes for one in plugin.dynamic.rejections(view, required.nodes))

@@ -21,7 +21,7 @@ from allocator.api.resource_slice import SliceFields
 from allocator.extended_resources import CLAIM_ANNOTATION
 from cel.cache import compile_selector
 from cel.check.declarations import declared_in
-from cel.device.device import PlainDevice
+from cel.device import PlainDevice
 from cel.environment import V1_36_LISTS, V1_37
 from cel.errors import CompileError, EvalError
 from cel.syntax.lexer import Token, bytes_value, string_value, tokens

@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Cycle:
     """The pod, what it requests of the nodes in question, and what is in the cluster.
 
-    template: what plugins say of the pod and each node alone. selectors: Services and controllers. volumes: all of
+    signature: what plugins say of the pod and each node alone. selectors: Services and controllers. volumes: all of
     storage. nominated: the pods that go before this one, by the number of the node that they are promised. is_strict:
     plugins answer as kube-scheduler also where they would do better. is_cancelled: whether the attempt has taken all
     its time.
@@ -29,7 +29,7 @@ class Cycle:
     pod: Pod
     requests: PodRequests
     infos: NodeInfos
-    template: PodSignature
+    signature: PodSignature
     selectors: PodSelectors
     volumes: Volumes
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)

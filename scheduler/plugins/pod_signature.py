@@ -1,4 +1,4 @@
-"""Static results of plugins for pods of one template, for all nodes; kept by `decision.templates`."""
+"""Static results of plugins for pods of one signature, for all nodes; kept by `decision.signatures`."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
 """In place of filters' bits: no node has the number, or it is none of those that the pod names."""
 
 MOST_DOMAINS = 16
-"""Sets of domains that a template keeps: pods of one have one or two; beyond, all are computed again."""
+"""Sets of domains that a signature keeps: pods of one have one or two; beyond, all are computed again."""
 
 _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
 
 @dataclass(slots=True, eq=False)
 class PodSignature:
-    """What holds for all pods of a template. allowed: the nodes that every static filter lets pass.
+    """What holds for all pods of a signature. allowed: the nodes that every static filter lets pass.
 
     filters: how many static filters there are. honored: by name, the bits of filters that PodTopologySpread honors: of
     further ones, where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or

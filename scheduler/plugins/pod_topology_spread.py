@@ -119,7 +119,7 @@ def _counted_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset
         return topology.domains(constraint.topology_key).within(nodes)
 
     how = constraint.topology_key, keys, constraint.honors_affinity, constraint.honors_taints
-    return cycle.template.domains_within(how, topology.version, found)
+    return cycle.signature.domains_within(how, topology.version, found)
 
 
 def _with_all_keys(cycle: Cycle, keys: Iterable[str]) -> Flags:
@@ -133,9 +133,9 @@ def _included(cycle: Cycle, constraint: SpreadConstraint) -> Flags:
     """The nodes that the constraint's policies leave in."""
     included: Flags = np.ones(cycle.infos.size, np.bool_)
     if constraint.honors_affinity:
-        included &= cycle.template.passed(NODE_AFFINITY.name, cycle.infos.size)
+        included &= cycle.signature.passed(NODE_AFFINITY.name, cycle.infos.size)
     if constraint.honors_taints:
-        included &= cycle.template.passed(TAINT_TOLERATION.name, cycle.infos.size)
+        included &= cycle.signature.passed(TAINT_TOLERATION.name, cycle.infos.size)
     return included
 
 

@@ -87,7 +87,7 @@ _Key = tuple[str, frozenset[tuple[str, str]], bool]
 
 
 @dataclass(slots=True, eq=False)
-class _Answer:
+class _KeptCount:
     """on_nodes: by node number. sums: over the domains that were asked for, the oldest first."""
 
     question: Question
@@ -114,7 +114,7 @@ class _PodsOnNodes:
 
     pods: PodLabels
     on_nodes: Counter[int] = field(default_factory=Counter)
-    answers: Sequence[_Answer] = ()
+    answers: Sequence[_KeptCount] = ()
     version: int = -1
 
 
@@ -163,17 +163,17 @@ class PodCounts:
         """
         return self._of(question).in_domains(domains)
 
-    def _of(self, question: Question) -> _Answer:
+    def _of(self, question: Question) -> _KeptCount:
         return self._answers.get(question, question.words, lambda: self._answer(question))
 
-    def _answer(self, question: Question) -> _Answer:
+    def _answer(self, question: Question) -> _KeptCount:
         found = np.zeros(self._size, np.int64)
         for alike in self._alike.values():
             if question.counts(alike.pods, self._namespaces.get(alike.pods.namespace, {})):
                 for number, count in alike.on_nodes.items():
                     found[number] += count
         self._version += 1  # another answer may have been forgotten for it
-        return _Answer(question, found)
+        return _KeptCount(question, found)
 
     def _count(self, number: int, pods: PodLabels, sign: int) -> None:
         key = pods.namespace, frozenset(pods.labels.items()), pods.is_deleting
@@ -188,7 +188,7 @@ class PodCounts:
         for answer in self._answers_counting(alike):
             answer.add(number, sign)
 
-    def _answers_counting(self, alike: _PodsOnNodes) -> Sequence[_Answer]:
+    def _answers_counting(self, alike: _PodsOnNodes) -> Sequence[_KeptCount]:
         """Cost: O(answers), where one has come or gone since such a pod was counted."""
         if alike.version != self._version:
             labels = self._namespaces.get(alike.pods.namespace, {})
@@ -197,7 +197,7 @@ class PodCounts:
         return alike.answers
 
 
-def _no_answers() -> LruCache[Question, _Answer]:
+def _no_answers() -> LruCache[Question, _KeptCount]:
     return LruCache(MOST_QUESTIONS, MOST_WORDS)
 
 

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 import cel
-from cel.device.device import device_from_json
+from cel.device import device_from_json
 from tests.differential.peer import Json, Peer
 from tests.generators.expressions import Node
 from tests.generators.shrinking import shrink_expression, shrink_json

@@ -110,3 +110,23 @@ def test_words_for_numbers_and_lists_have_one_home() -> None:
         if PLURAL_BY_HAND.search(line)
     ]
     assert found == []
+
+
+ONE_FILE_EACH = ("scheduler/plugins/", "allocator/features/", "cel/ext/")
+LINES_LEAST, LINES_MOST = 20, 750
+MOST_FILES, MOST_ROOMS = 405, 39
+
+
+def test_files_are_neither_confetti_nor_too_long_to_read() -> None:
+    lines = {
+        path: len((ROOT / path).read_text().splitlines())
+        for path in SOURCES
+        if Path(path).name not in ("__init__.py", "__main__.py", "version.py")
+    }
+    assert [path for path, number in lines.items() if number > LINES_MOST] == []
+    assert [path for path, number in lines.items() if number < LINES_LEAST and not path.startswith(ONE_FILE_EACH)] == []
+
+
+def test_a_newcomer_can_hold_the_number_of_files_and_rooms() -> None:
+    assert len(SOURCES) <= MOST_FILES
+    assert len({Path(path).parent for path in SOURCES}) <= MOST_ROOMS

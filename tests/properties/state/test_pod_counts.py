@@ -60,7 +60,7 @@ def pods_that_are_selected_are_counted(world: CountedWorld) -> None:
 def with_both(world: CountedWorld, key: str, beside: str) -> Domains:
     """The domains of the nodes with both keys, kept until nodes change, as decisions keep them."""
     pod, topology = a_pod(), world.cluster.infos.topology
-    template = world.cluster.templates_of(pod).of(pod)
+    template = world.cluster.signatures_of(pod).of(pod)
 
     def found() -> Domains:
         return topology.domains(key).within(topology.domains(beside).labelled)

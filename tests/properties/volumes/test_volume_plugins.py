@@ -26,7 +26,7 @@ def agree(world: World, extra: PodVolumes) -> None:
 def agree_on(world: World, pod: Pod) -> None:
     cluster = world.cluster
     cycle = PodCycle(cluster, pod, ()).view
-    for plugin in cluster.templates_of(pod).plugins:
+    for plugin in cluster.signatures_of(pod).plugins:
         if plugin.name in naive.PLUGINS and all(name in world.storage.claims for name in naive.claim_names(pod)):
             expected = {name: naive.PLUGINS[plugin.name](world.storage, pod, node) for name, node in nodes(world)}
             assert reported(world, plugin, cycle) == expected, plugin.name

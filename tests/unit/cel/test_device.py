@@ -1,7 +1,7 @@
 import pytest
 
 import cel
-from cel.device.device import BoundDevice, device_from_json
+from cel.device import BoundDevice, device_from_json
 from cel.values.quantity import Quantity
 from cel.values.semver import Semver
 from cel.values.values import MISSING, List

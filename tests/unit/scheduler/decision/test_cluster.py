@@ -74,7 +74,7 @@ def test_number_of_a_node_that_is_gone_serves_the_next_one(cluster: Cluster) -> 
     cluster.set_node(a_node("node-4"))
     assert [cluster.number_of(f"node-{n}") for n in range(5)] == [0, None, 2, 1, 3]
     assert cluster.name_of(1) == "node-3"
-    assert cluster.fleet.all == cluster.templates_of(a_pod()).of(a_pod()).allowed == 0b1111
+    assert cluster.fleet.all == cluster.signatures_of(a_pod()).of(a_pod()).allowed == 0b1111
 
 
 def test_node_that_comes_back_has_its_pods(cluster: Cluster) -> None:

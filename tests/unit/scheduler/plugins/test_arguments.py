@@ -49,7 +49,7 @@ class World:
     def scores(self, pod: Pod, name: str) -> list[int] | None:
         cycle, nodes = self.cycle(pod), numbers_of(0b11)
         score = next(one.score for one in self.plugins if one.name == name and one.score)
-        found = score.scores(cycle, nodes, cycle.template.counts_of(name, nodes))
+        found = score.scores(cycle, nodes, cycle.signature.counts_of(name, nodes))
         return None if found is None else [int(one) for one in found]
 
     def cycle(self, pod: Pod) -> Any:

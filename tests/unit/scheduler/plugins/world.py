@@ -74,7 +74,7 @@ def scored(plugin: Plugin, cluster: Cluster, pod: Pod) -> dict[str, int] | None:
     """The scores of the nodes, not weighted; None where the plugin has nothing to say of the pod."""
     assert plugin.score
     cycle, nodes = cycle_of(cluster, pod), numbers_of(cluster.fleet.all)
-    found = plugin.score.scores(cycle, nodes, cycle.template.counts_of(plugin.name, nodes))
+    found = plugin.score.scores(cycle, nodes, cycle.signature.counts_of(plugin.name, nodes))
     return None if found is None else dict(zip(map(cluster.name_of, nodes), map(int, found), strict=True))
 
 

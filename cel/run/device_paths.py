@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from cel.device.device import BoundDevice
+from cel.device import BoundDevice
 from cel.errors import EvalAbortedError, EvalError
 from cel.run.frame import Evaluate, Frame, costing
 from cel.run.paths import ConstantQualifier, ValuePath, look_up, no_such_key
