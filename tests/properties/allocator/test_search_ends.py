@@ -83,7 +83,7 @@ def test_searches_end_in_every_way() -> None:
                 problem = problem_on(variant.snapshot(), instance.nodes[0], instance.claims)
                 if problem is not None:
                     ways |= {run(problem.requests, terms) for terms in some_terms(is_exhaustive=problem.is_exhaustive)}
-    assert ways == {"Found", "NotFound", "BudgetSpent", "Poisoned", "InvalidClaim"}
+    assert ways == {"Answer", "NotFound", "BudgetSpent", "Poisoned", "InvalidClaim"}
 
 
 # -- what parts of the whole may say
