@@ -1,9 +1,9 @@
 """All nodes at once: which of them can give claims their devices, without doing anything twice.
 
-The events of the cluster change the snapshot (`current`) and the nodes (`fleet_nodes`), which form groups: nodes with
+The events of the cluster change the snapshot and the nodes (`nodes`), which form groups: nodes with
 the same fingerprint and the same devices in use. A question is answered from what is known of each group
-(`answer_cache`); only a group that is new to the question is decided, by one of its nodes (`decider`). So a pod
-whose question was asked before costs what has changed since then. `refusals` says why nodes cannot.
+(`answer_cache`); only a group that is new to the question is decided, by one of its nodes. So a pod
+whose question was asked before costs what has changed since then. `answers` says why nodes cannot.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -2,7 +2,7 @@
 
 The cost of a choice has three components, in units of `PRICE` to a thousandth: what sequences of pods fill less of the
 node (`fill_rollouts`), what pods lose for which there are few places anywhere, and how much the node's pool is needed
-by those that can go nowhere else (`fill_pools`).
+by those that can go nowhere else.
 
 Most nodes cost far more than the best one. So each has a lower bound of its cost, and those are worked out whose bound
 is not above the best cost, the lowest first. The bound of a node that has changed is what its sequences fill, less what

@@ -228,7 +228,7 @@ _LOOK_S = 0.5
 def in_processes(
     plan: Plan, cases: Sequence[Case], jobs: int, progress: Callable[[float, int], None]
 ) -> Iterator[tuple[Case, Scenario]]:
-    """Each scenario when it has finished. jobs: processes. progress: as of `scenario_runs`.
+    """Each scenario when it has finished. jobs: processes. progress: is told how many are done, and of how many.
 
     Raises ScenarioFailed: at once for a scenario that cannot be run; after all others for one that always dies,
     or whose policy fails.

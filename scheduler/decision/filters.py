@@ -21,7 +21,7 @@ from scheduler.state.masks import Numbers, flags_of, numbers_of, union, without
 
 # Selects the best node for a pod: the best by the allocator's policy, then by the weighted sum of all scores.
 #
-# Among equals the first one is taken (`node_order`). To the policy first-fit all nodes are equal, so the scores decide.
+# Among equals the first one is taken (`NodeOrder`). To the policy first-fit all nodes are equal, so the scores decide.
 # Differs from kube-scheduler: it takes any of the best.
 
 

@@ -212,11 +212,16 @@ class PodCycle:
         return {rank: self._with_room(required, nodes) for rank, nodes in ranked.items()}
 
     @cached_property
+    def able_by_ask(self) -> Sequence[Groups]:
+        """The nodes that can take the pod, by rank; for each of `eligible`."""
+        return [self.able(required, left & self.reached) for required, left in self.eligible]
+
+    @cached_property
     def ranked(self) -> Groups:
         """The nodes that can take the pod, by the rank of alternatives and policy; none is in two groups."""
         groups: dict[tuple[int, tuple[float, ...]], Mask] = {}
-        for required, left in self.eligible:
-            for rank, nodes in self.able(required, left & self.reached).items():
+        for able in self.able_by_ask:
+            for rank, nodes in able.items():
                 groups[rank] = groups[rank] | nodes if rank in groups else nodes
         return groups
 
@@ -485,7 +490,7 @@ class Rejections:
     def of(cycle: PodCycle, asked: EligibleNodes, fitting: Mask = 0) -> "Rejections":
         """Of a pod. fitting: the nodes that can take it, see `PodCycle.able`."""
         required, left = asked
-        giving = left & cycle.reached & (cycle.giving(required) if required.pending else left)
+        giving = left & cycle.reached & cycle.giving(required)
         of_filters = ((plugin.reason, one) for plugin, one in cycle.refused_by_filters(required, left))
         filtered = [] if cycle.pod is None or cycle.pod.node_name else list(of_filters)
         found = [] if required.problem else filtered

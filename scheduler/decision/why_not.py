@@ -54,9 +54,8 @@ def diagnosis_of(
     if isinstance(claims, Waiting):
         return Diagnosis((CLAIMS, claims.reason))
     rejected = list[tuple[Reason, Rejected]]()
-    for asked in cycle.eligible:
-        fitting = union(cycle.able(asked.required, asked.allowed & cycle.reached).values())
-        rejected += Rejections.of(cycle, asked, fitting).found()
+    for asked, able in zip(cycle.eligible, cycle.able_by_ask, strict=True):
+        rejected += Rejections.of(cycle, asked, union(able.values())).found()
     feasible = union(cycle.ranked.values())
     return Diagnosis(None, rejected, feasible, _scores(cycle, feasible))
 

@@ -292,17 +292,9 @@ class Placement:
             case NotPlaced() as refused:
                 return self._refused(look, refused)
 
-    def answers(self, look: PodToPlace, *, names_devices: bool = True) -> Iterator[tuple[str, NodeAnswer]]:
-        """What each node says, by name in their order; see `node_answers.answers`."""
-        return answers_of(self.cycle(look), names_devices=names_devices)
-
     def cycle(self, look: PodToPlace) -> PodCycle:
         """The pod and its claims against all nodes, as things are now."""
         return PodCycle(self.cluster, look.pod, look.claims, look.full)
-
-    def kept(self, look: PodToPlace) -> str:
-        """Which volume keeps the pod on one node, in words; empty where none does."""
-        return self.cycle(look).kept_by_a_volume()
 
     def updating(self, lacking: Iterable[str] | None = None) -> tuple[str, ...]:
         """The pools that are being updated, in words; of these nodes, or of all."""
@@ -325,15 +317,16 @@ class Placement:
         return found
 
     def _refused(self, look: PodToPlace, refused: NotPlaced) -> UnplacedPod:
-        groups = unfit(self.cycle(look), refused)
+        cycle = self.cycle(look)
+        groups = unfit(cycle, refused)
         lacking = 0
         for one in groups:
             if not isinstance(one.answer, str):
                 lacking |= one.nodes
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
-        nodes = dict(self.answers(look)) if self._shows_every_node else None
+        nodes = dict(answers_of(cycle)) if self._shows_every_node else None
         asked = self.cluster.fleet.all.bit_count()
-        kept = self.kept(look)
+        kept = cycle.kept_by_a_volume()
         return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes, kept)
 
     def release(self, placed: PlacedPod) -> list[Claim]:

@@ -67,7 +67,7 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
     """Explain what becomes of the pod or claim as things are now. asked_for: a node, or empty.
 
     is_brief: of the nodes that lack devices, only the nearest names devices and holders, and nodes that lack the same
-    share their answer. Cost: as `node_answers.answers`, and what `explain_on` costs on one node.
+    share their answer. Cost: as `answers_of`, and what `explain_on` costs on one node.
     """
     fleet = placement.cluster.fleet_of(look.pod)
     about = (look.pod, look.claims, fleet.features, fleet.policy.name)
@@ -100,7 +100,7 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
         refusal=_plugin_refusal(cycle, reported),
         plugins=refusing_plugins(cycle),
         updating=updating,
-        kept=placement.kept(look),
+        kept=cycle.kept_by_a_volume(),
         hidden=hidden,
     )
 

@@ -17,7 +17,7 @@ from scheduler.state.masks import Flags, Numbers, union
 # The nodes that a selector matches, by an index of their labels: no node is evaluated individually.
 #
 # A label is indexed when it is first needed, and kept up to date from then on. A selector costs a few operations on
-# masks for each value that it names. `topology_domains` has the same labels as arrays, for sums over the nodes of a
+# masks for each value that it names. `Topology` has the same labels as arrays, for sums over the nodes of a
 # domain.
 
 
@@ -117,7 +117,7 @@ def _remove(by_value: dict[str, Mask], value: str | None, node: Mask) -> None:
 #
 # One array for each label key that was requested, updated with each node, so that a question costs a few array
 # operations. Keys that no node has share one, because pods can name as many of them as their authors think of.
-# `node_labels` has the same labels as masks, for selectors.
+# `NodeLabels` has the same labels as masks, for selectors.
 
 
 NOWHERE = -1
