@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from operator import add, gt, is_, sub
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.usage import Shares
 from allocator.exact import exact
@@ -28,19 +29,7 @@ from allocator.model import (
     ValidRange,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.search.rules import (
-    UNBOUNDED,
-    Candidates,
-    Classes,
-    DeviceSlot,
-    Effort,
-    Mask,
-    Pick,
-    Rule,
-    Stage,
-    Trail,
-    bits,
-)
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Stage, Trail
 from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]

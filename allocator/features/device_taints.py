@@ -8,12 +8,13 @@ Source: KEP-5055, feature gate DRADeviceTaints.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import DEVICE_TAINTS
 from allocator.memo import Topic
 from allocator.model import Alternative, Taint, Toleration
-from allocator.search.rules import Mask, Stage
+from allocator.search.rules import Stage
 
 BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.pools import Label, Pool, SliceIndex
 from allocator.cluster.snapshot import Snapshot, is_same
@@ -13,7 +14,6 @@ from allocator.cluster.usage import Usage, occupying
 from allocator.fleet.alike import Fingerprints
 from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 
 # The nodes of a fleet by name and by label, so that those that a slice may reach are found without asking all.

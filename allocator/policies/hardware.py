@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
 from allocator.exact import exact
@@ -16,7 +17,7 @@ from allocator.memo import Topic
 from allocator.model import Alternative, Device, PoolID
 from allocator.requests.constraints import lookup
 from allocator.search.backtracking import OrderEffort
-from allocator.search.rules import Mask, Pick, bits
+from allocator.search.rules import Pick
 from cel.lru import LruCache
 from cel.values.quantity import Quantity
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
@@ -31,7 +32,7 @@ from allocator.policies.hardware import (
 )
 from allocator.requests.constraints import MatchAttribute
 from allocator.search.backtracking import Order, OrderEffort
-from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import Candidates, DeviceSlot, Pick
 from cel.lru import LruCache
 
 # What can still be cut from counter sets, and what a cut costs: the partitions that are not possible afterwards.

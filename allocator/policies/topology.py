@@ -14,12 +14,13 @@ from typing import Final
 
 import networkx as nx
 
+from allocator.bits import Mask, bits
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.search.backtracking import Order, OrderEffort
-from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import Candidates, DeviceSlot, Pick
 from cel.lru import LruCache
 
 MOST_PLACES: Final = 256

@@ -5,13 +5,13 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.bits import bits
 from allocator.did_you_mean import did_you_mean
 from allocator.explain.text import summary
 from allocator.fleet.fleet import Fleet
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Claim, Constraint, Device
 from allocator.outcome import AllocationError
-from allocator.search.rules import bits
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.manifests import CheckedPod, Manifests, alternatives_of
 from scheduler.core_v1.pod import Pod

@@ -15,9 +15,9 @@ from typing import Any
 
 import click
 
+from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
-from allocator.search.rules import bits
 from scheduler.cli.recorded import (
     InvalidCase,
     Json,

@@ -17,12 +17,12 @@ import numpy as np
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.api import TaintRule
+from allocator.bits import Mask
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.text import SET_ASIDE
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
-from allocator.search.rules import Mask
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_signatures import PodSignatures

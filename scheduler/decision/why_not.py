@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from allocator.bits import Mask, bits, union
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Node
 from allocator.outcome import Allocated, AllocationError, Outcome
-from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.filters import ranks_of, weighted
@@ -18,7 +18,7 @@ from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.node_resources_fit import fraction_missing
 from scheduler.plugins.plugin import Change, Plugin, Reason, RefusingNode, Rejected
 from scheduler.state.claims import Waiting
-from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of, union
+from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of
 from scheduler.state.pods import PodRequests
 
 # What every plugin says about a pod: which one refuses a node and why, and the scores of the other nodes.

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from allocator.bits import Mask
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
@@ -18,7 +19,6 @@ from allocator.policies.fill_rollouts import FillShape, Takes, UnitKind, Units, 
 from allocator.policies.fill_value import FillValue, FromDevices
 from allocator.policies.fill_values import FillNode, FillValues, PodCosts
 from allocator.policies.hardware import Cells, Take, UnitCells
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.typical_pods import WorkloadShape

@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
+from allocator.bits import bits
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.fleet.answer_cache import HardwareKinds
 from allocator.fleet.fleet import Fleet
@@ -34,7 +35,6 @@ from allocator.policies.whole_nodes import (
 )
 from allocator.requests.candidates import devices_selected
 from allocator.search.budget import Budget
-from allocator.search.rules import bits
 from cel.lru import LruCache
 from scheduler.node_policies.typical_pods import PodShapes
 from scheduler.state.node_infos import NodeInfos, RowChanges

@@ -9,13 +9,13 @@ from math import inf
 
 import numpy as np
 
+from allocator.bits import Mask, without
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Claim
 from allocator.policies.whole_nodes import FreeResources, FromUnits, NodePolicy, PodNeeds
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
-from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once, without
+from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once
 from scheduler.state.pods import CPU, MEMORY, PodRequests
 
 # The scores of nodes by number, of which the highest is known at any time.

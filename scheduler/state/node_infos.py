@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.bits import Mask, union
 from allocator.model import Image, Node
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.core_v1.label_selectors import Labels, PodAffinity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import ANY_ADDRESS, HostPort
 from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.labels import Topology
-from scheduler.state.masks import Numbers, mask_of, mask_of_numbers, union
+from scheduler.state.masks import Numbers, mask_of, mask_of_numbers
 from scheduler.state.pod_counts import PodCounts, PodLabels
 from scheduler.state.pods import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
 

@@ -5,13 +5,12 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from allocator.bits import Mask, bits, union
 from allocator.model import NodeSelector
-from allocator.search.rules import Mask, bits
 from scheduler.core_v1.csi import CSIDriver, CSIStorageCapacity
 from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_volumes import DRIVERS, UNCOUNTED, Disk, Handle
 from scheduler.state.labels import NodeLabels
-from scheduler.state.masks import union
 
 # Objects as the watch shows them, and as decisions have changed them before the write.
 #

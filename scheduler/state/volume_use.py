@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.csi import CSINode, VolumeAttachment
 from scheduler.core_v1.pod_volumes import Handle
 from scheduler.state.masks import Numbers, flags_of, mask_of

@@ -13,8 +13,8 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
+from allocator.bits import Mask
 from allocator.model import Node
-from allocator.search.rules import Mask
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume, PersistentVolumeClaim, StorageClass

@@ -97,6 +97,17 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.target.id
 
 
+def test_sets_of_devices_and_of_nodes_have_one_home() -> None:
+    homes = {
+        path
+        for path, tree in SOURCES.items()
+        for node in tree.body
+        if (isinstance(node, ast.FunctionDef) and node.name == "bits")
+        or (isinstance(node, ast.Assign) and "Mask" in [ast.unparse(target) for target in node.targets])
+    }
+    assert homes == {"allocator/bits.py"}
+
+
 PLURAL_BY_HAND = re.compile(r"""== 1 else f?["'](e?s|are|have|are\b.*)["']|if len\(.*\) > \w+ else "["']?.*more""")
 """A number's noun or verb, or the rest of a list, that is not left to allocator/words.py."""
 
