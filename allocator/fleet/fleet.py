@@ -265,7 +265,7 @@ class Fleet:
         """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""
         self._nodes.refresh()
         changes = self._nodes.groups.changes
-        touched = changes.since(seen[0]) if seen[1] == changes.shared else None
+        touched = changes.left_since(seen[0]) if seen[1] == changes.shared else None
         return (changes.now, changes.shared), touched
 
     @property

@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.journal import ChangedNumbers
 from allocator.policies.fill_choices import FillAmounts, NodeChoices, NodeState, NodeTakes, Step, choices_on
 from allocator.policies.fill_rollouts import NONE, PRICE, SEQUENCES, FillShape, Rollouts, Units, UnitStates
 from allocator.policies.hardware import UNIT
@@ -325,11 +326,10 @@ class FillValues:
         self._alike: dict[FillNode, _AlikeNodes] = {}
         self._nodes: dict[int, NodeState] = {}
         self._numbered = 0
-        self._now = 0
+        self._changes = ChangedNumbers()
         self._demand: _FleetDemand | None = None
         self._state_of: Numbers = np.zeros(0, np.int64)
         self._pool_of: Numbers = np.zeros(0, np.int64)
-        self._changed: Numbers = np.zeros(0, np.int64)
         self._filled: Array = np.zeros(0)
         self._worth: Array = np.zeros(0)
         self._totals: Array = np.zeros((0, SEQUENCES))
@@ -380,8 +380,7 @@ class FillValues:
         return self._amounts.rolled_out
 
     def _change(self, number: int) -> None:
-        self._now += 1
-        self._changed[number] = self._now
+        self._changes.note(number, len(self._nodes))
         self._demand = None
 
     def _alike_of(self, node: FillNode) -> "_AlikeNodes":
@@ -419,8 +418,7 @@ class FillValues:
         if more > 0:
             more += len(self._state_of) // 2
             self._state_of, self._pool_of = np.pad(self._state_of, (0, more)), np.pad(self._pool_of, (0, more))
-            self._changed, self._worth = np.pad(self._changed, (0, more)), np.pad(self._worth, (0, more))
-            self._filled = np.pad(self._filled, (0, more))
+            self._worth, self._filled = np.pad(self._worth, (0, more)), np.pad(self._filled, (0, more))
             self._totals, self._rooms = (np.pad(one, ((0, more), (0, 0))) for one in (self._totals, self._rooms))
 
     # -- the costs
@@ -466,11 +464,12 @@ class FillValues:
         demand = self._demand
         if demand is None:
             demand = self._demand = _FleetDemand(self._pools.scarcity(), self._pools.load())
-        pod.grow(len(self._changed))
-        if pod.at != self._now:
-            changed = np.flatnonzero(self._changed > pod.at)
+        pod.grow(len(self._state_of))
+        if pod.at != self._changes.now:
+            numbers = self._changes.numbers_since(pod.at)
+            changed = np.arange(len(pod.lost)) if numbers is None else np.array(numbers, np.int64)
             pod.lost[changed], pod.scarce[changed] = UNKNOWN, 0.0
-            pod.at = self._now
+            pod.at = self._changes.now
         if len(pod.choices) > MOST_CHOICES:
             pod.choices.clear()
         pod.scarce *= _least_ratio(pod.scarcity, demand.scarcity)

@@ -169,7 +169,7 @@ class NodeScores:
         if size > kept.table.size:
             kept.table.grow(size)
         if kept.at != changes.now:
-            changed = changes.since(kept.at)
+            changed = changes.numbers_since(kept.at)
             kept.table.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
             kept.at = changes.now
         if len(kept.by_resources) > MOST_RESOURCES:
