@@ -18,10 +18,10 @@ from allocator.search.rules import Stage
 
 BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 
-Tainted = Sequence[tuple[int, Sequence[Taint]]]
+TaintsByDevice = Sequence[tuple[int, Sequence[Taint]]]
 """(position, taints that keep it from being allocated) of the devices that have any."""
 
-_TAINTED: Final[Topic[Tainted]] = Topic("tainted devices")
+_TAINTED: Final[Topic[TaintsByDevice]] = Topic("tainted devices")
 
 
 class DeviceTaints(Feature):
@@ -44,12 +44,12 @@ class DeviceTaints(Feature):
             yield Stage(f"are tainted {text}", mask, "taint")
 
 
-def blocking_taints(view: NodeView) -> Tainted:
+def blocking_taints(view: NodeView) -> TaintsByDevice:
     """The devices of the view that have taints which keep them from being allocated, with those."""
     return view.memo.remember(_TAINTED, lambda: _tainted_of(view))
 
 
-def _tainted_of(view: NodeView) -> Tainted:
+def _tainted_of(view: NodeView) -> TaintsByDevice:
     blocking = [[taint for taint in device.taints if taint.effect in BLOCKING] for device in view.devices]
     return [(position, taints) for position, taints in enumerate(blocking) if taints]
 

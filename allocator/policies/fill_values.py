@@ -26,7 +26,7 @@ from allocator.policies.hardware import UNIT
 
 
 Array = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 class FillSlots:
@@ -290,7 +290,7 @@ class PodCosts:
     """
 
     def __init__(
-        self, cpu: int, memory: int, kinds_of: Callable[[Numbers], Numbers], takes_of: Callable[[int], NodeTakes]
+        self, cpu: int, memory: int, kinds_of: Callable[[IntArray], IntArray], takes_of: Callable[[int], NodeTakes]
     ) -> None:
         self.needs = cpu, memory
         self.kinds_of = kinds_of
@@ -328,8 +328,8 @@ class FillValues:
         self._numbered = 0
         self._changes = ChangedNumbers()
         self._demand: _FleetDemand | None = None
-        self._state_of: Numbers = np.zeros(0, np.int64)
-        self._pool_of: Numbers = np.zeros(0, np.int64)
+        self._state_of: IntArray = np.zeros(0, np.int64)
+        self._pool_of: IntArray = np.zeros(0, np.int64)
         self._filled: Array = np.zeros(0)
         self._worth: Array = np.zeros(0)
         self._totals: Array = np.zeros((0, SEQUENCES))
@@ -423,7 +423,7 @@ class FillValues:
 
     # -- the costs
 
-    def costs(self, pod: PodCosts, numbers: Numbers) -> Array:
+    def costs(self, pod: PodCosts, numbers: IntArray) -> Array:
         """What the pod costs on each of these nodes by its best choice; infinite where it has no room.
 
         Of nodes that cost more than the best ones a lower bound, which is more as well.
@@ -476,7 +476,7 @@ class FillValues:
         pod.scarcity = demand.scarcity
         return demand
 
-    def _bounds(self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers) -> Array:
+    def _bounds(self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, kinds: IntArray) -> Array:
         least = np.array([pod.takes_of(kind).least for kind in range(int(kinds.max(initial=-1)) + 1)])[kinds]
         unknown = np.flatnonzero(pod.lost[numbers] == UNKNOWN)
         pod.lost[numbers[unknown]] = self._least_lost(numbers[unknown], least[unknown])
@@ -484,7 +484,7 @@ class FillValues:
         found += PRESSURE * demand.load[self._pool_of[numbers]] * least
         return found
 
-    def _least_lost(self, numbers: Numbers, taken: Numbers) -> Array:
+    def _least_lost(self, numbers: IntArray, taken: IntArray) -> Array:
         """What sequences fill less of nodes of which that is taken, if they fill what they can."""
         most = np.minimum(self._totals[numbers], (self._worth[numbers] - taken)[:, None]).sum(axis=1)
         found: Array = (self._filled[numbers] - most) / SEQUENCES
@@ -498,7 +498,7 @@ class FillValues:
             pod.choices[state.number, kind] = known
         return known
 
-    def _worked_out(self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers) -> Array:
+    def _worked_out(self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, kinds: IntArray) -> Array:
         """In rows: the cost of the best choice on each node, and the least lost and scarce of all choices there."""
         choices = [self._choices(pod, *one) for one in zip(numbers.tolist(), kinds.tolist(), strict=True)]
         able = [place for place, one in enumerate(choices) if one.steps]
@@ -514,7 +514,7 @@ class FillValues:
         return found
 
     def _of_choices(
-        self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, choices: Sequence[NodeChoices]
+        self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, choices: Sequence[NodeChoices]
     ) -> tuple[Array, Array]:
         """The cost of each choice, and its scarcity at the time of which that is known for the pod."""
         self._slots.add(self._amounts.units)

@@ -184,13 +184,13 @@ def _layout(values: Sequence[Values]) -> Layout:
     return Layout([numbers[own] for own in values], list(members.values()), distances, nearby)
 
 
-_Rows = Sequence[Sequence[int]]
+_Matrix = Sequence[Sequence[int]]
 
-_DISTANCES: Final[LruCache[Hashable, tuple[_Rows, _Rows]]] = LruCache(MOST_LAYOUTS, MOST_DISTANCES)
+_DISTANCES: Final[LruCache[Hashable, tuple[_Matrix, _Matrix]]] = LruCache(MOST_LAYOUTS, MOST_DISTANCES)
 """Nodes that are alike have the same."""
 
 
-def _distances(places: Sequence[Values]) -> tuple[_Rows, _Rows]:
+def _distances(places: Sequence[Values]) -> tuple[_Matrix, _Matrix]:
     """(the distances of places, on the diagonal those of two devices in one; for each place all, the nearest first).
 
     An edge to a value of the first attribute is 1 long, one to a value of the second 2, and one to the node, which all

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.bits import Mask, bits, union
-from allocator.did_you_mean import did_you_mean
 from allocator.explain.cause import with_requests_named
 from allocator.explain.text import has_matching_devices, nearest_miss, nearest_of
 from allocator.fleet.alike import fingerprint_of
@@ -23,6 +22,7 @@ from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
 from allocator.outcome import AllocationError, Outcome, PolicyFailed
 from allocator.policies.contract import PolicyOfNode
+from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
@@ -175,9 +175,9 @@ class PodCycle:
     @cached_property
     def eligible(self) -> Sequence[EligibleNodes]:
         """The same, with the nodes where the pod can be, devices aside."""
-        return [EligibleNodes(required, self.allowed(required)) for required in self.asks]
+        return [EligibleNodes(required, self._allowed(required)) for required in self.asks]
 
-    def allowed(self, required: Requirements) -> Mask:
+    def _allowed(self, required: Requirements) -> Mask:
         """Those of the nodes that every filter lets pass; a pod that has its node already cannot be anywhere else."""
         if required.problem:
             return 0

@@ -16,7 +16,8 @@ from allocator.explain.text import holders_text
 from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import Holding, Overlap, with_devices_of
+from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.rivals import Overlap
 
 
 @dataclass(frozen=True, slots=True)
