@@ -7,7 +7,7 @@ answered. Share ids are random there, and quantities have several spellings, so 
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -73,7 +73,7 @@ class ReplayedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AllocationCase:
-    """A recorded case, decoded. expected: by node name. allocator: which one answered, `stable` to `experimental`."""
+    """A recorded case, decoded. expected: by node name. allocator: which one answered, `auto` for the chosen one."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -112,12 +112,14 @@ def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> I
 
 
 def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
-    return Features(
-        release,
-        case.gates,
-        is_strict,
-        knows_capacity=case.allocator != "stable",
-        knows_node_operations=case.allocator == "experimental" and gates.OPTIONAL_NODE_OPERATIONS in release.gates,
+    """What is in force in the allocator that answered: the one that is named, or that kube-scheduler chooses."""
+    found = Features.with_gates(release, case.gates, is_strict=is_strict)
+    if case.allocator == "auto":
+        return found
+    return replace(
+        found,
+        knows_capacity=release.simplest_knows_capacity or case.allocator != "stable",
+        knows_node_operations=case.allocator in release.knowing_node_operations,
     )
 
 
@@ -156,17 +158,8 @@ def case_of(raw: Json) -> AllocationCase:
         expected=_expected(field_of(raw, "expected", dict), [node.name for node in nodes]),
         is_interrupted=bool(raw.get("context")),
         gates=gates_on,
-        allocator=_allocator(raw.get("implementation", "auto"), gates_on),
+        allocator=str(raw.get("implementation", "auto")),
     )
-
-
-def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
-    """The allocator that answered: the one named, or what kube-scheduler chooses."""
-    if implementation != "auto":
-        return str(implementation)
-    if gates_on & gates.OF_NEWEST_ALLOCATOR:
-        return "experimental"
-    return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
 def _print_failure(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
