@@ -103,6 +103,10 @@ class Release:
     keeps_combined_slices: such slices may be there, of before. unused_mappings_refuse: a pod is refused if none of its
     containers uses a claim that stands for resources of the node; later the claim counts for the pod.
     sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
+    negative_requests_end: a request for less than nothing of a capacity ends the attempt before a policy rounds it up.
+    misprints_amounts: an amount of 1e21 or more, given in digits, is written as another one. shares_hold_devices: a
+    share without amounts holds a device that is no longer shared. broken_pools_end: `All` beside a pool that is being
+    updated or invalid ends the attempt on every node; later it refuses the node.
     """
 
     name: str
@@ -122,6 +126,10 @@ class Release:
     keeps_combined_slices: bool
     unused_mappings_refuse: bool
     sums_node_resources: bool
+    negative_requests_end: bool
+    misprints_amounts: bool
+    shares_hold_devices: bool
+    broken_pools_end: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -157,6 +165,10 @@ V1_38: Final = Release(
     keeps_combined_slices=False,
     unused_mappings_refuse=False,
     sums_node_resources=False,
+    negative_requests_end=True,
+    misprints_amounts=False,
+    shares_hold_devices=True,
+    broken_pools_end=False,
 )
 V1_37: Final = replace(
     V1_38,
@@ -167,6 +179,10 @@ V1_37: Final = replace(
     knowing_node_operations=frozenset({"experimental"}),
     environment=cel.V1_37,
     list_environment=cel.V1_37,
+    negative_requests_end=False,
+    misprints_amounts=True,
+    shares_hold_devices=False,
+    broken_pools_end=True,
 )
 V1_36: Final = replace(
     V1_37,

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Protocol
 from allocator.api.allocation import RESERVED_FOR_MAX, Consumer
 from allocator.api.metadata import Metadata
 from allocator.cluster.pools import has_counters
-from allocator.cluster.usage import occupying
+from allocator.cluster.usage import consumed_of, occupying
 from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.features.partitionable_devices import consumed
 from allocator.fleet.fleet import Fleet
-from allocator.model import Allocation, Claim, Device, DeviceID, DeviceResult, PoolID, Slice
+from allocator.model import Allocation, Claim, Device, DeviceID, DeviceResult, PoolID, Slice, own_name
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.state.cluster_changes import ClaimKey
 from scheduler.state.extended_resources import claim_name, may_ask
@@ -658,7 +658,7 @@ class Rivals:
         published = self._device(device) if shares else None
         if shares is None or published is None:
             return ""
-        sums = ((name, amount) for name, amount in shares.consumed.items() if name in published.capacity)
+        sums = consumed_of(published, shares).items()
         return next((name for name, amount in sums if amount > published.capacity[name].nanos), "")
 
     def overdrawn(self, pool_id: PoolID) -> Mapping[str, Sequence[DeviceID]]:
@@ -709,10 +709,9 @@ def share_misfit(result: DeviceResult, device: Device | None) -> str:
     if not result.share_id or device is None or not device.allow_multiple_allocations:
         return ""
     named, known = result.consumed_capacity.keys(), device.capacity.keys()
-    if strange := sorted(named - known):
+    if strange := sorted(one for one in named if own_name(known, one, device.driver) is None):
         return f"consumedCapacity names {strange[0]}, a capacity that the device does not have"
-    # An allocator of 1.38 names one that the device has in both spellings once, with its domain.
-    missing = sorted(one for one in known - named if f"{device.driver}/{one}" not in named)
+    missing = sorted(one for one in known if own_name(named, one, device.driver) is None)
     return f"consumedCapacity does not name {missing[0]}, a capacity of the device" if missing else ""
 
 
