@@ -9,8 +9,9 @@ from datetime import datetime
 from itertools import count
 from typing import Literal, NamedTuple
 
+from allocator.api.versions import Json
 from scheduler.attempt import pod_calls
-from scheduler.attempt.claim_objects import ClaimRef, Json
+from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import PodKey
 from scheduler.attempt.pod_calls import Reason
 from scheduler.attempt.slots import CallLimit

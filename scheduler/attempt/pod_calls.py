@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from scheduler.attempt.claim_objects import Json
+from allocator.api.versions import Json
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import APPLY, MERGE, STRATEGIC_MERGE, Api

@@ -18,7 +18,8 @@ from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
 from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import Holding, Overlap, with_devices_of
+from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.rivals import Overlap
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from scheduler.terminal_text import printable
 # still writing, reads the answer. Who is sent away is not read any more: to decipher what he sends takes time as well.
 
 
-Answer = tuple[int, bytes]
+StatusAndBody = tuple[int, bytes]
 """Status, and JSON."""
 
 LEAVE_S = 1.0
@@ -51,7 +51,7 @@ class AdmittedCall(Protocol):
         """So many bytes more of its body are in memory. Raises RefusedCall."""
         ...
 
-    def answer(self, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, body: bytes) -> StatusAndBody | Awaitable[StatusAndBody]:
         """The answer to its body, which has come as a whole. Raises RefusedCall, and nothing else."""
         ...
 
@@ -253,14 +253,14 @@ class CallConnection(asyncio.Protocol):
         else:
             self.task = self._loop.create_task(self._answer_later(call, found))
 
-    async def _answer_later(self, call: AdmittedCall, found: Awaitable[Answer]) -> None:
+    async def _answer_later(self, call: AdmittedCall, found: Awaitable[StatusAndBody]) -> None:
         answer = await found
         self.task = None
         self._answer(call, answer)
         if self._unread and not self.transport.is_closing():
             self._go_on()
 
-    def _answer(self, call: AdmittedCall, answer: Answer) -> None:
+    def _answer(self, call: AdmittedCall, answer: StatusAndBody) -> None:
         self._call = None
         if not self.transport.is_closing():
             self._write(*answer)
@@ -521,7 +521,7 @@ class _VerbCall:
         self.server.make_room(size, self.connection)
         self.size += size
 
-    def answer(self, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, body: bytes) -> StatusAndBody | Awaitable[StatusAndBody]:
         """What the verb answers. Raises RefusedCall."""
         most = self.server.served.most_calls
         if self.server.under_way[self.name] >= most:
@@ -534,13 +534,13 @@ class _VerbCall:
             return self._failed(error)
         return (200, found) if isinstance(found, bytes) else self._awaited(found)
 
-    async def _awaited(self, found: Awaitable[bytes]) -> Answer:
+    async def _awaited(self, found: Awaitable[bytes]) -> StatusAndBody:
         try:
             return 200, await found
         except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error)
 
-    def _failed(self, error: Exception) -> Answer:
+    def _failed(self, error: Exception) -> StatusAndBody:
         if isinstance(error, Malformed):
             return 400, self.server.error(str(error))
         _LOG.error("a call failed", exc_info=error, extra={"verb": self.name})

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from allocator.api.versions import Json
 from allocator.extended_resources import CountRequest
 from allocator.model import Claim
 from scheduler.attempt import claim_objects
-from scheduler.attempt.claim_objects import ANNOTATION, Json, RawClaim, intent_of, is_same_allocation
+from scheduler.attempt.claim_objects import ANNOTATION, RawClaim, intent_of, is_same_allocation
 from scheduler.kinds import claim_of
 from scheduler.state.claims import FINALIZER
 from scheduler.state.extended_resources import ExtendedClaim
