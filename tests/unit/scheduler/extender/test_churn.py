@@ -141,14 +141,13 @@ class Calls:
 def test_nothing_is_kept_of_namespaces_pods_claims_and_nodes_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def churn() -> tuple[Counter[str], Counter[str]]:
         monkeypatch.setattr("scheduler.attempt.slots.QUICK_MAX", 16)  # that many namespaces are remembered
-        for kept in ("allocator.fleet.nodes.LEAST_CHANGES", "scheduler.state.node_infos.LEAST_CHANGES"):
-            monkeypatch.setattr(kept, 16)  # and so many changes, of which half are forgotten at a time
+        monkeypatch.setattr("allocator.journal.LEAST_CHANGES", 16)  # and changes, of which half are forgotten at a time
         world = Calls(monkeypatch)
         running = asyncio.create_task(world.extender.run(asyncio.Event()))
         world.server.fill(world.extender._core.watched)
         await settle()
         before = Counter[str]()
-        for _ in range(FIRST):
+        for _ in range(FIRST // 2):
             await world.rounds(1)
             before |= entries(world.extender)
         await world.rounds(ROUNDS)
