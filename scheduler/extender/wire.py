@@ -18,6 +18,7 @@ from allocator.api.names import LONG_NAME_MAX
 from allocator.api.versions import Json
 from scheduler.runtime.section import Fields, typed
 from scheduler.runtime.server import Malformed, in_short, require_few_values
+from scheduler.terminal_text import printable
 
 NODES_MAX = 1 << 17
 """Nodes of a call: more than a cluster can have, and few enough to give a reason for each."""
@@ -198,11 +199,17 @@ def filter_result(
         {
             "Nodes": nodes,
             "NodeNames": names if nodes is None else None,
-            "FailedNodes": failed,
-            "FailedAndUnresolvableNodes": unresolvable,
+            "FailedNodes": _printable(failed),
+            "FailedAndUnresolvableNodes": _printable(unresolvable),
             "Error": "",
         }
     )
+
+
+def _printable(reasons: Mapping[str, str]) -> Mapping[str, str]:
+    """The reasons as they steer no terminal: kube-scheduler shows them in conditions and events."""
+    written = {reason: printable(reason) for reason in set(reasons.values())}
+    return {node: written[reason] for node, reason in reasons.items()}
 
 
 def error_result(error: str) -> bytes:

@@ -22,6 +22,7 @@ from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.http_head import LARGEST_HEAD, MISDIRECTED, Head, RefusedCall, head_of, misdirection
 from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, Standing, accepting
 from scheduler.runtime.tls import is_allowed, names_in
+from scheduler.terminal_text import printable
 
 # One client's connection to a server of calls: reads calls of HTTP/1.1, and writes their answers, one after the other.
 #
@@ -355,7 +356,8 @@ def require_few_values(body: bytes) -> None:
 
 
 def in_short(message: str) -> str:
-    """At most LONGEST_MESSAGE characters of it: parts of a call may be in it."""
+    """At most LONGEST_MESSAGE characters of it, which steer no terminal: parts of a call may be in it."""
+    message = printable(message)
     return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
 
 
