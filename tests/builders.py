@@ -327,4 +327,4 @@ def a_cycle(
     selectors: PodSelectors | None = None,
     volumes: Volumes | None = None,
 ) -> Cycle:
-    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors(), volumes or Volumes())
+    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors(), volumes or Volumes({}))

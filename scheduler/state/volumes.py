@@ -6,7 +6,7 @@ Source: kube-scheduler's volume plugins and their binder.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -54,14 +54,16 @@ CAPACITIES = "CSIStorageCapacity"
 
 
 class Volumes:
-    """All of storage. is_strict: where kube-scheduler slips, do as it does.
+    """All of storage. numbers: of the nodes by name, as they are at any time.
 
+    is_strict: where kube-scheduler slips, do as it does.
     unseen: kinds of which nothing is known, not even whether there is any: what hangs on them is not looked at.
     unmade: claims that are made and bound before anybody looks at their pods: nothing is known of them yet.
     """
 
     def __init__(
         self,
+        numbers: Mapping[str, int],
         *,
         is_strict: bool = False,
         unseen: frozenset[str] = frozenset(),
@@ -75,7 +77,7 @@ class Volumes:
         self.disks = UsedDisks()
         self.free = FreeVolumes(self.labels)
         self._capacities = StorageCapacities(self.labels)
-        self._use = VolumeUse(self.objects)
+        self._use = VolumeUse(self.objects, numbers)
         self._users: Counter[NamespacedName] = Counter()
         self._taken: dict[str, dict[ObjectKey, PersistentVolume | PersistentVolumeClaim]] = {}
         self._declined: dict[NamespacedName, set[str]] = {}
@@ -84,13 +86,15 @@ class Volumes:
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed."""
+        is_new = not self.labels.all >> number & 1
         self.labels.set_node(number, node.labels)
-        self._use.set_node(node.name, number)
+        if is_new:
+            self._use.node_comes(node.name)
 
     def remove_node(self, number: int, name: str) -> None:
         """The node is gone; its pods are removed one by one."""
         self.labels.remove_node(number)
-        self._use.remove_node(name)
+        self._use.node_goes(name, number)
 
     def add_pod(self, number: int, pod: Pod) -> None:
         """The pod is on the node."""

@@ -48,7 +48,7 @@ events = st.lists(
 @settings(max_examples=60)
 def test_any_history_offers_each_node_its_smallest_volume(few_nodes: int, history: Sequence[tuple[str, Any]]) -> None:
     """few_nodes: whether groups of volumes lie by node or not."""
-    found, nodes, there = Volumes(), dict[int, Node](), dict[str, PersistentVolume]()
+    found, nodes, there = Volumes({}), dict[int, Node](), dict[str, PersistentVolume]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "FEW_NODES", few_nodes)
         for event, value in [*history, ("ask", None)]:
