@@ -172,7 +172,7 @@ def _cause_text(cause: Cause | None, reader: str) -> str:
         case ConstraintUnmet():
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
-            return f"{cause.constraint} lets at most {cause.best} of {wanted} together (requests {names})"
+            return f"at most {cause.best} of {wanted} meet {cause.constraint} together (requests {names})"
         case NotTogether(requests=()):
             return f"no choice of devices satisfies everything together (claims {', '.join(cause.claims)})"
         case NotTogether():

@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from allocator.status import PoolStatus
-from scheduler.cli.claims import output_or_page_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -21,6 +20,7 @@ from scheduler.cli.inputs import (
     policy_option,
     profiles_of,
 )
+from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import InputClaim, Inventory
@@ -67,7 +67,7 @@ Examples:
 )
 @policy_option
 @config_option
-@output_or_page_option
+@page_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,

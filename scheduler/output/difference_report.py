@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.status import PoolStatus
-from allocator.words import agreeing, counted
+from allocator.words import agreeing, counted, listed_up_to
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
-from scheduler.output.data_page import ColumnTable, DataPage, PageTable
-from scheduler.output.report import Json, PagedReport
-from scheduler.output.status_report import CHANGE_MAP, change_map
-from scheduler.output.table import reason_of
+from scheduler.output.data_page import DataPage, PageTable, data_page
+from scheduler.output.placement_report import reason_of
+from scheduler.output.report import Block, Json, PagedReport
+from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map
+from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus
 
 # What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field).
@@ -34,7 +35,7 @@ class DifferenceReport(PagedReport):
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
 
-    def blocks(self) -> Iterable[str | ColumnTable]:
+    def blocks(self) -> Iterable[Block]:
         """How many are placed, and a line for each pod whose place differs."""
         return [counts_table(self.before, self.after), moves_table(self.found) if self.found else NOTHING_MOVES]
 
@@ -57,7 +58,7 @@ class DifferenceReport(PagedReport):
             ],
         }
 
-    def page(self) -> DataPage:
+    def html(self) -> str:
         """The differences, with the devices that are taken or released marked in the map."""
         tables = [
             PageTable("differences", "Pods and claims whose place differs", moves_table(self.found)),
@@ -67,7 +68,7 @@ class DifferenceReport(PagedReport):
             f"{name.capitalize()}: {before} before, {after} after."
             for name, before, after in counts_table(self.before, self.after).rows
         ]
-        return DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP)
+        return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP))
 
 
 def moves_table(found: Sequence[PlaceDifference]) -> ColumnTable:
@@ -106,7 +107,13 @@ def _text(place: PlaceOfPod | None) -> str:
         return "-"
     if place.refused is not None:
         return reason_of(place.refused)
-    return f"{place.node}, {counted(len(place.devices), 'device')}"
+    devices = [_short_name(one, place.node) for one in place.devices]
+    return f"{place.node}: {listed_up_to(devices, MOST_DEVICES)}" if devices else place.node
+
+
+def _short_name(device: str, node: str) -> str:
+    """The device without its driver, and without its pool where that is named after the node."""
+    return device.partition("/")[2].removeprefix(f"{node}/")
 
 
 _NAMES = {kind: kind.name.lower() for kind in DifferenceKind}
@@ -162,7 +169,7 @@ class FitReport(PagedReport):
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
 
-    def blocks(self) -> Iterator[str | ColumnTable]:
+    def blocks(self) -> Iterator[Block]:
         """How many, a line for each node, and what stops the next one."""
         yield self._counted()
         if self.found.by_node:
@@ -183,10 +190,12 @@ class FitReport(PagedReport):
             "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
         }
 
-    def page(self) -> DataPage:
+    def html(self) -> str:
         """The copies, with the devices that they take marked in the map."""
         tables = [PageTable("nodes", "Copies by node", self._copies()), change_map(*self.pools, self.claims)]
-        return DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+        return data_page(
+            DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+        )
 
     def _counted(self) -> str:
         least, number = "at least " if self.found.is_cut else "", self.found.number

@@ -11,7 +11,6 @@ from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, Po
 from allocator.words import agreeing, and_more, counted
 from scheduler.output.data_page import (
     DEVICE_STATES,
-    ColumnTable,
     DataPage,
     MapColumns,
     PageTable,
@@ -20,6 +19,7 @@ from scheduler.output.data_page import (
     live_policy,
 )
 from scheduler.output.report import Json, PagedReport
+from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).
@@ -81,9 +81,9 @@ class StatusReport(PagedReport):
             "pools": [_pool(one) for one in self.pools],
         }
 
-    def page(self) -> DataPage:
+    def html(self) -> str:
         """Everything, with a map of the devices."""
-        return DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP)
+        return data_page(DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP))
 
 
 def problem_table(report: StatusReport) -> ColumnTable:
@@ -124,7 +124,7 @@ def class_columns(
 ) -> ColumnTable:
     """A line for each class. rooms: the largest claim by class, in words."""
     cells = [rooms.get(one.name, "-") for one in groups]
-    return _with_column(tally_columns("CLASS", groups, states), "LARGEST CLAIM", cells)
+    return tally_columns("CLASS", groups, states).with_column("LARGEST CLAIM", cells)
 
 
 def driver_table(report: StatusReport) -> ColumnTable:
@@ -152,7 +152,7 @@ def pool_table(report: StatusReport) -> ColumnTable:
             group.add(device)
         groups.append(group)
         lines.append("; ".join([*pool_problems(pool), *_used_counters(pool.counters)]) or "-")
-    return _with_column(_tally_table("POOL", groups), "PROBLEM, OR LEFT OF COUNTERS", lines)
+    return _tally_table("POOL", groups).with_column("PROBLEM, OR LEFT OF COUNTERS", lines)
 
 
 def _used_counters(counters: Mapping[tuple[str, str], Amount]) -> Iterator[str]:
@@ -206,12 +206,6 @@ def _tally_table(title: str, groups: Sequence[Tally]) -> ColumnTable:
 def _shown_states(groups: Sequence[Tally]) -> Sequence[DeviceState]:
     """All but those that no device is in."""
     return [s for s in DeviceState if s in _ALWAYS or any(group.states[s] for group in groups)]
-
-
-def _with_column(table: ColumnTable, title: str, cells: Sequence[str]) -> ColumnTable:
-    """The table with one more column at the end."""
-    rows = [[*row, cell] for row, cell in zip(table.rows, cells, strict=True)]
-    return ColumnTable([*table.header, title], rows, table.numbers)
 
 
 def tally_columns(title: str, groups: Sequence[Tally], states: Iterable[DeviceState] = DeviceState) -> ColumnTable:
@@ -370,10 +364,10 @@ class ClaimsReport(PagedReport):
         """All claims, with all their devices."""
         return {"items": [_object(one) for one in self.claims]}
 
-    def page(self) -> DataPage:
+    def html(self) -> str:
         """The claims, with the devices that they hold in the map."""
         tables = [claims_table(self.claims), device_map(self.pools, self.claims)]
-        return DataPage("Claims", list(_claims_answer(self)), tables, MAP)
+        return data_page(DataPage("Claims", list(_claims_answer(self)), tables, MAP))
 
     def nothing(self) -> str:
         """Why there is no line."""
