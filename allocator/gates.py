@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 import cel
-from allocator.did_you_mean import did_you_mean
+from allocator.words import did_you_mean
 
 ADMIN_ACCESS: Final = "DRAAdminAccess"
 PRIORITIZED_LIST: Final = "DRAPrioritizedList"

@@ -10,11 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
+from typing import Self
 
 import click
 import orjson
 
+from allocator.api.versions import Json
+from allocator.api.versions import Json as JsonObject
 from allocator.gates import Features
 from allocator.model import Slice
 from scheduler.cli.cluster_source import ShownObjects
@@ -26,7 +28,6 @@ from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
 from scheduler.input.documents import RawObject, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import unused_claims
-from scheduler.output.report import Json as JsonObject
 from scheduler.output.report import Report
 from scheduler.output.table import ColumnTable
 from scheduler.simulation.changes import is_change
@@ -41,8 +42,6 @@ LIMIT = "60s"
 
 RELEASES: Mapping[str, tuple[str, ...]] = {"1.37": (), "1.36": ("-modfile=go-1.36.mod", "-tags=kubernetes_1_36")}
 """Releases whose allocator can be built, and the options of `go build`."""
-
-Json = dict[str, Any]
 
 
 class NoReferenceAllocator(Exception):

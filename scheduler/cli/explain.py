@@ -15,7 +15,7 @@ from allocator.words import counted
 from scheduler.checks.audit import problems_of
 from scheduler.cli import cluster_source
 from scheduler.cli.audit import state_of
-from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     WORKLOADS,
@@ -29,6 +29,7 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.printing import output_option, print_blocks, print_report, print_reports
 from scheduler.cli.progress import Progress, after_delay
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.offline.evictions import evictions
@@ -60,7 +61,7 @@ class _Subject:
     """The pod to explain, or a claim that no pending pod uses."""
 
     pod: Pod | None
-    claim: Key | None
+    claim: NamespacedName | None
 
 
 @click.command(name="explain", epilog=_EPILOG)
@@ -142,7 +143,7 @@ def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output
     pods = sorted(given.pending, key=order_of)
     claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
     numbers: Counter[Verdict] = Counter()
-    told = Explanations()
+    told = Explanations(is_page=output == PAGE)
     with Progress() as progress:
 
         def explained() -> Iterator[ExplanationReport]:
@@ -198,7 +199,7 @@ def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:
     return _Subject(pod, None)
 
 
-def _kind_of(given: Input, key: Key) -> str:
+def _kind_of(given: Input, key: NamespacedName) -> str:
     """The kind of what has that name: a pod goes before a claim."""
     is_pod = any((pod.namespace, pod.name) == key for pod in given.pods)
     is_claim = key in given.claims.objects

@@ -3,14 +3,13 @@
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import click
 
 from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
-from scheduler.cli.ending import BAD_INPUT, layout_of, print_to_stderr, stop
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import after_delay
@@ -99,11 +98,10 @@ def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colo
     def current(live: WatchedCluster) -> str:
         shown = source.shown.of_lists if by == CLAIM else source.shown
         claims = live.claims(lambda one: shown.has(one.claim.namespace, one.metadata.labels))
-        layout = replace(layout_of(sys.stdout), has_colour=False)  # lines that change are bold
         if by == CLAIM:
             report = claims_report(claims, shown)
-            return text_of(report, layout) or report.nothing()
-        return text_of(_report(live.cluster, claims, shown, by), layout)
+            return text_of(report) or report.nothing()
+        return text_of(_report(live.cluster, claims, shown, by))
 
     Following(current, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 

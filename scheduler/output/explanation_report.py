@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
+from allocator.api.versions import Json
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
 from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import ConstraintOffer, Funnel, Offer
@@ -40,7 +41,7 @@ from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
 from scheduler.output.placement_report import answer_text, by_reason, workload_of
-from scheduler.output.report import Block, Json, PagedReport
+from scheduler.output.report import Block, PagedReport
 from scheduler.output.selection_report import operand_object
 from scheduler.output.status_report import MAP, device_map, states_of, states_text
 from scheduler.output.table import ColumnTable, Sentence
@@ -305,7 +306,8 @@ class _SameExplanations:
 class Explanations:
     """Several explanations, of which it keeps what it shows: what each node says is much more."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_page: bool) -> None:
+        self._is_page = is_page
         self._rows: list[list[str]] = []
         self._details: list[Element] = []
         self._told: dict[Hashable, _SameExplanations] = {}
@@ -313,17 +315,19 @@ class Explanations:
     def add(self, report: ExplanationReport) -> None:
         """One more."""
         one = report.explained
-        sections = list(report.sections())
         reason, verdict = reason_of(one), verdict_text(one)
-        self._rows.append([subject_of(one), verdict, one.node or "-", reason])
-        summary = element("summary", {}, sections[0][0])
-        self._details.append(element("details", {}, summary, tree(report.details())))
+        if self._is_page:
+            self._rows.append([subject_of(one), verdict, one.node or "-", reason])
+            summary = element("summary", {}, printable(first_line(one)))
+            self._details.append(element("details", {}, summary, tree(report.details())))
+            return
         workload = workload_of(one.pod) if one.verdict != "Fits" else None
-        key = (workload, verdict, reason) if workload else len(self._rows)
-        if key in self._told:
-            self._told[key].more += 1
+        told = self._told.get((workload, verdict, reason)) if workload else None
+        if told:
+            told.more += 1
         else:
-            self._told[key] = _SameExplanations(subject_of(one), verdict, sections)
+            key = (workload, verdict, reason) if workload else len(self._told)
+            self._told[key] = _SameExplanations(subject_of(one), verdict, list(report.sections()))
 
     def blocks(self) -> Iterator[Block]:
         """Each as text. Pods of one workload that one reason refuses are told once."""

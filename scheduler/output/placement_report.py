@@ -1,11 +1,12 @@
 """Where pods and claims go: a line for each device or the reason why there is none, and all of it as API objects."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from allocator.api import allocation_to_v1
+from allocator.api.versions import Json
 from allocator.explain.text import OPERATOR, devices_text, inner_cause, node_text, summary
 from allocator.model import Claim, DeviceResult
 from allocator.outcome import (
@@ -26,7 +27,7 @@ from scheduler.decision.why_not import NodeAnswer, same_answers
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, statuses_of, uid_of_pod
 from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
-from scheduler.output.report import Block, Json, Report
+from scheduler.output.report import Block, Report
 from scheduler.output.table import ColumnTable
 from scheduler.state.claims import FINALIZER, Waiting
 from scheduler.terminal_text import printable
@@ -138,7 +139,7 @@ class PlacementReport(Report):
 
     def blocks(self) -> list[Block]:
         """A line for each device. Pods of one workload that one reason refuses share a line."""
-        rows = [row for group in _alike(self.results) for row in _rows(group)]
+        rows = [row for group in together(self.results, _key_of) for row in _rows(group)]
         return [ColumnTable(_HEADER, rows, verdict="does not fit")]
 
     def wide_blocks(self) -> list[Block]:
@@ -180,14 +181,26 @@ def and_others(names: Iterable[str]) -> str:
     return listed_up_to(list(dict.fromkeys(names)), 1)
 
 
-def _alike(results: Iterable[Result]) -> Iterable[list[Result]]:
-    """The results; those of one workload with one reason are together, at the place of the first."""
-    groups: dict[Hashable, list[Result]] = {}
-    for result in results:
-        workload = workload_of(result.pod) if isinstance(result, UnplacedPod) else None
-        key = (workload, reason_of(result)) if workload and isinstance(result, UnplacedPod) else id(result)
-        groups.setdefault(key, []).append(result)
+Item = TypeVar("Item")
+
+
+def together(items: Iterable[Item], key_of: Callable[[Item], Hashable]) -> Iterable[list[Item]]:
+    """Items of one key together, at the place of the first; one without a key (None) alone."""
+    groups: dict[Hashable, list[Item]] = {}
+    for number, item in enumerate(items):
+        key = key_of(item)
+        groups.setdefault(number if key is None else ("", key), []).append(item)
     return groups.values()
+
+
+def reason_key(refused: UnplacedPod) -> Hashable:
+    """What refused pods of one workload with one reason have in common; None for a pod of none."""
+    workload = workload_of(refused.pod)
+    return workload and (workload, reason_of(refused))
+
+
+def _key_of(result: Result) -> Hashable:
+    return reason_key(result) if isinstance(result, UnplacedPod) else None
 
 
 def _rows(group: Sequence[Result]) -> Iterator[_Row]:

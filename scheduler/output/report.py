@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import orjson
 
+from allocator.api.versions import Json
 from scheduler.input.yaml_1_1 import dump
 from scheduler.output.table import PLAIN, ColumnTable, Sentence, TextLayout
 from scheduler.terminal_text import json_of
@@ -16,7 +17,6 @@ TEXT, WIDE, JSON, YAML, PAGE = "table", "wide", "json", "yaml", "html"
 FORMATS = (TEXT, JSON, YAML)
 """What every report can be printed as. PAGE: a page of its own, of the reports that have one."""
 
-Json = dict[str, object]
 Block = str | Sentence | ColumnTable
 
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from allocator.search.rules import bits
+from allocator.api.versions import Json
+from allocator.bits import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
 from allocator.words import agreeing, and_more, counted
 from scheduler.output.data_page import (
@@ -18,7 +19,7 @@ from scheduler.output.data_page import (
     data_page,
     live_policy,
 )
-from scheduler.output.report import Json, PagedReport
+from scheduler.output.report import PagedReport
 from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus, Tally, by_node
 
@@ -69,7 +70,7 @@ class StatusReport(PagedReport):
         if self.by:
             return [TABLES[self.by](self)]
         problems = problem_table(self)
-        return [driver_table(self), class_table(self), *([problems] if problems.rows else [])]
+        return [TABLES["driver"](self), class_table(self), *([problems] if problems.rows else [])]
 
     def fields(self) -> Json:
         """Everything, whatever the tables show."""
@@ -127,21 +128,6 @@ def class_columns(
     return tally_columns("CLASS", groups, states).with_column("LARGEST CLAIM", cells)
 
 
-def driver_table(report: StatusReport) -> ColumnTable:
-    """A line for each driver."""
-    return _tally_table("DRIVER", report.drivers)
-
-
-def node_table(report: StatusReport) -> ColumnTable:
-    """A line for each node with devices, or without any."""
-    return _tally_table("NODE", report.nodes)
-
-
-def namespace_table(report: StatusReport) -> ColumnTable:
-    """A line for each namespace whose claims hold devices."""
-    return _tally_table("NAMESPACE", report.namespaces)
-
-
 def pool_table(report: StatusReport) -> ColumnTable:
     """A line for each pool, with the counters of which something is in use."""
     groups = []
@@ -189,11 +175,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 TABLES: Mapping[str, Callable[[StatusReport], ColumnTable]] = {
-    "driver": driver_table,
+    "driver": lambda report: _tally_table("DRIVER", report.drivers),
     "class": class_table,
     "pool": pool_table,
-    "node": node_table,
-    "namespace": namespace_table,
+    "node": lambda report: _tally_table("NODE", report.nodes),
+    "namespace": lambda report: _tally_table("NAMESPACE", report.namespaces),
     "device": device_table,
 }
 """What `--by` takes, but for claims, which have a table of their own."""
@@ -477,14 +463,14 @@ def _first(sentences: Sequence[str]) -> Iterator[str]:
 
 
 def _tables(report: StatusReport) -> Iterator[PageTable]:
-    yield PageTable("drivers", "Drivers", driver_table(report))
+    yield PageTable("drivers", "Drivers", TABLES["driver"](report))
     yield PageTable("classes", "Classes", class_table(report))
     if (problems := problem_table(report)).rows:
         yield PageTable("problems", "Pools with problems", problems)
     yield device_map(report.pools, report.claims)
-    yield PageTable("nodes", "Nodes", node_table(report))
+    yield PageTable("nodes", "Nodes", TABLES["node"](report))
     yield PageTable("pools", "Pools", pool_table(report))
-    yield PageTable("namespaces", "Namespaces", namespace_table(report))
+    yield PageTable("namespaces", "Namespaces", TABLES["namespace"](report))
     yield claims_table(report.claims)
 
 

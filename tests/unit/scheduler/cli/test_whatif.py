@@ -198,3 +198,17 @@ def test_a_change_that_cannot_be_made_is_named(options: tuple[str, ...], problem
     run = whatif(two_nodes(), *options)
     assert run.code == 2
     assert problem in run.err
+
+
+def test_pods_of_one_workload_that_one_reason_refuses_share_a_line() -> None:
+    owner = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}]
+    pods = []
+    for number in range(6):
+        pod = a_pod(f"j-{number}", template="one")
+        pods.append({**pod, "metadata": {**pod["metadata"], "ownerReferences": owner}})
+    given = text_of(*a_cluster(count=6), *pods)
+    run = dra("whatif", "-", "--overlay", "cordon:node-1", stdin=given)
+    [row] = rows(run)
+    places = "; ".join(f"node-1: gpu-{number}" for number in range(4))
+    assert row[:3] == ["pod default/j-0 and 5 more", "no longer fits", f"{places}; and 2 more"]
+    assert len(rows(dra("whatif", "-", "--overlay", "cordon:node-1", "-o", "wide", stdin=given))) == 6
