@@ -12,7 +12,7 @@ from allocator.cluster.node_view import view_of
 from allocator.cluster.pools import Pool, whole_pool
 from allocator.cluster.read_key import ReadKey
 from allocator.cluster.snapshot import Snapshot
-from allocator.cluster.usage import ClaimNames, Shares, Usage
+from allocator.cluster.usage import ClaimNames, Shares, Usage, consumed_of
 from allocator.features import concerned
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.device_taints import blocking_taints
@@ -407,7 +407,7 @@ def _tainted(attempt: NodeAttempt) -> Mask:
 
 
 def _capacity(device: Device, shares: Shares | None) -> Mapping[str, Amount]:
-    consumed = shares.consumed if shares else {}
+    consumed = consumed_of(device, shares)
     return {name: Amount.of(total, total.nanos - consumed.get(name, 0)) for name, total in device.capacity.items()}
 
 

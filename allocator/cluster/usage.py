@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from allocator.model import Claim, DeviceID, DeviceResult, PoolID
+from allocator.model import Claim, Device, DeviceID, DeviceResult, PoolID, own_name, qualified
 
 Held = TypeVar("Held")
 Key = TypeVar("Key", bound=Hashable)
@@ -21,7 +21,7 @@ ClaimNames = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The shares of one device. holders: by share id. consumed: the sums by capacity that are not zero, in 10**-9.
+    """The shares of one device. holders: by share id. consumed: the sums that are not zero, in 10**-9, by full name.
 
     measured: how many shares say what they consume, even if it is zero. token: equal for devices of which the same is
     consumed, whichever claims hold it.
@@ -152,10 +152,22 @@ def without_name(names: ClaimNames | None, name: str) -> ClaimNames:
     return tuple(fewer)
 
 
+def consumed_of(device: Device, shares: Shares | None) -> Mapping[str, int]:
+    """What the shares take of the device's capacities, by the names that it has for them, in 10**-9."""
+    if shares is None:
+        return {}
+    sums = ((name, shares.consumed.get(qualified(name, device.driver), 0)) for name in device.capacity)
+    return {name: amount for name, amount in sums if amount}
+
+
 def _summed(consumed: Mapping[str, int], result: DeviceResult, sign: int) -> Mapping[str, int]:
-    sums = dict(consumed)
-    for name, amount in result.consumed_capacity.items():
-        _set(sums, name, sums.get(name, 0) + sign * amount.nanos)
+    """A capacity counts however its name is written: a status may have been written by another allocator."""
+    sums, names = dict(consumed), result.consumed_capacity
+    for name, amount in names.items():
+        if own_name(names, name, result.driver) == name:  # of two spellings, the one with the domain counts
+            full = qualified(name, result.driver)
+            # Less than nothing would give others what there is not.
+            _set(sums, full, sums.get(full, 0) + sign * max(0, amount.nanos))
     return sums
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
-from allocator.cluster.usage import Shares
+from allocator.cluster.usage import Shares, consumed_of
 from allocator.exact import exact
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
@@ -27,6 +27,8 @@ from allocator.model import (
     PoolID,
     RequestPolicy,
     ValidRange,
+    own_name,
+    qualified,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Stage, Trail
@@ -82,8 +84,9 @@ class ConsumableCapacity(Feature):
         # Under `All`, a constraint that may end the attempt is asked before: then the rule refuses the device.
         if alternative.mode != "All" or not attempt.features.is_strict or leaves_all:
             yield Stage(TOO_LITTLE, _full(attempt, alternative), "capacity", leaves_all=leaves_all)
-        if not attempt.features.is_strict and not alternative.admin_access:
-            # Differs from kube-scheduler, which would give the whole device away beside its shares.
+        features = attempt.features
+        if (features.release.shares_hold_devices or not features.is_strict) and not alternative.admin_access:
+            # Differs from kube-scheduler, which up to 1.37 would give the whole device away beside its shares.
             mask = attempt.shared & ~attempt.shareable
             yield Stage("are no longer shared, but shares are in use", mask, "in use")
 
@@ -213,7 +216,8 @@ def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> t
         device = attempt.view.devices[position]
         for name, amount, of_name in zip(device.capacity, amounts[position], left[position], strict=False):
             if amount > of_name:
-                key = name, name not in device.policies and name not in (alternative.capacity or {})
+                is_asked = any(own_name((name,), one, device.driver) for one in alternative.capacity or ())
+                key = name, name not in device.policies and not is_asked
                 counts[key] = counts.get(key, 0) + 1
     return tuple([CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items())])
 
@@ -241,44 +245,60 @@ def _share_of(attempt: NodeAttempt, position: int, requested: Mapping[str, Quant
     is_whole = not requested and NEGATIVE_CAPACITY not in attempt.view.traits
     if is_whole and not device.policies and not device.allow_multiple_allocations:
         return device.capacity  # the whole device, with all that it has
-    return consumed_by_share(
-        device,
-        requested,
-        is_fractional=features.has(FRACTIONAL_CAPACITY_RANGE),
-        is_strict=features.is_strict,
-    )
+    return consumed_by_share(device, requested, features)
 
 
-def consumed_by_share(
-    device: Device, requested: Mapping[str, Quantity], *, is_fractional: bool, is_strict: bool = False
-) -> Consumed | None:
-    """What a share of the device takes; None if the device has no such share to give even when it is empty.
+def consumed_by_share(device: Device, requested: Mapping[str, Quantity], features: Features) -> Consumed | None:
+    """What a share of the device takes, by the device's names; None if it has no such share even when it is empty.
 
-    is_fractional: ranges count in thousandths. is_strict: amounts that Kubernetes cannot write are let pass. Raises
-    Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
+    Raises Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
     """
-    if any(name not in device.capacity for name in requested):
+    asked = _asked_of(device, requested)
+    if asked is None:
         return None
     share = {}
+    is_fractional = features.has(FRACTIONAL_CAPACITY_RANGE)
     for name, value in device.capacity.items():
         try:
+            _check_request(asked.get(name), features)
             share[name] = consumed_amount(
-                requested.get(name), value, device.policies.get(name), is_fractional=is_fractional
+                asked.get(name), value, device.policies.get(name), is_fractional=is_fractional
             )
+            _check_share(share[name], features)
         except Unrepresentable as error:
-            raise Unrepresentable(f"capacity {name!r}: {error}") from error
-        if share[name].sign < 0:
-            raise Unrepresentable(f"capacity {name!r}: an amount of {share[name]} is negative")
-        if not is_strict and (misprint := misprint_of(share[name])) is not None:
-            # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
-            raise Unrepresentable(
-                f"capacity {name!r}: Kubernetes would write {Quantity.of(misprint)} for {share[name]}"
-            )
+            raise Unrepresentable(f"capacity {qualified(name, device.driver)!r}: {error}") from error
     for name, amount in share.items():
         policy = device.policies.get(name)
         if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
             return None
     return share
+
+
+def _asked_of(device: Device, requested: Mapping[str, Quantity]) -> Mapping[str, Quantity] | None:
+    """The requested amounts by the device's names; None if it lacks one. Raises Unrepresentable for one named twice."""
+    own = {name: own_name(device.capacity, name, device.driver) for name in requested}
+    asked = {found: requested[name] for name, found in own.items() if found is not None}
+    if None in own.values():
+        return None
+    if len(asked) < len(requested):
+        twice = sorted(name for name in own if list(own.values()).count(own[name]) > 1)
+        raise Unrepresentable(f"capacity {twice[0]!r} is requested as {twice[1]!r}, too, which is the same")
+    return asked
+
+
+def _check_request(requested: Quantity | None, features: Features) -> None:
+    """Raises Unrepresentable for an amount below zero, which rounding would hide."""
+    if features.release.negative_requests_end and requested is not None and requested.sign < 0:
+        raise Unrepresentable(f"an amount of {requested} is negative")
+
+
+def _check_share(amount: Quantity, features: Features) -> None:
+    """Raises Unrepresentable for what cannot be a share."""
+    if amount.sign < 0:
+        raise Unrepresentable(f"an amount of {amount} is negative")
+    if features.release.misprints_amounts and not features.is_strict and (misprint := misprint_of(amount)) is not None:
+        # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
+        raise Unrepresentable(f"Kubernetes would write {Quantity.of(misprint)} for {amount}")
 
 
 def consumed_amount(
@@ -391,8 +411,7 @@ def misprint_of(amount: Quantity) -> int | None:
 
 
 def _used(attempt: NodeAttempt, device: Device) -> Mapping[str, int]:
-    shares = attempt.usage.shares_in(PoolID(device.driver, device.pool)).get(device.name)
-    return shares.consumed if shares else {}
+    return consumed_of(device, attempt.usage.shares_in(PoolID(device.driver, device.pool)).get(device.name))
 
 
 @dataclass(slots=True, eq=False)

@@ -20,6 +20,7 @@ from allocator.outcome import (
     NotEnough,
     NotTogether,
     Outcome,
+    PoolNotWhole,
     Refused,
 )
 from allocator.policies.contract import Score
@@ -101,6 +102,8 @@ def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
             return ConstraintUnmet(names[claim], constraint, requests, wanted, best)
         case NotTogether(claims, requests, wanted, left):
             return NotTogether(tuple(names[claim] for claim in claims), requests, wanted, left)
+        case PoolNotWhole(claim, request):
+            return PoolNotWhole(names[claim], request)
 
 
 # The answers of all nodes to one question.

@@ -7,12 +7,13 @@ from typing import Final
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
+from allocator.cluster.usage import consumed_of
 from allocator.exact import exact
 from allocator.features.consumable_capacity import consumed_by_share
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, tokens
 from allocator.features.partitionable_devices import consumed
-from allocator.gates import FRACTIONAL_CAPACITY_RANGE, LIST_TYPE_ATTRIBUTES
+from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.memo import Topic
 from allocator.model import Alternative, CounterSetID, Device, PoolID
 from allocator.requests.constraints import lookup
@@ -70,9 +71,7 @@ def share_of(attempt: NodeAttempt, alternative: Alternative, device: int) -> Uni
 
 
 def _share_of(attempt: NodeAttempt, device: Device, requested: Mapping[str, Quantity]) -> UnitAmounts:
-    features = attempt.features
-    is_fractional = features.has(FRACTIONAL_CAPACITY_RANGE)
-    consumed = consumed_by_share(device, requested, is_fractional=is_fractional, is_strict=features.is_strict)
+    consumed = consumed_by_share(device, requested, attempt.features)
     assert consumed is not None, f"device {device.id} is no candidate"
     return {name: amount.nanos for name, amount in consumed.items()}
 
@@ -81,7 +80,7 @@ def shared_of(attempt: NodeAttempt, device: int, picks: Iterable[Pick]) -> dict[
     """What is taken of the device by all its shares, those among the picks included."""
     subject = attempt.view.devices[device]
     held = attempt.usage.shares_in(PoolID(subject.driver, subject.pool)).get(subject.name)
-    amounts = dict(held.consumed) if held else {}
+    amounts = dict(consumed_of(subject, held))
     for pick in picks:
         if pick.device == device:
             for name, amount in share_of(attempt, pick.candidates.alternative, device).items():

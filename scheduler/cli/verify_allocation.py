@@ -6,8 +6,8 @@ answered. Share ids are random there, and quantities have several spellings, so 
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.features.consumable_capacity import misprint_of
 from allocator.gates import RELEASES, Features, Release
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, Slice
-from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
+from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, PoolNotWhole, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
 from scheduler.cli.recorded import (
@@ -73,7 +73,7 @@ class ReplayedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AllocationCase:
-    """A recorded case, decoded. expected: by node name. allocator: which one answered, `stable` to `experimental`."""
+    """A recorded case, decoded. expected: by node name. allocator: which one answered, `auto` for the chosen one."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -112,12 +112,14 @@ def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> I
 
 
 def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
-    return Features(
-        release,
-        case.gates,
-        is_strict,
-        knows_capacity=case.allocator != "stable",
-        knows_node_operations=case.allocator == "experimental" and gates.OPTIONAL_NODE_OPERATIONS in release.gates,
+    """What is in force in the allocator that answered: the one that is named, or that kube-scheduler chooses."""
+    found = Features.with_gates(release, case.gates, is_strict=is_strict)
+    if case.allocator == "auto":
+        return found
+    return replace(
+        found,
+        knows_capacity=release.simplest_knows_capacity or case.allocator != "stable",
+        knows_node_operations=case.allocator in release.knowing_node_operations,
     )
 
 
@@ -126,7 +128,7 @@ def replayed_case(case: AllocationCase, features: Features) -> ReplayedAllocatio
     snapshot = Snapshot.of(case.slices, case.classes, case.in_use, features)
     for node in case.nodes:
         name = node.name
-        difference = _difference(case.expected[name], _answer(snapshot, node, case))
+        difference = _difference(case.expected[name], _answer(snapshot, node, case), features.release)
         if difference:
             return ReplayedAllocation(case.name, f"on node {name or '(none)'}: {difference}")
     return ReplayedAllocation(case.name)
@@ -156,17 +158,8 @@ def case_of(raw: Raw) -> AllocationCase:
         expected=_expected(field_of(raw, "expected", dict), [node.name for node in nodes]),
         is_interrupted=bool(raw.get("context")),
         gates=gates_on,
-        allocator=_allocator(raw.get("implementation", "auto"), gates_on),
+        allocator=str(raw.get("implementation", "auto")),
     )
-
-
-def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
-    """The allocator that answered: the one named, or what kube-scheduler chooses."""
-    if implementation != "auto":
-        return str(implementation)
-    if gates_on & gates.OF_NEWEST_ALLOCATOR:
-        return "experimental"
-    return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
 def _print_failure(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
@@ -245,7 +238,7 @@ def _expected(raw: Raw, names: Sequence[str]) -> Mapping[str, AllocationAnswer]:
 def _recorded(results: object, error: str, kind: str) -> AllocationAnswer:
     if error:
         return AllocationAnswer("node" if kind == "node" else "fatal", text=error)
-    return AllocationAnswer("refused") if results is None else AllocationAnswer("allocated", _normal(results))
+    return AllocationAnswer("refused") if results is None else AllocationAnswer("allocated", results)
 
 
 def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> AllocationAnswer:
@@ -255,8 +248,8 @@ def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> Allo
         return AllocationAnswer("fatal", text=str(error))
     match outcome:
         case Allocated():
-            return AllocationAnswer("allocated", _normal([allocation_to_v1(one) for one in outcome.allocations]))
-        case Refused(cause=InvalidPoolSeen()):
+            return AllocationAnswer("allocated", [allocation_to_v1(one) for one in outcome.allocations])
+        case Refused(cause=InvalidPoolSeen() | PoolNotWhole()):
             return AllocationAnswer("node")
         case Refused():
             return AllocationAnswer("refused")
@@ -264,8 +257,9 @@ def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> Allo
             return AllocationAnswer("exhausted", text=f"after {outcome.steps} steps")
 
 
-def _difference(expected: AllocationAnswer, actual: AllocationAnswer) -> str:
-    if (expected.kind, expected.results) == (actual.kind, actual.results):
+def _difference(expected: AllocationAnswer, actual: AllocationAnswer, release: Release) -> str:
+    amount_of = _printed if release.misprints_amounts else _exact
+    if (expected.kind, _normal(expected.results, amount_of)) == (actual.kind, _normal(actual.results, amount_of)):
         return ""
     return f"expected {_reported(expected)}, got {_reported(actual)}"
 
@@ -275,22 +269,26 @@ def _reported(answer: AllocationAnswer) -> str:
     return f"{answer.kind} {detail}".rstrip()
 
 
-def _normal(value: object, path: tuple[str, ...] = ()) -> object:
+def _normal(value: object, amount_of: Callable[[Quantity], int], path: tuple[str, ...] = ()) -> object:
     """The results with what may differ taken out: spelling of quantities, values of share ids, empty fields."""
     if isinstance(value, Mapping):
         return {
-            key: _normal(inner, (*path, key))
+            key: _normal(inner, amount_of, (*path, key))
             for key, inner in value.items()
             if inner not in (None, [], {}) or "opaque" in path
         }
     if isinstance(value, list):
-        return [_normal(inner, path) for inner in value]
+        return [_normal(inner, amount_of, path) for inner in value]
     if path[-2:-1] == ("consumedCapacity",):
-        return _amount(Quantity.parse(str(value)))
+        return amount_of(Quantity.parse(str(value)))
     return "(share)" if path[-1:] == ("shareID",) else value
 
 
-def _amount(quantity: Quantity) -> str:
+def _exact(quantity: Quantity) -> int:
+    return quantity.nanos
+
+
+def _printed(quantity: Quantity) -> int:
     """The amount, or what the reference writes for it where that is another one: recorded answers have both."""
     misprint = misprint_of(quantity)
-    return str(quantity.nanos if misprint is None else misprint * 10**9)
+    return quantity.nanos if misprint is None else misprint * 10**9

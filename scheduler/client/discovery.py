@@ -67,9 +67,11 @@ class Served:
 
         Raises UnknownGate for an override that the release does not have.
         """
-        gates = RELEASES[self.release].gates
-        has_taints = overrides.get(DEVICE_TAINTS, gates.get(DEVICE_TAINTS, False))
-        found = {DEVICE_TAINT_RULES: self.taint_rules is not None and has_taints} if DEVICE_TAINT_RULES in gates else {}
+        defaults = Features.of(self.release)
+        has_taints = overrides.get(DEVICE_TAINTS, defaults.has(DEVICE_TAINTS))
+        stage = defaults.release.gates.get(DEVICE_TAINT_RULES)
+        is_served = self.taint_rules is not None
+        found = {DEVICE_TAINT_RULES: is_served and has_taints} if stage and not stage.is_locked else {}
         return Features.of(self.release, {**found, **overrides})
 
     def __str__(self) -> str:

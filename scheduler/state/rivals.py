@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from allocator.cluster.pools import has_counters
-from allocator.cluster.usage import occupying
+from allocator.cluster.usage import consumed_of, occupying
 from allocator.features.partitionable_devices import consumed
 from allocator.fleet.fleet import Fleet
-from allocator.model import Claim, Device, DeviceID, DeviceResult, PoolID, Slice
+from allocator.model import Claim, Device, DeviceID, DeviceResult, PoolID, Slice, own_name
 from scheduler.state.claims import ClaimIndex, Holding
 
 
@@ -128,7 +128,7 @@ class Rivals:
         published = self._device(device) if shares else None
         if shares is None or published is None:
             return ""
-        sums = ((name, amount) for name, amount in shares.consumed.items() if name in published.capacity)
+        sums = consumed_of(published, shares).items()
         return next((name for name, amount in sums if amount > published.capacity[name].nanos), "")
 
     def overdrawn(self, pool_id: PoolID) -> Mapping[str, Sequence[DeviceID]]:
@@ -179,10 +179,9 @@ def share_misfit(result: DeviceResult, device: Device | None) -> str:
     if not result.share_id or device is None or not device.allow_multiple_allocations:
         return ""
     named, known = result.consumed_capacity.keys(), device.capacity.keys()
-    if strange := sorted(named - known):
+    if strange := sorted(one for one in named if own_name(known, one, device.driver) is None):
         return f"consumedCapacity names {strange[0]}, a capacity that the device does not have"
-    # An allocator of 1.38 names one that the device has in both spellings once, with its domain.
-    missing = sorted(one for one in known - named if f"{device.driver}/{one}" not in named)
+    missing = sorted(one for one in known if own_name(named, one, device.driver) is None)
     return f"consumedCapacity does not name {missing[0]}, a capacity of the device" if missing else ""
 
 
