@@ -326,7 +326,7 @@ def _rounded_up(requested: Quantity, bounds: ValidRange, minimum: Quantity, *, i
     if _counts_in_milli(bounds, is_fractional=is_fractional):
         wanted = _milli(requested)
         if wanted is None:
-            raise Unrepresentable(f"{requested} is no whole number of thousandths, in which the range counts")
+            raise Unrepresentable(f"{requested} is not a whole number of thousandths, the unit of the range")
         if minimum.sign < 0:
             raise Unrepresentable(f"the minimum {minimum} is negative")
         milli = _next_step(wanted, minimum.nanos // 10**6, bounds.step.nanos // 10**6)

@@ -172,7 +172,9 @@ def _missing(pod: PodResources) -> Iterator[tuple[str, Quantity]]:
 
 def amount_text(resource: str, amount: int) -> str:
     """An amount as it is counted, in Kubernetes' notation."""
-    return f"{amount}m" if resource == CPU else str(Quantity.of(amount, Format.BINARY_SI))
+    if resource != CPU:
+        return str(Quantity.of(amount, Format.BINARY_SI))
+    return f"{amount}m" if amount % 1000 else str(Quantity.of(amount // 1000))
 
 
 def allocatable_units(allocatable: Mapping[str, Quantity]) -> Iterable[tuple[str, int]]:

@@ -103,7 +103,7 @@ def test_ranges_count_in_thousandths_with_the_gate_for_fractions(
 def test_request_finer_than_thousandths_cannot_be_counted_with_the_gate_for_fractions() -> None:
     policy = a_range("1", "5", "1")
     assert amount("1000500u", policy, fractions=False) == "2"
-    with pytest.raises(Unrepresentable, match="no whole number of thousandths"):
+    with pytest.raises(Unrepresentable, match="not a whole number of thousandths"):
         amount("1000500u", policy)
 
 
@@ -473,7 +473,7 @@ def test_amount_that_cannot_be_counted_ends_the_attempt_since_1_37(release: str)
         assert names(decide(snapshot, claim)) == ["fine"]
         return
     device = r"device gpu\.example/pool-0/odd: capacity 'gpu\.example/memory'"
-    words = rf"^claim default/claim, request gpus: {device}: .* the range counts"
+    words = rf"^claim default/claim, request gpus: {device}: .* the range( counts)?"
     with pytest.raises(InvalidClaim, match=words):
         decide(snapshot, claim)
 

@@ -109,7 +109,7 @@ def test_whatif_evicts_the_pod_when_the_taint_comes(tmp_path: Path) -> None:
     run = whatif(tmp_path, [*fleet(), *running()], "--overlay", rule)
     [row] = [line for line in run.out.splitlines() if line.startswith("pod ")]
     assert row.split("   ")[:2] == ["pod default/pod-1", "is evicted, moves"]
-    assert row.endswith(f"n1, 1 device   n2, 1 device; evicted: {DEVICE}")
+    assert row.endswith(f"n1: gpu-0   n2: gpu-0; evicted: {DEVICE}")
     assert run.code == 0
     assert len([line for line in run.err.splitlines() if "evicted" in line]) == 1
     items = orjson.loads(whatif(tmp_path, [*fleet(), *running()], "--overlay", rule, "-o", "json").out)["items"]
