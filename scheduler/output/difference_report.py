@@ -10,11 +10,12 @@ from allocator.words import agreeing, and_more, counted, listed_up_to
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
 from scheduler.output.data_page import DataPage, PageTable, data_page
-from scheduler.output.placement_report import and_others, reason_key, reason_of, together
+from scheduler.output.placement_report import and_others, given_up_object, reason_key, reason_of, together
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map
 from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus
+from scheduler.terminal_text import printable
 
 # What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field).
 
@@ -205,6 +206,7 @@ class FitReport(PagedReport):
             yield self._copies()
         if self.found.elsewhere:
             yield f"{self.found.elsewhere} on nodes without the labels of -l"
+        yield from self._hidden()
         yield from self._next()
 
     def fields(self) -> Json:
@@ -217,13 +219,16 @@ class FitReport(PagedReport):
             "copiesOnOtherNodes": found.elsewhere,
             "nodes": [{"name": node, "copies": number} for node, number in self._sorted()],
             "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
+            "givenUpAt": given_up_object(found.hidden),
         }
 
     def html(self) -> str:
         """The copies, with the devices that they take marked in the map."""
         tables = [PageTable("nodes", "Copies by node", self._copies()), change_map(*self.pools, self.claims)]
         return data_page(
-            DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+            DataPage(
+                f"More of {self.subject}", [f"{self._counted()}.", *self._hidden(), *self._next()], tables, CHANGE_MAP
+            )
         )
 
     def _counted(self) -> str:
@@ -234,6 +239,11 @@ class FitReport(PagedReport):
         """A line for each node with copies, the most first."""
         rows = [[node, str(number)] for node, number in self._sorted()]
         return ColumnTable(["NODE", "COPIES"], rows, frozenset({"COPIES"}))
+
+    def _hidden(self) -> Iterator[str]:
+        """Where kube-scheduler gives up copies."""
+        if hidden := self.found.hidden:
+            yield f"{counted(hidden.number, 'copy', 'copies')}: {printable(hidden.text)}"
 
     def _next(self) -> Iterator[str]:
         """Why the next one does not fit."""
