@@ -106,7 +106,10 @@ class Release:
     negative_requests_end: a request for less than nothing of a capacity ends the attempt before a policy rounds it up.
     misprints_amounts: an amount of 1e21 or more, given in digits, is written as another one. shares_hold_devices: a
     share without amounts holds a device that is no longer shared. broken_pools_end: `All` beside a pool that is being
-    updated or invalid ends the attempt on every node; later it refuses the node.
+    updated or invalid ends the attempt on every node; later it refuses the node. compares_as_written: constraints
+    compare versions by their text, and skip what they cannot compare; later build metadata does not count, and a device
+    that is tried with such a value ends the attempt. finds_short_names: a constraint without domain finds an attribute
+    that is published without one.
     """
 
     name: str
@@ -130,6 +133,8 @@ class Release:
     misprints_amounts: bool
     shares_hold_devices: bool
     broken_pools_end: bool
+    compares_as_written: bool
+    finds_short_names: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -169,6 +174,8 @@ V1_38: Final = Release(
     misprints_amounts=False,
     shares_hold_devices=True,
     broken_pools_end=False,
+    compares_as_written=False,
+    finds_short_names=False,
 )
 V1_37: Final = replace(
     V1_38,
@@ -183,6 +190,8 @@ V1_37: Final = replace(
     misprints_amounts=True,
     shares_hold_devices=False,
     broken_pools_end=True,
+    compares_as_written=True,
+    finds_short_names=True,
 )
 V1_36: Final = replace(
     V1_37,

@@ -290,9 +290,13 @@ class _CandidateBuilder:
         device_class = self._class(where, alternative)
         if alternative.mode not in ("ExactCount", "All"):
             raise InvalidClaim(f"{where}: unknown allocationMode {alternative.mode!r}")
-        if alternative.mode == "All":
-            self._require_whole_pools(PoolNotWhole(str(claim), alternative.name))
+        broken, earlier = self._broken_pool(claim, alternative) if alternative.mode == "All" else (None, 0)
+        # Differs from kube-scheduler where not strict: it may come to a device that ends the attempt before the pool.
+        if broken and (not self.attempt.features.is_strict or self.attempt.features.release.broken_pools_end):
+            raise broken
         selected, poison, stages = self._select(device_class, alternative)
+        if broken and not poison & earlier:
+            raise broken
         if alternative.mode == "All" and poison:
             raise InvalidClaim(failure(self.snapshot, self.attempt, claim, alternative, next(bits(poison))))
         unusable = 0
@@ -321,13 +325,19 @@ class _CandidateBuilder:
             raise _unknown(f"{where}: device class {device_class.name}", device_class.unknown_fields)
         return device_class
 
-    def _require_whole_pools(self, cause: PoolNotWhole) -> None:
+    def _broken_pool(self, claim: Claim, alternative: Alternative) -> tuple[BrokenPool | None, Mask]:
+        """The first pool that does not let `All` say how many devices these are, and the devices of those before it."""
+        before = 0
         for pool in self.attempt.view.pools:
-            name = f"{pool.id.driver}/{pool.id.pool}"
+            name, problem = f"pool {pool.id.driver}/{pool.id.pool}", ""
             if pool.missing:
-                raise BrokenPool(cause, f"pool {name} is being updated ({pool.missing})")
-            if pool.contradiction:
-                raise BrokenPool(cause, f"pool {name} is invalid: {pool.contradiction}")
+                problem = f"{name} is being updated ({pool.missing})"
+            elif pool.contradiction:
+                problem = f"{name} is invalid: {pool.contradiction}"
+            if problem:
+                return BrokenPool(PoolNotWhole(str(claim), alternative.name), problem), before
+            before |= sum(1 << position for position in self.attempt.view.positions(pool).values())
+        return None, 0
 
     def _select(self, device_class: DeviceClass, alternative: Alternative) -> tuple[Mask, Mask, list[Stage]]:
         """(devices that the request means, devices that cannot be decided, the funnel so far)."""

@@ -254,7 +254,7 @@ def variable(slot: int) -> Evaluate:
 
 
 def accumulator(slot: int) -> Evaluate:
-    """Reads the accumulator of a loop, which may be an error."""
+    """Reads the accumulator of a loop, or its second variable; each may be an error."""
 
     def evaluate(frame: Frame) -> Value:
         value = frame.slots[slot]
@@ -357,7 +357,7 @@ def _iterations(range_: Value, *, has_two: bool) -> Iterable[Value]:
     if isinstance(range_, List):
         return enumerate(range_) if has_two else range_
     if isinstance(range_, Map):
-        return range_.items() if has_two else range_
+        return range_.turns() if has_two else range_
     problem = "unsupported comprehension range type: {}" if has_two else "got '{}', expected iterable type"
     raise EvalError(problem.format(type_of(range_)))
 
