@@ -14,7 +14,7 @@ from cel.errors import EvalError, bare
 from cel.values import types
 from cel.values.quantity import Quantity
 from cel.values.semver import Semver, is_version
-from cel.values.values import MAX_INT, MIN_INT, MISSING, List, Map, TextMap, Value, map_equals, register
+from cel.values.values import MAX_INT, MIN_INT, MISSING, List, Map, TextMap, Value, equal, map_equals, register
 
 
 class DeviceLike(Protocol):
@@ -107,8 +107,20 @@ class NamedDomains(DomainMap):
 
 
 _NO_ENTRIES: Final = Map()
-for _class in (NativeMap, DomainMap, AttributeMap, NamedDomains):
-    register(_class, types.MAP, equal=map_equals, key=lambda _: object(), size=len)  # type: ignore[arg-type]
+
+
+def _equals_on_demand(left: Map, right: Value) -> bool:
+    """Equality of maps that are read on demand: an error of reading one of them is one of comparing them."""
+    if not isinstance(right, Map) or len(left) != len(right):
+        return False
+    return all((other := right.find(key)) is not MISSING and equal(value, other) for key, value in left.items())
+
+
+for _class, _equal in (
+    *((one, map_equals) for one in (NativeMap, DomainMap)),
+    *((one, _equals_on_demand) for one in (AttributeMap, NamedDomains)),
+):
+    register(_class, types.MAP, equal=_equal, key=lambda _: object(), size=len)  # type: ignore[arg-type]
 
 
 class BoundDevice:

@@ -16,7 +16,7 @@ from allocator.cluster.selectors import Selection, selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.did_you_mean import did_you_mean
 from allocator.features import FEATURES, concerned
-from allocator.features.consumable_capacity import Capacity
+from allocator.features.consumable_capacity import Capacity, ConsumableCapacity
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
@@ -45,6 +45,8 @@ def failure(snapshot: Snapshot, attempt: NodeAttempt, claim: Claim, alternative:
 MAX_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
 
+
+_CAPACITY: Final = ConsumableCapacity()
 
 _WORK_OF_AN_ALTERNATIVE: Final = 100
 """To find its candidates, whatever its selectors are: masks of all devices are combined."""
@@ -227,6 +229,8 @@ class _CandidateBuilder:
             if not request.alternatives:
                 # Differs from kube-scheduler, which crashes on it.
                 raise InvalidClaim(f"claim {claim}, request {request.name}: neither exactly nor firstAvailable is set")
+            for alternative in request.alternatives:  # before any of them meets a pool that ends its attempt here
+                _CAPACITY.check(self.attempt.features, claim, alternative)
             prepared = tuple([self._candidates(number, claim, alternative) for alternative in request.alternatives])
             least = min([_devices(candidates) for candidates in prepared])
             if least > MAX_RESULTS - total:

@@ -31,7 +31,7 @@ _SINCE_1_36: Final = (
     format.LIBRARY,
     semver.LIBRARY,
 )
-_NEWER: Final = {quantity.LIBRARY_1_37.name: quantity.LIBRARY, cidr.LIBRARY_1_37.name: cidr.LIBRARY}
+_NEWER: Final = {library.name: library for library in (quantity.LIBRARY, cidr.LIBRARY, lists.LIBRARY)}
 
 V1_36: Final[tuple[Library, ...]] = (
     k8s_lists.LIBRARY_1_36,
@@ -39,5 +39,5 @@ V1_36: Final[tuple[Library, ...]] = (
     strings.LIBRARY_1_36,
     lists.LIBRARY_1_36,
 )
-V1_37: Final[tuple[Library, ...]] = (*_SINCE_1_36, strings.LIBRARY, lists.LIBRARY, k8s_lists.LIBRARY)
+V1_37: Final[tuple[Library, ...]] = (*_SINCE_1_36, strings.LIBRARY, lists.LIBRARY_1_37, k8s_lists.LIBRARY)
 V1_38: Final = tuple(_NEWER.get(library.name, library) for library in V1_37)

@@ -115,7 +115,11 @@ def _optional_entry(read: _Read, domain: str, identifier: str) -> Evaluate:
     name = f"{domain}/{identifier}"
 
     def evaluate(frame: Frame) -> Value:
-        value = read(frame.device, domain, identifier, name)
+        try:
+            value = read(frame.device, domain, identifier, name)
+        except EvalError:
+            frame.charge(4)
+            raise
         if value is MISSING:
             frame.charge(3)
             return ABSENT

@@ -175,7 +175,7 @@ def listed(elements: Sequence[Evaluate], optionals: frozenset[int]) -> Evaluate:
                 items.append(value.value)
         return List(items)
 
-    return costing(LIST_COST, evaluate)
+    return costing(LIST_COST, evaluate, is_lost=True)
 
 
 def _is_present(value: Value) -> TypeGuard[Optional]:
@@ -208,7 +208,7 @@ def mapped(pairs: Sequence[Pair]) -> Evaluate:
                 entries.pop(key_of(key), None)
         return Map(entries.values())
 
-    return costing(MAP_COST, evaluate)
+    return costing(MAP_COST, evaluate, is_lost=True)
 
 
 class FieldStep(NamedTuple):
@@ -300,7 +300,8 @@ def appended(left: Evaluate, right: Evaluate) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         items, more, error = both(frame, left, right)
-        frame.charge(1)
+        if error is None or not frame.stops_early:
+            frame.charge(1)
         if error is not None:
             raise error
         assert isinstance(items, GrowingList)
