@@ -280,7 +280,12 @@ def consumed_by_share(device: Device, requested: Mapping[str, Quantity], feature
             raise Unrepresentable(f"capacity {qualified(name, device.driver)!r}: {error}") from error
     for name, amount in share.items():
         policy = device.policies.get(name)
-        if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
+        is_default = policy is not None and policy.default is not None and name not in asked
+        if amount > device.capacity[name]:
+            return None
+        if policy is None or (is_default and features.release.defaults_are_valid):
+            continue
+        if _violates(amount, policy, is_fractional=is_fractional):
             return None
     return share
 
