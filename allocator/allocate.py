@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from allocator.bits import bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.explain.cause import cause_of, named
@@ -31,7 +32,7 @@ from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_a
 from allocator.results import allocation_of
 from allocator.search.backtracking import Answer, BudgetSpent, Poisoned, Terms
 from allocator.search.budget import Budget, OutOfSteps
-from allocator.search.rules import Candidates, Choice, Pick, bits
+from allocator.search.rules import Candidates, Choice, Pick
 from cel import Cancelled
 
 BUDGET_STEPS: Final = 500_000

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import cel
-from allocator.did_you_mean import did_you_mean
+from allocator.words import did_you_mean
 
 ADMIN_ACCESS: Final = "DRAAdminAccess"
 PRIORITIZED_LIST: Final = "DRAPrioritizedList"
@@ -33,7 +33,7 @@ STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING: Final = "VolumeLimitScaling"
 
 
-class Stage(NamedTuple):
+class GateStage(NamedTuple):
     """Where a gate stands in a release. level: alpha, beta or GA; is_on: its default, which `is_locked` makes final."""
 
     level: str
@@ -41,11 +41,11 @@ class Stage(NamedTuple):
     is_locked: bool = False
 
 
-_ALPHA, _OFF, _BETA = Stage("alpha", is_on=False), Stage("beta", is_on=False), Stage("beta", is_on=True)
-_GA, _LOCKED = Stage("GA", is_on=True), Stage("GA", is_on=True, is_locked=True)
+_ALPHA, _OFF, _BETA = GateStage("alpha", is_on=False), GateStage("beta", is_on=False), GateStage("beta", is_on=True)
+_GA, _LOCKED = GateStage("GA", is_on=True), GateStage("GA", is_on=True, is_locked=True)
 
 _RELEASE_NAMES: Final = ("1.34", "1.35", "1.36", "1.37", "1.38")
-_STAGES: Final[Mapping[str, tuple[Stage | None, ...]]] = {
+_STAGES: Final[Mapping[str, tuple[GateStage | None, ...]]] = {
     ADMIN_ACCESS: (_BETA, _BETA, _LOCKED, _LOCKED, _LOCKED),
     PRIORITIZED_LIST: (_BETA, _BETA, _GA, _LOCKED, _LOCKED),
     CLAIM_DEVICE_STATUS: (_BETA, _BETA, _BETA, _LOCKED, _LOCKED),
@@ -114,7 +114,7 @@ class Release:
     """
 
     name: str
-    gates: Mapping[str, Stage]
+    gates: Mapping[str, GateStage]
     beyond_simplest: frozenset[str]
     simplest_knows_capacity: bool
     knowing_node_operations: frozenset[str]
@@ -147,7 +147,7 @@ class Release:
         return next((name for name, one in RELEASES.items() if name > self.name and gate in one.gates), "")
 
 
-def _gates_of(name: str) -> Mapping[str, Stage]:
+def _gates_of(name: str) -> Mapping[str, GateStage]:
     column = _RELEASE_NAMES.index(name)
     stages = {gate: row[column] for gate, row in _STAGES.items()}
     return MappingProxyType({gate: stage for gate, stage in stages.items() if stage is not None})

@@ -33,6 +33,10 @@ class PoolID(NamedTuple):
     pool: str
 
 
+CounterSetID = tuple[PoolID, str]
+"""A counter set of a pool, by its name."""
+
+
 class DeviceID(NamedTuple):
     """A device's identity in the cluster."""
 

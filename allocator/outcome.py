@@ -8,9 +8,10 @@ Source: KEP-4381.
 
 from dataclasses import dataclass
 
+from allocator.bits import Mask
 from allocator.gates import Features
 from allocator.model import Allocation, DeviceID, PoolID
-from allocator.search.rules import Category, Mask
+from allocator.search.rules import Category
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from allocator.model import Claim, Device, DeviceID, DeviceResult, PoolID, own_n
 Held = TypeVar("Held")
 Key = TypeVar("Key", bound=Hashable)
 
-Names = tuple[str, ...]
+ClaimNames = tuple[str, ...]
 """Claims, in order; a claim that holds the same thing twice is listed twice."""
 
 
@@ -27,7 +27,7 @@ class Shares:
     consumed, whichever claims hold it.
     """
 
-    holders: Mapping[str, Names] = field(default_factory=dict)
+    holders: Mapping[str, ClaimNames] = field(default_factory=dict)
     consumed: Mapping[str, int] = field(default_factory=dict)
     measured: int = 0
     token: Hashable = field(init=False, repr=False, compare=False)
@@ -59,7 +59,7 @@ class Usage:
     """
 
     has_shares: bool = True
-    holders: dict[PoolID, Mapping[str, Names]] = field(default_factory=dict)
+    holders: dict[PoolID, Mapping[str, ClaimNames]] = field(default_factory=dict)
     shares: dict[PoolID, Mapping[str, Shares]] = field(default_factory=dict)
 
     def copy(self) -> "Usage":
@@ -86,10 +86,10 @@ class Usage:
     def _change(
         self,
         claims: Iterable[Claim],
-        of_device: Callable[[Names | None, str], Names],
+        of_device: Callable[[ClaimNames | None, str], ClaimNames],
         of_shares: Callable[[Shares | None, str, DeviceResult], Shares | None],
     ) -> None:
-        holders: dict[PoolID, dict[str, Names]] = {}
+        holders: dict[PoolID, dict[str, ClaimNames]] = {}
         shares: dict[PoolID, dict[str, Shares]] = {}
         for claim in claims:
             name = str(claim)
@@ -134,7 +134,7 @@ def occupying(claim: Claim) -> Sequence[DeviceResult]:
     return [result for result in claim.allocation.results if not result.admin_access]
 
 
-def with_name(names: Names | None, name: str) -> Names:
+def with_name(names: ClaimNames | None, name: str) -> ClaimNames:
     """The names with one more, in order."""
     if not names:
         return (name,)
@@ -143,7 +143,7 @@ def with_name(names: Names | None, name: str) -> Names:
     return tuple(more)
 
 
-def without_name(names: Names | None, name: str) -> Names:
+def without_name(names: ClaimNames | None, name: str) -> ClaimNames:
     """The names without one of these. Raises ValueError if there is none."""
     fewer = list(names or ())
     if name not in fewer:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from operator import add, gt, is_, sub
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.usage import Shares, consumed_of
 from allocator.exact import exact
@@ -30,25 +31,13 @@ from allocator.model import (
     qualified,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.search.rules import (
-    UNBOUNDED,
-    Candidates,
-    Classes,
-    DeviceSlot,
-    Effort,
-    Mask,
-    Pick,
-    Rule,
-    Stage,
-    Trail,
-    bits,
-)
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Stage, Trail
 from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
 """What one share takes of each capacity of its device."""
 
-Amounts = tuple[int, ...]
+CapacityAmounts = tuple[int, ...]
 """The same in 10**-9, in the order in which the device has its capacities."""
 
 _WORK_OF_A_DEVICE: Final = 5
@@ -138,7 +127,7 @@ class _Consumption:
     devices that cannot.
     """
 
-    amounts: Sequence[Amounts]
+    amounts: Sequence[CapacityAmounts]
     refused: Mask
     failures: Mapping[int, str]
 
@@ -188,14 +177,14 @@ class _SharesLeft:
     """What is left of the shared devices of a view, by position. shares: of its pools."""
 
     shares: Sequence[Mapping[str, Shares] | None] = ()
-    amounts: Mapping[int, Amounts] = field(default_factory=dict)
+    amounts: Mapping[int, CapacityAmounts] = field(default_factory=dict)
 
 
-_LEFT_BEFORE: Final[Topic[dict[int, Amounts]]] = Topic("left of devices before any pick")
+_LEFT_BEFORE: Final[Topic[dict[int, CapacityAmounts]]] = Topic("left of devices before any pick")
 _LEFT: Final[Topic[_SharesLeft]] = Topic("left of shared devices")
 
 
-def _left(attempt: NodeAttempt) -> Mapping[int, Amounts]:
+def _left(attempt: NodeAttempt) -> Mapping[int, CapacityAmounts]:
     """What is left of the shared devices, by position; once for all requests."""
     known = attempt.view.memo.remember(_LEFT, _SharesLeft)
     shares = [attempt.usage.shares.get(pool.id) for pool in attempt.view.pools]
@@ -204,7 +193,7 @@ def _left(attempt: NodeAttempt) -> Mapping[int, Amounts]:
     return known.amounts
 
 
-def _left_before(attempt: NodeAttempt, position: int) -> Amounts:
+def _left_before(attempt: NodeAttempt, position: int) -> CapacityAmounts:
     """What is left of a device before any pick, worked out once for an attempt."""
     known = attempt.memo.remember(_LEFT_BEFORE, dict)
     left = known.get(position)
@@ -213,7 +202,7 @@ def _left_before(attempt: NodeAttempt, position: int) -> Amounts:
     return left
 
 
-def _left_of(attempt: NodeAttempt, position: int) -> Amounts:
+def _left_of(attempt: NodeAttempt, position: int) -> CapacityAmounts:
     device = attempt.view.devices[position]
     used = _used(attempt, device)
     return tuple([amount.nanos - used.get(name, 0) for name, amount in device.capacity.items()])
@@ -234,7 +223,7 @@ def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> t
 
 
 def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
-    amounts: list[Amounts] = []
+    amounts: list[CapacityAmounts] = []
     same: dict[int, int] = {}
     failures: dict[int, str] = {}
     refused = 0
@@ -280,12 +269,9 @@ def consumed_by_share(device: Device, requested: Mapping[str, Quantity], feature
             raise Unrepresentable(f"capacity {qualified(name, device.driver)!r}: {error}") from error
     for name, amount in share.items():
         policy = device.policies.get(name)
-        is_default = policy is not None and policy.default is not None and name not in asked
-        if amount > device.capacity[name]:
-            return None
-        if policy is None or (is_default and features.release.defaults_are_valid):
-            continue
-        if _violates(amount, policy, is_fractional=is_fractional):
+        if policy is not None and policy.default is not None and features.release.defaults_are_valid:
+            policy = policy if name in asked else None
+        if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
             return None
     return share
 
@@ -435,7 +421,7 @@ class Capacity(Rule):
     """What the picks of this attempt take of devices that are shared, by device."""
 
     attempt: NodeAttempt
-    _picked: dict[int, Amounts] = field(default_factory=dict)
+    _picked: dict[int, CapacityAmounts] = field(default_factory=dict)
 
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """Of the devices that this attempt has shares of, those with room for one more."""
@@ -501,16 +487,18 @@ class Capacity(Rule):
         picked = each * min(shared.bit_count(), picks)
         return Effort(1 + picked, joint=2 * picked, fingerprint=picked)
 
-    def _amounts_by_request(self, alternatives: Sequence[Candidates]) -> Sequence[tuple[Sequence[Amounts], Mask]]:
+    def _amounts_by_request(
+        self, alternatives: Sequence[Candidates]
+    ) -> Sequence[tuple[Sequence[CapacityAmounts], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
-        wanted: dict[int, tuple[Sequence[Amounts], Mask]] = {}
+        wanted: dict[int, tuple[Sequence[CapacityAmounts], Mask]] = {}
         for one in alternatives:
             amounts = _consumption(self.attempt, one.alternative).amounts
             _, devices = wanted.get(id(amounts), (amounts, 0))
             wanted[id(amounts)] = (amounts, devices | one.mask)
         return tuple(wanted.values())
 
-    def _most(self, wanted: Sequence[tuple[Sequence[Amounts], Mask]], device: int) -> int:
+    def _most(self, wanted: Sequence[tuple[Sequence[CapacityAmounts], Mask]], device: int) -> int:
         """How many of the smallest of these shares are left of the device."""
         shares = [amounts[device] for amounts, devices in wanted if devices >> device & 1]
         if not shares:
@@ -529,11 +517,11 @@ class Capacity(Rule):
             map(gt, map(add, picked, self._amounts(slot, device)), _left_before(self.attempt, device))
         )
 
-    def _amounts(self, slot: DeviceSlot, device: int) -> Amounts:
+    def _amounts(self, slot: DeviceSlot, device: int) -> CapacityAmounts:
         # A device that cannot be decided has no amounts; coming to it ends the attempt before they are counted.
         return _consumption(self.attempt, slot.candidates.alternative).amounts[device]
 
-    def _restore(self, old: tuple[int, Amounts | None]) -> None:
+    def _restore(self, old: tuple[int, CapacityAmounts | None]) -> None:
         device, picked = old
         if picked is None:
             del self._picked[device]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from allocator.allocate import with_names
+from allocator.bits import Mask, bits
 from allocator.cluster.usage import Usage
 from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.alike import Projection
@@ -23,7 +24,7 @@ from allocator.outcome import (
     Refused,
 )
 from allocator.policies.contract import Score
-from allocator.search.rules import Choice, Mask, bits
+from allocator.search.rules import Choice
 
 # A refusal that holds for a group of nodes, and for all claims that ask the same question.
 #

@@ -9,13 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from allocator.bits import Mask, bits
 from allocator.cluster.usage import Shares, consumed_of
 from allocator.features.contract import NodeAttempt
 from allocator.memo import TypedMemo
 from allocator.policies.contract import PricedOrder, Requests, Score, Scoring
 from allocator.policies.hardware import FULL, UNIT, Unit, fullness_of, hardware_of
 from allocator.search.backtracking import Order, OrderEffort
-from allocator.search.rules import DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import DeviceSlot, Pick
 
 
 @dataclass(frozen=True, slots=True)

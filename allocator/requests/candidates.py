@@ -11,10 +11,10 @@ from functools import partial
 from sys import intern
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.selectors import Selection, selectors_of
 from allocator.cluster.snapshot import Snapshot
-from allocator.did_you_mean import did_you_mean
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity, ConsumableCapacity
 from allocator.features.contract import NodeAttempt
@@ -22,7 +22,8 @@ from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import BrokenPool, InvalidClaim, PoolNotWhole
 from allocator.requests.constraints import AttributeRule, covers, rules_of
-from allocator.search.rules import Candidates, Category, Mask, Rule, Stage, bits
+from allocator.search.rules import Candidates, Category, Rule, Stage
+from allocator.words import did_you_mean
 
 # Why a device cannot be decided: made into words when the search reaches it, and not before.
 

@@ -358,7 +358,7 @@ def _iterations(range_: Value, *, has_two: bool) -> Iterable[Value]:
     if isinstance(range_, List):
         return enumerate(range_) if has_two else range_
     if isinstance(range_, Map):
-        return range_.turns() if has_two else range_
+        return range_.pairs() if has_two else range_
     problem = "unsupported comprehension range type: {}" if has_two else "got '{}', expected iterable type"
     raise EvalError(problem.format(type_of(range_)))
 

@@ -92,7 +92,7 @@ class Map:
         """The pairs of key and value."""
         return self._entries.values()
 
-    def turns(self) -> Iterable[tuple[Value, Value]]:
+    def pairs(self) -> Iterable[tuple[Value, Value]]:
         """The pairs for a loop; a value that cannot be read is an EvalError, which the loop raises if it is used."""
         return self._entries.values()
 

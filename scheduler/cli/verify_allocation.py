@@ -27,7 +27,6 @@ from cel import Cancelled
 from cel.values.quantity import Quantity
 from scheduler.cli.recorded import (
     InvalidCase,
-    Json,
     cases_of,
     field_of,
     list_of,
@@ -37,6 +36,7 @@ from scheduler.cli.recorded import (
     replay_all,
 )
 from scheduler.core_v1.node import decode_node
+from scheduler.kinds import Raw
 
 GATES: Mapping[str, str] = {
     "AdminAccess": gates.ADMIN_ACCESS,
@@ -134,7 +134,7 @@ def replayed_case(case: AllocationCase, features: Features) -> ReplayedAllocatio
     return ReplayedAllocation(case.name)
 
 
-def case_of(raw: Json) -> AllocationCase:
+def case_of(raw: Raw) -> AllocationCase:
     """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
     nodes = tuple(_node(node) for node in list_of(raw, "nodes") or [field_of(raw, "node")])
     gates_on, has_defaults = _gates(field_of(raw, "features")), bool(raw.get("applyDefaults"))
@@ -179,7 +179,7 @@ def _gates(features: object) -> frozenset[str]:
     return frozenset(GATES[name] for name, is_on in features.items() if is_on)
 
 
-def _decoded(raw: Json, kind: str, *, has_defaults: bool) -> Any:
+def _decoded(raw: Raw, kind: str, *, has_defaults: bool) -> Any:
     """The object of that kind (Any: the caller knows which); limits are the API server's, and not enforced here."""
     decoded = decode(
         {**raw, "apiVersion": "resource.k8s.io/v1", "kind": kind}, validate=False, apply_defaults=has_defaults
@@ -198,7 +198,7 @@ def _node(raw: object) -> Node:
     return node
 
 
-def _holders(state: Json, *, has_shares: bool) -> Iterator[Claim]:
+def _holders(state: Raw, *, has_shares: bool) -> Iterator[Claim]:
     """Claims that hold what the case says is in use; the reference looks at shares only where it knows them."""
     for number, device in enumerate(objects_of(state, "allocatedDevices")):
         yield _holder(f"holder-{number}", _id(device), "", {})
@@ -212,17 +212,17 @@ def _holders(state: Json, *, has_shares: bool) -> Iterator[Claim]:
         yield _holder(f"consumer-{number}", device_id, f"consumer-{number}", capacity)
 
 
-def _id(device: Json) -> DeviceID:
+def _id(device: Raw) -> DeviceID:
     return DeviceID(*(field_of(device, name, str) for name in ("driver", "pool", "device")))
 
 
-def _holder(name: str, device: DeviceID, share_id: str, capacity: Json) -> Claim:
+def _holder(name: str, device: DeviceID, share_id: str, capacity: Raw) -> Claim:
     consumed = {key: Quantity.parse(str(value)) for key, value in capacity.items()}
     result = DeviceResult("", *device, share_id=share_id, consumed_capacity=consumed)
     return Claim("", name, name, allocation=Allocation((result,)))
 
 
-def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, AllocationAnswer]:
+def _expected(raw: Raw, names: Sequence[str]) -> Mapping[str, AllocationAnswer]:
     if "errors" not in raw:
         kind = "node" if raw.get("errFailedAllocationOnNode") else "fatal"
         return {names[0]: _recorded(field_of(raw, "results"), field_of(raw, "error", str), kind)}

@@ -14,7 +14,8 @@ from allocator.cluster.usage import occupying
 from allocator.explain.text import holders_text
 from allocator.model import Claim, DeviceID, Node, NodeSelector, PoolID
 from scheduler.core_v1.pod import Pod
-from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding, Rivals, Waiting, claims_of, is_exclusive
+from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding, Waiting, claims_of
+from scheduler.state.rivals import Rivals, is_exclusive
 
 Suspect = TypeVar("Suspect")
 

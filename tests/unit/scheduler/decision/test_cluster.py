@@ -5,8 +5,8 @@ import pytest
 from allocator.api import TaintRule
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.device_class import DeviceTaintSelector
+from allocator.bits import bits
 from allocator.model import Allocation, Claim, CounterConsumption, CounterSet, DeviceResult, Taint, Term
-from allocator.search.rules import bits
 from cel.values.quantity import Quantity
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
