@@ -104,9 +104,13 @@ class Release:
     containers uses a claim that stands for resources of the node; later the claim counts for the pod.
     sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
     negative_requests_end: a request for less than nothing of a capacity ends the attempt before a policy rounds it up.
+    defaults_are_valid: a policy's default is always a valid share; before, one that only a big decimal holds was not.
     misprints_amounts: an amount of 1e21 or more, given in digits, is written as another one. shares_hold_devices: a
     share without amounts holds a device that is no longer shared. broken_pools_end: `All` beside a pool that is being
-    updated or invalid ends the attempt on every node; later it refuses the node.
+    updated or invalid ends the attempt on every node; later it refuses the node. compares_as_written: constraints
+    compare versions by their text, and skip what they cannot compare; later build metadata does not count, and a device
+    that is tried with such a value ends the attempt. finds_short_names: a constraint without domain finds an attribute
+    that is published without one.
     """
 
     name: str
@@ -127,9 +131,12 @@ class Release:
     unused_mappings_refuse: bool
     sums_node_resources: bool
     negative_requests_end: bool
+    defaults_are_valid: bool
     misprints_amounts: bool
     shares_hold_devices: bool
     broken_pools_end: bool
+    compares_as_written: bool
+    finds_short_names: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -166,9 +173,12 @@ V1_38: Final = Release(
     unused_mappings_refuse=False,
     sums_node_resources=False,
     negative_requests_end=True,
+    defaults_are_valid=True,
     misprints_amounts=False,
     shares_hold_devices=True,
     broken_pools_end=False,
+    compares_as_written=False,
+    finds_short_names=False,
 )
 V1_37: Final = replace(
     V1_38,
@@ -180,9 +190,12 @@ V1_37: Final = replace(
     environment=cel.V1_37,
     list_environment=cel.V1_37,
     negative_requests_end=False,
+    defaults_are_valid=False,
     misprints_amounts=True,
     shares_hold_devices=False,
     broken_pools_end=True,
+    compares_as_written=True,
+    finds_short_names=True,
 )
 V1_36: Final = replace(
     V1_37,
