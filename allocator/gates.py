@@ -103,6 +103,11 @@ class Release:
     keeps_combined_slices: such slices may be there, of before. unused_mappings_refuse: a pod is refused if none of its
     containers uses a claim that stands for resources of the node; later the claim counts for the pod.
     sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
+    counts_image_volumes: ImageLocality's threshold grows with them. names_node_first: NodeName is asked before
+    NodeUnschedulable. empty_selector_spreads: PodTopologySpread counts all pods of the namespace for a selector of
+    everything. scores_whole_pods: NodeResourcesFit scores a pod by what it requests as a whole. exact_volume_sizes:
+    VolumeBinding compares sizes as they are, not rounded up to a byte. empty_effect_tolerates_eviction: a request's
+    toleration without effect keeps the pod on a device with a NoExecute taint.
     """
 
     name: str
@@ -122,6 +127,12 @@ class Release:
     keeps_combined_slices: bool
     unused_mappings_refuse: bool
     sums_node_resources: bool
+    counts_image_volumes: bool
+    names_node_first: bool
+    empty_selector_spreads: bool
+    scores_whole_pods: bool
+    exact_volume_sizes: bool
+    empty_effect_tolerates_eviction: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -157,6 +168,12 @@ V1_38: Final = Release(
     keeps_combined_slices=False,
     unused_mappings_refuse=False,
     sums_node_resources=False,
+    counts_image_volumes=True,
+    names_node_first=True,
+    empty_selector_spreads=True,
+    scores_whole_pods=True,
+    exact_volume_sizes=True,
+    empty_effect_tolerates_eviction=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -167,6 +184,10 @@ V1_37: Final = replace(
     knowing_node_operations=frozenset({"experimental"}),
     environment=cel.V1_37,
     list_environment=cel.V1_37,
+    empty_selector_spreads=False,
+    scores_whole_pods=False,
+    exact_volume_sizes=False,
+    empty_effect_tolerates_eviction=False,
 )
 V1_36: Final = replace(
     V1_37,
@@ -183,6 +204,8 @@ V1_36: Final = replace(
     empty_shares_charge=True,
     unused_mappings_refuse=True,
     sums_node_resources=True,
+    counts_image_volumes=False,
+    names_node_first=False,
 )
 # The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.
 _V1_35: Final = replace(V1_36, name="1.35", gates=_gates_of("1.35"), keeps_combined_slices=True)

@@ -14,7 +14,7 @@ import numpy as np
 from allocator.search.rules import Mask
 from scheduler.core_v1.csi import CSINode, VolumeAttachment
 from scheduler.core_v1.pod_volumes import Handle
-from scheduler.state.masks import Numbers, flags_of, mask_of
+from scheduler.state.masks import Numbers, flags_of, mask_of, union
 from scheduler.state.storage import ClaimKey, StorageObjects
 
 # The number of volumes of each CSI driver on a node, each counted once: those of its pods, and attached ones.
@@ -177,6 +177,12 @@ class VolumeUse:
         for name, node in self._nodes.items():
             if plugin in node.migrated and name in self._numbers:
                 yield self._numbers[name]
+
+    def having(self, driver: str | None = None) -> Mask:
+        """The nodes that have the CSI driver; None: a CSINode."""
+        listed = ((self._numbers.get(name), node.drivers) for name, node in self._nodes.items())
+        numbers = (number for number, drivers in listed if driver is None or driver in drivers)
+        return union(1 << number for number in numbers if number is not None)
 
     def _limit(self, name: str) -> None:
         if name in self._numbers:
