@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import cel
-from allocator.did_you_mean import did_you_mean
+from allocator.words import did_you_mean
 
 ADMIN_ACCESS: Final = "DRAAdminAccess"
 PRIORITIZED_LIST: Final = "DRAPrioritizedList"
@@ -33,7 +33,7 @@ STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
 VOLUME_LIMIT_SCALING: Final = "VolumeLimitScaling"
 
 
-class Stage(NamedTuple):
+class GateStage(NamedTuple):
     """Where a gate stands in a release. level: alpha, beta or GA; is_on: its default, which `is_locked` makes final."""
 
     level: str
@@ -41,11 +41,11 @@ class Stage(NamedTuple):
     is_locked: bool = False
 
 
-_ALPHA, _OFF, _BETA = Stage("alpha", is_on=False), Stage("beta", is_on=False), Stage("beta", is_on=True)
-_GA, _LOCKED = Stage("GA", is_on=True), Stage("GA", is_on=True, is_locked=True)
+_ALPHA, _OFF, _BETA = GateStage("alpha", is_on=False), GateStage("beta", is_on=False), GateStage("beta", is_on=True)
+_GA, _LOCKED = GateStage("GA", is_on=True), GateStage("GA", is_on=True, is_locked=True)
 
 _RELEASE_NAMES: Final = ("1.34", "1.35", "1.36", "1.37", "1.38")
-_STAGES: Final[Mapping[str, tuple[Stage | None, ...]]] = {
+_STAGES: Final[Mapping[str, tuple[GateStage | None, ...]]] = {
     ADMIN_ACCESS: (_BETA, _BETA, _LOCKED, _LOCKED, _LOCKED),
     PRIORITIZED_LIST: (_BETA, _BETA, _GA, _LOCKED, _LOCKED),
     CLAIM_DEVICE_STATUS: (_BETA, _BETA, _BETA, _LOCKED, _LOCKED),
@@ -103,6 +103,10 @@ class Release:
     keeps_combined_slices: such slices may be there, of before. unused_mappings_refuse: a pod is refused if none of its
     containers uses a claim that stands for resources of the node; later the claim counts for the pod.
     sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
+    negative_requests_end: a request for less than nothing of a capacity ends the attempt before a policy rounds it up.
+    misprints_amounts: an amount of 1e21 or more, given in digits, is written as another one. shares_hold_devices: a
+    share without amounts holds a device that is no longer shared. broken_pools_end: `All` beside a pool that is being
+    updated or invalid ends the attempt on every node; later it refuses the node.
     counts_image_volumes: ImageLocality's threshold grows with them. names_node_first: NodeName is asked before
     NodeUnschedulable. empty_selector_spreads: PodTopologySpread counts all pods of the namespace for a selector of
     everything. scores_whole_pods: NodeResourcesFit scores a pod by what it requests as a whole. exact_volume_sizes:
@@ -111,7 +115,7 @@ class Release:
     """
 
     name: str
-    gates: Mapping[str, Stage]
+    gates: Mapping[str, GateStage]
     beyond_simplest: frozenset[str]
     simplest_knows_capacity: bool
     knowing_node_operations: frozenset[str]
@@ -127,6 +131,10 @@ class Release:
     keeps_combined_slices: bool
     unused_mappings_refuse: bool
     sums_node_resources: bool
+    negative_requests_end: bool
+    misprints_amounts: bool
+    shares_hold_devices: bool
+    broken_pools_end: bool
     counts_image_volumes: bool
     names_node_first: bool
     empty_selector_spreads: bool
@@ -143,7 +151,7 @@ class Release:
         return next((name for name, one in RELEASES.items() if name > self.name and gate in one.gates), "")
 
 
-def _gates_of(name: str) -> Mapping[str, Stage]:
+def _gates_of(name: str) -> Mapping[str, GateStage]:
     column = _RELEASE_NAMES.index(name)
     stages = {gate: row[column] for gate, row in _STAGES.items()}
     return MappingProxyType({gate: stage for gate, stage in stages.items() if stage is not None})
@@ -168,6 +176,10 @@ V1_38: Final = Release(
     keeps_combined_slices=False,
     unused_mappings_refuse=False,
     sums_node_resources=False,
+    negative_requests_end=True,
+    misprints_amounts=False,
+    shares_hold_devices=True,
+    broken_pools_end=False,
     counts_image_volumes=True,
     names_node_first=True,
     empty_selector_spreads=True,
@@ -184,6 +196,10 @@ V1_37: Final = replace(
     knowing_node_operations=frozenset({"experimental"}),
     environment=cel.V1_37,
     list_environment=cel.V1_37,
+    negative_requests_end=False,
+    misprints_amounts=True,
+    shares_hold_devices=False,
+    broken_pools_end=True,
     empty_selector_spreads=False,
     scores_whole_pods=False,
     exact_volume_sizes=False,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from allocator.api.versions import Json
 from scheduler.state.claims import FINALIZER, ClaimObject, is_of_extended_resources
 from scheduler.state.extended_resources import ExtendedClaim, annotations
 
@@ -84,7 +85,6 @@ def is_of_another_attempt(claim: Mapping[str, Any], intent: Intent) -> bool:
     return found is not None and found.podUID == intent.podUID and found != intent
 
 
-Json = dict[str, Any]  # Any: fields that are passed on may hold anything
 RawClaim = Mapping[str, Any]
 
 FENCE = "dra-scheduler.dev/fence"

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from allocator.api.versions import GROUP
+from allocator.api.versions import GROUP, Json
 from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, RELEASES, Features
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource, segment
-from scheduler.client.connection import Connection, Json
+from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, Unanswered
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")

@@ -8,6 +8,7 @@ no longer store the update. If the update fails after it was allowed, its device
 claim itself can be allocated again, with any devices, because only one of its updates can be stored.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,10 @@ from allocator.cluster.usage import occupying
 from allocator.explain.text import holders_text
 from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
+from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import Holding, Overlap, with_devices_of
+from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.rivals import Overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class Ledger:
         try:
             denial = self._judged(update)
             if denial is None and occupying(update.claim):
-                counted = (*before, Allowed(update, until))
+                counted = (*(one for one in before if not _is_same(one.update, update)), Allowed(update, until))
             return denial
         finally:
             if counted and not before:
@@ -231,6 +234,19 @@ def _together(updates: Iterable[Update]) -> tuple[Claim, Allocation | None]:
     for other in others:
         claim = with_devices_of(claim, other.claim)
     return claim, claim.allocation
+
+
+def _is_same(one: Update, other: Update) -> bool:
+    """Whether both take the same for the claim, of which only one can be stored: its writer has asked again.
+
+    The shares have other ids each time.
+    """
+    return one.version == other.version and _taken(one.claim) == _taken(other.claim)
+
+
+def _taken(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, Quantity]]]]:
+    """The devices, whether as a share, and how much of their capacities; how often."""
+    return Counter((one.id, bool(one.share_id), frozenset(one.consumed_capacity.items())) for one in occupying(claim))
 
 
 def _devices(allowed: Iterable[Allowed]) -> int:

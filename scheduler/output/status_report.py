@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from allocator.search.rules import bits
+from allocator.api.versions import Json
+from allocator.bits import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
 from allocator.words import agreeing, and_more, counted
 from scheduler.output.data_page import (
@@ -19,7 +20,7 @@ from scheduler.output.data_page import (
     data_page,
     live_policy,
 )
-from scheduler.output.report import Json, PagedReport
+from scheduler.output.report import PagedReport
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).

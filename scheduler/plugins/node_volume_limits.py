@@ -6,8 +6,8 @@ Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554, KEP-5030.
 
 from collections.abc import Iterator
 
+from allocator.bits import Mask, union
 from allocator.gates import VOLUME_LIMIT_SCALING
-from allocator.search.rules import Mask
 from scheduler.core_v1.csi import CSINode
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
@@ -22,7 +22,6 @@ from scheduler.state.cluster_changes import (
     PodChanged,
     VolumeAttachmentChanged,
 )
-from scheduler.state.masks import union
 from scheduler.state.volumes import claims_of
 
 EXCEEDED = "node(s) exceed max volume count"

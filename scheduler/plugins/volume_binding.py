@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from allocator.bits import Mask, union
 from allocator.gates import STORAGE_CAPACITY_SCORING
-from allocator.search.rules import Mask
 from cel.values.quantity import Quantity
 from scheduler.core_v1.persistent_volume import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
@@ -32,7 +32,7 @@ from scheduler.state.cluster_changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
-from scheduler.state.masks import Flags, Numbers, flags_of, mask_of_numbers, numbers_of, union
+from scheduler.state.masks import Flags, Numbers, flags_of, mask_of_numbers, numbers_of
 from scheduler.state.storage import NO_AMOUNT
 from scheduler.state.volumes import CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of
 

@@ -8,14 +8,15 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from allocator.bits import Mask, bits, union
 from allocator.model import NodeSelector
-from allocator.search.rules import Mask, bits
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSIStorageCapacity
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_volumes import DRIVERS, UNCOUNTED, Disk, Handle
 from scheduler.state.labels import NodeLabels
-from scheduler.state.masks import Numbers, numbers_of, union
+from scheduler.state.masks import Numbers, numbers_of
 
 # Objects as the watch shows them, and as decisions have changed them before the write.
 #
@@ -80,10 +81,7 @@ class AssumedObjects(Generic[Key, Object]):
 # Source: k8s.io/api core/v1 and storage/v1.
 
 
-ClaimKey = tuple[str, str]
-"""Namespace and name."""
-
-ObjectKey = str | ClaimKey
+ObjectKey = str | NamespacedName
 """A volume by its name, or a claim by its own."""
 
 
@@ -91,12 +89,12 @@ class StorageObjects:
     """All of them. claims, volumes: with what decisions have changed."""
 
     def __init__(self) -> None:
-        self.claims: AssumedObjects[ClaimKey, PersistentVolumeClaim] = AssumedObjects()
+        self.claims: AssumedObjects[NamespacedName, PersistentVolumeClaim] = AssumedObjects()
         self.volumes: AssumedObjects[str, PersistentVolume] = AssumedObjects()
         self.classes: dict[str, StorageClass] = {}
         self.drivers: dict[str, CSIDriver] = {}
 
-    def handle_of(self, claim: ClaimKey) -> Handle | None:
+    def handle_of(self, claim: NamespacedName) -> Handle | None:
         """What a driver calls the claim's volume; None where it is not counted, or unknown.
 
         A claim without a volume counts as one that its class will make.
@@ -107,7 +105,7 @@ class StorageObjects:
         volume = self.volumes.watched.get(found.volume)
         return volume.handle if volume is not None else self._handle_to_be(found)
 
-    def is_migrated(self, claim: ClaimKey) -> bool:
+    def is_migrated(self, claim: NamespacedName) -> bool:
         """Whether the claim's volume is, or would be, one of a former in-tree plugin."""
         found = self.claims.watched.get(claim)
         if found is None:
@@ -241,7 +239,7 @@ class FreeVolumes:
         self._labels = labels
         self._known: dict[str, PersistentVolume] = {}
         self._alike: dict[str, dict[Likeness, AlikeVolumes]] = {}
-        self._meant: dict[ClaimKey, dict[str, PersistentVolume]] = {}
+        self._meant: dict[NamespacedName, dict[str, PersistentVolume]] = {}
 
     def set(self, name: str, volume: PersistentVolume | None) -> None:
         """The volume of that name is as it is now, None where it is gone."""
@@ -251,7 +249,7 @@ class FreeVolumes:
             self._known[name] = volume
             self._put(volume)
 
-    def meant_for(self, claim: ClaimKey) -> Iterator[PersistentVolume]:
+    def meant_for(self, claim: NamespacedName) -> Iterator[PersistentVolume]:
         """The volumes of that claim, or of another one of its name."""
         return iter(self._meant.get(claim, {}).values())
 
@@ -310,8 +308,8 @@ _MOST_AMOUNT = 2**63 - 1
 class _OfClass:
     """Sizes and nodes by object, and what was asked for. version: of the labels that the nodes were found by."""
 
-    objects: dict[ClaimKey, CSIStorageCapacity] = field(default_factory=dict)
-    found: dict[ClaimKey, tuple[int, Mask]] = field(default_factory=dict)
+    objects: dict[NamespacedName, CSIStorageCapacity] = field(default_factory=dict)
+    found: dict[NamespacedName, tuple[int, Mask]] = field(default_factory=dict)
     answers: dict[int, Mask] = field(default_factory=dict)
     amounts: dict[int, Numbers] = field(default_factory=dict)
     version: int = -1
@@ -329,7 +327,7 @@ class StorageCapacities:
         self._labels = labels
         self._measure = attrgetter("nanos") if is_exact else Quantity.ceil_int
         self._classes: dict[str, _OfClass] = {}
-        self._class_of: dict[ClaimKey, str] = {}
+        self._class_of: dict[NamespacedName, str] = {}
 
     def set(self, capacity: CSIStorageCapacity) -> None:
         """The capacity is there, or has changed."""
@@ -340,7 +338,7 @@ class StorageCapacities:
             known.objects[capacity.key] = capacity
             known.forget()
 
-    def remove(self, key: ClaimKey) -> None:
+    def remove(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
         name = self._class_of.pop(key, None)
         if name is not None:
@@ -377,7 +375,7 @@ class StorageCapacities:
             known.version = self._labels.version
         return known
 
-    def _sufficient(self, known: _OfClass, size: int) -> Iterator[tuple[ClaimKey, Mask]]:
+    def _sufficient(self, known: _OfClass, size: int) -> Iterator[tuple[NamespacedName, Mask]]:
         for key in known.objects.keys() - known.found.keys():
             capacity = known.objects[key]
             assert capacity.largest is not None, "others are not kept"

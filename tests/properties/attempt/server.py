@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, results_of
+from allocator.api.versions import Json
+from scheduler.attempt.claim_objects import allocation_of, consumers_of, results_of
 from scheduler.client.connection import JSON
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 

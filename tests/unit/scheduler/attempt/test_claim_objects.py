@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from allocator.api.versions import Json
 from scheduler.attempt import claim_objects
-from scheduler.attempt.claim_objects import ANNOTATION, Json, RawClaim, intent_of, is_same_allocation
+from scheduler.attempt.claim_objects import ANNOTATION, RawClaim, intent_of, is_same_allocation
 from scheduler.kinds import claim_of
 from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
