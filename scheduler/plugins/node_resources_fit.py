@@ -198,13 +198,25 @@ def _offers_more(ignored: Ignored) -> Hint:
             return False
         after, requests = dict(allocatable_units(event.new.allocatable)), ignored.left_of(who.refusal.requests)
         if not fits_empty(requests, after):
-            return False
+            return _loses_its_node(who, event, requests)
         if offers_asked_differently(who, event):
             return True
         before = dict(allocatable_units(event.old.allocatable)) if event.old else {}
         return any(after.get(resource, 0) > before.get(resource, 0) for resource in (PODS, *requests.amounts))
 
     return hint
+
+
+def _loses_its_node(who: RefusedPod, event: NodeChanged, requests: PodRequests) -> bool:
+    """The node that the pod is promised could never take it any more: it may find another one.
+
+    Extended resources do not count: while a device plugin restarts, a node offers none for a moment.
+    """
+    if event.old is None or event.new is None or who.pod.nominated_node != event.new.name:
+        return False
+    before, after = (dict(allocatable_units(one.allocatable)) for one in (event.old, event.new))
+    native = requests.without([name for name in requests.amounts if is_extended(name)])
+    return fits_empty(requests, before) and not fits_empty(native, after)
 
 
 def offers_asked_differently(who: RefusedPod, event: NodeChanged) -> bool:
