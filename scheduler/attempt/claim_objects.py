@@ -170,6 +170,20 @@ def made(extended: ExtendedClaim, pod_name: str, pod_uid: str, intent: Intent) -
     return {"metadata": metadata, "spec": extended.spec}
 
 
+def is_as_made(claim: RawClaim, extended: ExtendedClaim, pod_uid: str) -> bool:
+    """True once `made` is stored: without an owner, the claim would stay when the pod goes."""
+    return is_made_for(claim, pod_uid) and _has_all(claim.get("spec"), extended.spec)
+
+
+def _has_all(stored: object, sent: object) -> bool:
+    """Whether the fields that were sent are stored; the API server adds others by default."""
+    if isinstance(sent, dict):
+        return isinstance(stored, dict) and all(_has_all(stored.get(name), value) for name, value in sent.items())
+    if isinstance(sent, list):
+        return isinstance(stored, list) and len(stored) == len(sent) and all(map(_has_all, stored, sent))
+    return stored == sent
+
+
 def is_made_for(claim: RawClaim, pod_uid: str) -> bool:
     """Whether the claim was made for the pod's extended resources."""
     metadata = claim["metadata"]

@@ -55,6 +55,8 @@ def counting(features: Features) -> Features:
     return replace(features, gates=features.gates | {CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES})
 
 
+NOTHING = Quantity.parse("0")
+
 GONE_MAX = 1 << 14
 """Claims that are remembered as gone: far more than go within the time that an update takes."""
 
@@ -114,7 +116,7 @@ class Ledger:
         try:
             denial = self._judged(update)
             if denial is None and occupying(update.claim):
-                counted = (*(one for one in before if not _is_same(one.update, update)), Allowed(update, until))
+                counted = (*_overtaken(before, update), Allowed(update, until))
             return denial
         finally:
             if counted and not before:
@@ -236,17 +238,36 @@ def _together(updates: Iterable[Update]) -> tuple[Claim, Allocation | None]:
     return claim, claim.allocation
 
 
-def _is_same(one: Update, other: Update) -> bool:
-    """Whether both take the same for the claim, of which only one can be stored: its writer has asked again.
+def _overtaken(allowed: Iterable[Allowed], update: Update) -> Iterator[Allowed]:
+    """What counts beside the update of what was allowed for its claim before.
 
-    The shares have other ids each time.
+    Of those that build on one version, only one can be stored. So an update that is asked for again, since another
+    webhook has denied it, counts once. Its shares have other ids each time: these are taken, and the amounts once.
     """
-    return one.version == other.version and _taken(one.claim) == _taken(other.claim)
+    for one in allowed:
+        if one.update.version != update.version or _amounts(one.update.claim) != _amounts(update.claim):
+            yield one
+        elif _shares(one.update.claim) != _shares(update.claim):
+            yield replace(one, update=replace(one.update, claim=_without_amounts(one.update.claim)))
 
 
-def _taken(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, Quantity]]]]:
-    """The devices, whether as a share, and how much of their capacities; how often."""
+def _amounts(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, Quantity]]]]:
+    """The devices, and how much shares take of their capacities; how often."""
     return Counter((one.id, bool(one.share_id), frozenset(one.consumed_capacity.items())) for one in occupying(claim))
+
+
+def _shares(claim: Claim) -> set[tuple[DeviceID, str]]:
+    return {(one.id, one.share_id) for one in occupying(claim)}
+
+
+def _without_amounts(claim: Claim) -> Claim:
+    """The claim with shares that take nothing."""
+    assert claim.allocation is not None
+    results = tuple(
+        replace(one, consumed_capacity=dict.fromkeys(one.consumed_capacity, NOTHING))
+        for one in claim.allocation.results
+    )
+    return replace(claim, allocation=replace(claim.allocation, results=results))
 
 
 def _devices(allowed: Iterable[Allowed]) -> int:

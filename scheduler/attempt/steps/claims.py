@@ -235,6 +235,8 @@ class MakeClaim(ClaimStep):
         self.is_making = False
         self.written.note(stored)
         check_kept(self.written, MARK, is_kept=claim_objects.is_marked(stored, self.attempt.intent))
+        is_as_made = claim_objects.is_as_made(stored, self.plan.claim, self.attempt.decision.pod.uid)
+        check_kept(self.written, "its owner, annotation or requests", is_kept=is_as_made)
         self.binder.watched.made(self.plan.claim.claim.uid, self.written.key)
         self.written.allocation = wanted = with_time(self.binder, self.plan.allocation)
         await allocate(self.binder, self.attempt, self.written, stored, wanted)

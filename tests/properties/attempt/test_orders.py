@@ -371,7 +371,7 @@ def changed_back(chance: Random, stored: Json, changed: Json) -> Json:
     before = stored.get("status") or {}
     metadata, status = dict(changed["metadata"]), dict(changed.get("status") or {})
     parts = [
-        *((metadata, stored["metadata"], name) for name in ("annotations", "finalizers")),
+        *((metadata, stored["metadata"], name) for name in ("annotations", "finalizers", "ownerReferences")),
         *((status, before, name) for name in ("allocation", "reservedFor", "conditions", EXTENDED_STATUS)),
     ]
     differing = [(fields, kept, name) for fields, kept, name in parts if fields.get(name) != kept.get(name)]
