@@ -36,6 +36,9 @@ from scheduler.runtime.configuration import InvalidConfiguration, the_object
 NEWEST = list(RELEASES)[-1]
 """The newest release of which all fields are known."""
 
+_VERSION = "apiVersion"
+"""The field of a newer version, which is read as the one that is known."""
+
 
 def kubernetes_option(function: Callable[..., None]) -> Callable[..., None]:
     """The option `--kubernetes` of a command that reads such a file."""
@@ -70,8 +73,8 @@ def kube_configuration(file: Path, release: tuple[int, ...]) -> KubeSchedulerCon
     except InvalidConfiguration as invalid:
         stop(*invalid.problems)
     known, unknown = without_unknown(raw)
-    if release > _numbers(NEWEST) or any(one.path == "apiVersion" for one in unknown):
-        print_to_stderr(f"warning: {file}: {one}; left out" for one in unknown)
+    if release > _numbers(NEWEST) or any(one.path == _VERSION for one in unknown):
+        print_to_stderr(f"warning: {file}: {one}{'' if one.path == _VERSION else '; left out'}" for one in unknown)
         raw = known
     found, errors = read(raw)
     if found is None:
