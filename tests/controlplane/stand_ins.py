@@ -46,6 +46,12 @@ def _downloaded(environment: Mapping[str, str]) -> Path:
     return Path(json.loads(found.stdout)["Dir"])
 
 
+def _with_null(package: Path) -> None:
+    """What the types need of a file with conversions, which stayed where it was."""
+    if package.is_dir():
+        (package / "null.go").write_text(f'package {package.name}\n\nvar nullLiteral = []byte("null")\n')
+
+
 def _make(source: Path, target: Path) -> None:
     target.mkdir()
     (target / "go.mod").write_text(f"module {_PATH}\n\ngo 1.26.0\n")
@@ -56,6 +62,8 @@ def _make(source: Path, target: Path) -> None:
                 copied.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, copied)
                 copied.write_text(_moved(copied.read_text()))
+    for version in ("v1", "v1beta1"):
+        _with_null(target / "pkg/apis/apiextensions" / version)
 
 
 def _is_part(path: Path) -> bool:
