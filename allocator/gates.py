@@ -111,6 +111,11 @@ class Release:
     compare versions by their text, and skip what they cannot compare; later build metadata does not count, and a device
     that is tried with such a value ends the attempt. finds_short_names: a constraint without domain finds an attribute
     that is published without one.
+    counts_image_volumes: ImageLocality's threshold grows with them. names_node_first: NodeName is asked before
+    NodeUnschedulable. empty_selector_spreads: PodTopologySpread counts all pods of the namespace for a selector of
+    everything. scores_whole_pods: NodeResourcesFit scores a pod by what it requests as a whole. exact_volume_sizes:
+    VolumeBinding compares sizes as they are, not rounded up to a byte. empty_effect_tolerates_eviction: a request's
+    toleration without effect keeps the pod on a device with a NoExecute taint.
     """
 
     name: str
@@ -137,6 +142,12 @@ class Release:
     broken_pools_end: bool
     compares_as_written: bool
     finds_short_names: bool
+    counts_image_volumes: bool
+    names_node_first: bool
+    empty_selector_spreads: bool
+    scores_whole_pods: bool
+    exact_volume_sizes: bool
+    empty_effect_tolerates_eviction: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -179,6 +190,12 @@ V1_38: Final = Release(
     broken_pools_end=False,
     compares_as_written=False,
     finds_short_names=False,
+    counts_image_volumes=True,
+    names_node_first=True,
+    empty_selector_spreads=True,
+    scores_whole_pods=True,
+    exact_volume_sizes=True,
+    empty_effect_tolerates_eviction=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -196,6 +213,10 @@ V1_37: Final = replace(
     broken_pools_end=True,
     compares_as_written=True,
     finds_short_names=True,
+    empty_selector_spreads=False,
+    scores_whole_pods=False,
+    exact_volume_sizes=False,
+    empty_effect_tolerates_eviction=False,
 )
 V1_36: Final = replace(
     V1_37,
@@ -212,6 +233,8 @@ V1_36: Final = replace(
     empty_shares_charge=True,
     unused_mappings_refuse=True,
     sums_node_resources=True,
+    counts_image_volumes=False,
+    names_node_first=False,
 )
 # The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.
 _V1_35: Final = replace(V1_36, name="1.35", gates=_gates_of("1.35"), keeps_combined_slices=True)

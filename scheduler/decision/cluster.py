@@ -31,6 +31,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scorer import NodeScorer, scorer_of
+from scheduler.plugins.default import in_order
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import (
@@ -177,7 +178,8 @@ class _InForce:
     def of(profile: Profile, fleet: Fleet, free: FreeByNode, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
         own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
-        return _InForce(PodSignatures(time_limit.is_over, profile.plugins), own, scorer_of(profile.policy, free))
+        plugins = in_order(profile.plugins, fleet.features.release)
+        return _InForce(PodSignatures(time_limit.is_over, plugins), own, scorer_of(profile.policy, free))
 
 
 class Cluster:
@@ -227,7 +229,7 @@ class Cluster:
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
-        self.volumes = Volumes(self._table.numbers, is_strict=features.is_strict, unseen=unseen, unmade=unmade)
+        self.volumes = Volumes(self._table.numbers, features, unseen=unseen, unmade=unmade)
         self.pods = NodePods(self._table.numbers, self.infos, self.volumes)
         self.nominations = Nominations(self.pods.is_placed)
         self.extended_resources = ExtendedResources((), features)
