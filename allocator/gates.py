@@ -67,6 +67,9 @@ class Release:
     keeps_combined_slices: such slices may be there, of before. unused_mappings_refuse: a pod is refused if none of its
     containers uses a claim that stands for resources of the node; later the claim counts for the pod.
     sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
+    reports_victims: a pod that preempts is told where and how many; before, each pod that fits nowhere is told whether
+    a claim of its own was deallocated. empty_budgets_select: an empty selector of a PodDisruptionBudget selects all
+    pods, and every selector also pods without labels; before, none.
     """
 
     name: str
@@ -83,6 +86,8 @@ class Release:
     keeps_combined_slices: bool
     unused_mappings_refuse: bool
     sums_node_resources: bool
+    reports_victims: bool = True
+    empty_budgets_select: bool = True
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -110,6 +115,8 @@ def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
         keeps_combined_slices=name in ("1.34", "1.35"),
         unused_mappings_refuse=True,
         sums_node_resources=True,
+        reports_victims=False,
+        empty_budgets_select=False,
     )
 
 
@@ -143,6 +150,7 @@ V1_37: Final = Release(
     keeps_combined_slices=False,
     unused_mappings_refuse=False,
     sums_node_resources=False,
+    empty_budgets_select=False,
 )
 RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
     {

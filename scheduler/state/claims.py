@@ -238,12 +238,17 @@ class ClaimIndex:
 
     @contextmanager
     def without(
-        self, pods: Sequence[Pod], is_live: Callable[[str], bool], in_flight: Callable[[], Iterable[Pod]]
+        self,
+        pods: Sequence[Pod],
+        is_live: Callable[[str], bool],
+        in_flight: Callable[[], Iterable[Pod]],
+        frees: Callable[[str], bool],
     ) -> Iterator[None]:
         """As if these pods did not use their claims, until the end of the context.
 
-        A claim that none uses then has no devices. is_live: whether there is such a pod, by uid, and it does not end.
-        in_flight: the pods that go on to use what their claims have. Neither names one of these pods.
+        A claim that none uses then has no devices, if it `frees` them. is_live: whether there is such a pod, by uid,
+        and it does not end. in_flight: the pods that go on to use what their claims have. Neither names one of these
+        pods.
         Cost: O(claims of the pods, and what is in use in the pools of those that come free).
         """
         used: dict[str, list[Pod]] = {}
@@ -251,12 +256,31 @@ class ClaimIndex:
             for uid in self._used_by(pod):
                 used.setdefault(uid, []).append(pod)
         left = {uid: self._left(self._holdings[uid], users, is_live) for uid, users in used.items()}
-        if unused := {uid for uid, is_used in left.items() if not is_used}:
+        if unused := {uid for uid, is_used in left.items() if not is_used and frees(uid)}:
             unused -= {self._by_name.get(key, "") for pod in in_flight() for key in claim_keys(pod)}
         with ExitStack() as undo:
             for uid, users in used.items():
                 undo.enter_context(self._reduced(uid, users, is_free=uid in unused))
             yield
+
+    @contextmanager
+    def released(self, uids: Iterable[str]) -> Iterator[None]:
+        """As if these claims had no devices, and nobody used them. Cost: as of `without`."""
+        with ExitStack() as undo:
+            for uid in uids:
+                undo.enter_context(self._reduced(uid, (), is_free=True))
+            yield
+
+    def unused(self, is_live: Callable[[str], bool]) -> Iterator[tuple[str, Claim]]:
+        """The allocated claims, with their uids, that are reserved for pods of which none is live. Cost: O(claims).
+
+        kube-controller-manager is about to deallocate them; one that is reserved for nobody it leaves alone.
+        """
+        for uid, holding in self._holdings.items():
+            if holding.reservation is None and holding.allocated is not None and holding.watched is not None:
+                users = holding.watched.reserved_for
+                if users and not any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in users):
+                    yield uid, holding.allocated
 
     def _used_by(self, pod: Pod) -> Iterator[str]:
         """The claims, by uid, that are reserved for the pod, as the watch shows them or by its attempt."""

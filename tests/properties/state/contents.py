@@ -28,6 +28,7 @@ _NOTED = {
     "Decider": {"asked"},
     "_TermIndex": {"_changes", "_changed", "_forgotten", "_added"},
     "PodCounts": {"_version"},
+    "PodsByPriority": {"changes"},
     "_PodsOnNodes": {"answers", "version"},
     "AlikeVolumes": {"_made", "_version", "_near", "_of_many", "_by_node"},
     "Fleet": {"_kinds_asked_last"},

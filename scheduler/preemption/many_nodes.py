@@ -1,0 +1,177 @@
+"""Victims on many nodes at once, where the node's own resources are all that is short there.
+
+Everything else lets the pod pass with all pods there, and does so the more with some of them gone. So what is to be
+found out is arithmetic on columns: a row for each node, a place in it for each of its pods, the most important first.
+Rows are kept, and filled again when the node's pods have changed.
+Source: kube-scheduler's SelectVictimsOnNode, for NodeResourcesFit.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.decision.cluster import Cluster
+from scheduler.preemption.victims import LOWEST, Cost, Unit
+from scheduler.state.masks import Floats, Numbers
+from scheduler.state.pods import PODS, PodRequests, pod_requests
+from scheduler.state.pods_by_priority import HIGHEST
+
+_FEWEST_PLACES = 8
+
+Table = NDArray[np.int64]
+"""A row for each node, a column for each place of a pod."""
+
+
+class PodTable:
+    """The pods of nodes, in rows by node number. priorities: HIGHEST where there is no pod."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._seen = np.zeros(0, np.int64)
+        self.units: list[Sequence[Unit]] = []
+        self.priorities = np.zeros((0, _FEWEST_PLACES), np.int64)
+        self.started = np.zeros((0, _FEWEST_PLACES))
+        self.amounts: dict[str, Table] = {}
+
+    def refresh(self, numbers: Sequence[int], resources: Sequence[str]) -> None:
+        """Bring the rows of these nodes up to date. Cost: O(pods on those whose pods have changed)."""
+        changes = self._cluster.by_priority.changes
+        self._grow(len(changes))
+        for resource in resources:
+            if resource not in self.amounts:
+                self.amounts[resource] = np.zeros(self.priorities.shape, np.int64)
+                self._seen[:] = -1
+        rows = np.array(numbers, np.int64)
+        for number in rows[self._seen[rows] != changes[rows]].tolist():
+            self._fill(number)
+            self._seen[number] = changes[number]
+
+    def _fill(self, number: int) -> None:
+        units = sorted(map(Unit.of, self._cluster.by_priority.on(number)), key=lambda unit: unit.importance)
+        self.units[number] = units
+        count = len(units)
+        self._widen(count)
+        self.priorities[number] = HIGHEST
+        if not count:
+            return
+        self.priorities[number, :count] = [unit.priority for unit in units]
+        self.started[number, :count] = [unit.started for unit in units]
+        requests = [pod_requests(unit.pods[0]).amounts for unit in units]
+        for resource, table in self.amounts.items():
+            table[number, :count] = 1 if resource == PODS else [one.get(resource, 0) for one in requests]
+
+    def _grow(self, size: int) -> None:
+        more = size - len(self._seen)
+        if more > 0:
+            self._seen = np.pad(self._seen, (0, more), constant_values=-1)
+            self.units += [()] * more
+            self._pad(((0, more), (0, 0)))
+
+    def _widen(self, places: int) -> None:
+        more = places - self.priorities.shape[1]
+        if more > 0:
+            self._pad(((0, 0), (0, more)))
+
+    def _pad(self, by: tuple[tuple[int, int], tuple[int, int]]) -> None:
+        self.priorities = np.pad(self.priorities, by, constant_values=HIGHEST)
+        self.started = np.pad(self.started, by)
+        self.amounts = {resource: np.pad(table, by) for resource, table in self.amounts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class NodesAtOnce:
+    """What was found of some nodes, in their order.
+
+    fits: whether the pod fits with everybody lower gone. victims: by node and place. short: by resource, whether it is
+    still too little then.
+    """
+
+    numbers: Sequence[int]
+    table: PodTable
+    fits: Sequence[bool]
+    victims: NDArray[np.bool_]
+    violating: NDArray[np.bool_]
+    costs: Sequence[Cost]
+    short: Mapping[str, Sequence[bool]]
+
+    def victims_on(self, place: int) -> list[Unit]:
+        """On one of the nodes, by its place among them."""
+        units = self.table.units[self.numbers[place]]
+        return [units[one] for one in self.victims[place].nonzero()[0].tolist()]
+
+    def lacking(self, place: int) -> list[str]:
+        """The resources of which the node has too little whoever goes."""
+        return [resource for resource, short in self.short.items() if short[place]]
+
+
+def nodes_at_once(
+    table: PodTable, cluster: Cluster, numbers: Sequence[int], priority: int, requests: PodRequests
+) -> NodesAtOnce:
+    """Who has to go from each of the nodes. requests: of the preemptor."""
+    needed = {PODS: 1, **requests.amounts}
+    table.refresh(numbers, list(needed))
+    rows = np.array(numbers, np.int64)
+    lower = table.priorities[rows] < priority
+    amounts = {resource: table.amounts[resource][rows] for resource in needed}
+    left = {
+        resource: _free(cluster, resource, rows) + (amounts[resource] * lower).sum(axis=1) - amount
+        for resource, amount in needed.items()
+    }
+    short = {resource: slack < 0 for resource, slack in left.items()}
+    fits = ~np.logical_or.reduce(list(short.values()))
+    violating = _violating(table, cluster, numbers, lower)
+    victims = np.zeros_like(lower)
+    for first in (True, False):
+        among = lower & (violating if first else ~violating)
+        _spare(among, amounts, left, victims)
+    costs = _costs(table, rows, victims, violating)
+    return NodesAtOnce(
+        numbers, table, fits.tolist(), victims, violating, costs, {name: one.tolist() for name, one in short.items()}
+    )
+
+
+def _free(cluster: Cluster, resource: str, rows: Numbers) -> Numbers:
+    column = cluster.infos.columns.get(resource)
+    return column.free[rows] if column is not None else np.full(len(rows), -HIGHEST, np.int64)
+
+
+def _spare(
+    among: NDArray[np.bool_], amounts: Mapping[str, Table], left: dict[str, Numbers], victims: NDArray[np.bool_]
+) -> None:
+    """Give back whom there is room for, place by place; the others are victims. left: what is free, which it lowers."""
+    for place in np.flatnonzero(among.any(axis=0)).tolist():
+        asked = among[:, place]
+        stays = asked.copy()
+        for resource, slack in left.items():
+            stays &= amounts[resource][:, place] <= slack
+        for resource, slack in left.items():
+            np.subtract(slack, amounts[resource][:, place] * stays, out=slack)
+        victims[:, place] |= asked & ~stays
+
+
+def _violating(
+    table: PodTable, cluster: Cluster, numbers: Sequence[int], lower: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    found = np.zeros_like(lower)
+    budgets = cluster.budgets
+    if not budgets.namespaces:
+        return found
+    for row, number in enumerate(numbers):
+        units = table.units[number]
+        places = lower[row, : len(units)].nonzero()[0].tolist()
+        if any(units[place].pods[0].namespace in budgets.namespaces for place in places):
+            violated = budgets.violated([units[place].pods for place in places])
+            found[row, [place for place, own in zip(places, violated, strict=True) if own]] = True
+    return found
+
+
+def _costs(table: PodTable, rows: Numbers, victims: NDArray[np.bool_], violating: NDArray[np.bool_]) -> Sequence[Cost]:
+    priorities, started = table.priorities[rows], table.started[rows]
+    highest = np.where(victims, priorities, -LOWEST).max(axis=1)
+    sums = (np.where(victims, priorities + LOWEST, 0)).sum(axis=1)
+    first = victims & (priorities == highest[:, None])
+    earliest: Floats = np.where(first, started, np.inf).min(axis=1)
+    columns = ((victims & violating).sum(axis=1), highest, sums, victims.sum(axis=1), -earliest)
+    return list(zip(*(one.tolist() for one in columns), strict=True))
