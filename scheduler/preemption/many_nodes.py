@@ -6,16 +6,17 @@ Rows are kept, and filled again when the node's pods have changed.
 Source: kube-scheduler's SelectVictimsOnNode, for NodeResourcesFit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.search.rules import Mask
 from scheduler.decision.cluster import Cluster
 from scheduler.preemption.victims import LOWEST, Cost, Unit
-from scheduler.state.masks import Floats, Numbers
-from scheduler.state.pods import PODS, PodRequests, pod_requests
+from scheduler.state.masks import Flags, Floats, Numbers, mask_of_numbers
+from scheduler.state.pods import PODS, PodRequests
 from scheduler.state.pods_by_priority import HIGHEST
 
 _FEWEST_PLACES = 8
@@ -58,7 +59,7 @@ class PodTable:
             return
         self.priorities[number, :count] = [unit.priority for unit in units]
         self.started[number, :count] = [unit.started for unit in units]
-        requests = [pod_requests(unit.pods[0]).amounts for unit in units]
+        requests = [self._cluster.infos.requests_of(unit.pods[0].uid).amounts for unit in units]
         for resource, table in self.amounts.items():
             table[number, :count] = 1 if resource == PODS else [one.get(resource, 0) for one in requests]
 
@@ -94,16 +95,19 @@ class NodesAtOnce:
     victims: NDArray[np.bool_]
     violating: NDArray[np.bool_]
     costs: Sequence[Cost]
-    short: Mapping[str, Sequence[bool]]
+    short: Mapping[str, Flags]
 
     def victims_on(self, place: int) -> list[Unit]:
         """On one of the nodes, by its place among them."""
         units = self.table.units[self.numbers[place]]
         return [units[one] for one in self.victims[place].nonzero()[0].tolist()]
 
-    def lacking(self, place: int) -> list[str]:
-        """The resources of which the node has too little whoever goes."""
-        return [resource for resource, short in self.short.items() if short[place]]
+    def lacking(self, tried: int, size: int) -> Iterator[tuple[str, Mask]]:
+        """By resource which of the first so many nodes have too little of it whoever goes. size: above all numbers."""
+        rows = np.array(self.numbers[:tried], np.int64)
+        for resource, short in self.short.items():
+            if nodes := mask_of_numbers(rows[short[:tried]], size):
+                yield resource, nodes
 
 
 def nodes_at_once(
@@ -127,9 +131,7 @@ def nodes_at_once(
         among = lower & (violating if first else ~violating)
         _spare(among, amounts, left, victims)
     costs = _costs(table, rows, victims, violating)
-    return NodesAtOnce(
-        numbers, table, fits.tolist(), victims, violating, costs, {name: one.tolist() for name, one in short.items()}
-    )
+    return NodesAtOnce(numbers, table, fits.tolist(), victims, violating, costs, short)
 
 
 def _free(cluster: Cluster, resource: str, rows: Numbers) -> Numbers:

@@ -5,15 +5,16 @@ the least, and what is written for it. Nothing is written here, and the cluster 
 Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices as KEP-5690 means it.
 """
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from allocator.model import Allocation
-from allocator.search.rules import Mask, bits
+from allocator.search.rules import Mask
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import DISRUPTION_TARGET, Condition
@@ -26,7 +27,7 @@ from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once
 from scheduler.preemption.victims import Cost, Reprieve, Unit, cost_of, lower_units, victims_of
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.state.claims import claim_keys
-from scheduler.state.masks import mask_of, union
+from scheduler.state.masks import mask_of, numbers_once, union
 from scheduler.state.pods import PodRequests
 from scheduler.state.pods_by_priority import priority_of
 
@@ -98,7 +99,7 @@ class Preemption:
     nominated: the node; "" where a nomination that it has is to be cleared, None where that stays. violated: budgets.
     allocations: what its claims without devices would get, in their order. claims: uids of the claims that come free.
     writes: in their order. refused: by node number why not, of those that were tried; `unhelpful` the other ones.
-    equal: all candidates that cost as little. next_start: where the next search begins.
+    candidates: all of them if every node was tried, else the one. next_start: where the next search begins.
     """
 
     text: str
@@ -146,11 +147,10 @@ class Preemptor:
         search = _VictimSearch(self, cycle, helped)
         search.run(self._start)
         self._start = search.last + 1
-        if not search.candidates:
+        if not search.won:
             text = fit_error(self.cluster.fleet.all.bit_count(), self._counted(search.refused, helped))
             return Preemption(self._joined(cycle, text), "", refused=search.refused, next_start=self._start)
-        best = min(search.candidates, key=lambda one: (one.cost, one.node))
-        return self._won(search, best)
+        return self._won(search, search.best())
 
     # -- may it at all
 
@@ -199,7 +199,7 @@ class Preemptor:
             search.allocations(best),
             claims,
             writes_of(self.cluster, pod, best),
-            search.candidates,
+            search.all() if self.tries_all else [best],
             search.refused,
             self._start,
         )
@@ -243,6 +243,20 @@ def _has(pod: Pod, condition: Condition) -> bool:
     return is_same and found is not None and found.message == condition.message
 
 
+class _Won(NamedTuple):
+    """A candidate, of which only the best has to be made."""
+
+    cost: Cost
+    number: int
+    violations: int
+    victims: Callable[[], Sequence[Unit]]
+    cluster: Cluster
+
+    def made(self) -> NodeToWin:
+        """The candidate."""
+        return NodeToWin(self.number, self.cluster.name_of(self.number), self.victims(), self.violations, self.cost)
+
+
 class _VictimSearch:
     """The candidates for one pod. refused: by reason the nodes that are none."""
 
@@ -254,7 +268,7 @@ class _VictimSearch:
         self.priority = priority_of(self.pod)
         wins = by.wins_devices and bool(cycle.pending)
         self.claims = WinnableClaims(self.cluster, {claim.uid for claim in cycle.claims}, is_on=wins)
-        self.candidates: list[NodeToWin] = []
+        self.won: list[_Won] = []
         self.refused: dict[str, Mask] = {}
         self.last = -1
 
@@ -266,8 +280,8 @@ class _VictimSearch:
         tried = self.helped & (self._with_lower | waiting)
         if nobody := self.helped & ~tried:
             self.refused[NO_VICTIMS] = nobody
-        numbers = list(bits(tried))
-        first = next((place for place, number in enumerate(numbers) if number >= start), 0)
+        numbers = numbers_once(tried).tolist()
+        first = bisect_left(numbers, start) % max(len(numbers), 1)
         numbers = numbers[first:] + numbers[:first]
         wanted = self._wanted()
         for begin in range(0, len(numbers), wanted):
@@ -285,19 +299,29 @@ class _VictimSearch:
         together = [number for number in numbers if simple >> number & 1]
         found = nodes_at_once(self.by.table, self.cluster, together, self.priority, self._requests)
         places = {number: place for place, number in enumerate(together)}
+        has_clean = any(not one.violations for one in self.won)
         for number in numbers:
             self.last = number
             place = places.get(number)
-            candidate = self._one(number) if place is None else self._of_many(found, place)
-            if candidate is not None:
-                self.candidates.append(candidate)
-                if len(self.candidates) >= wanted and not self.by.tries_all and self._has_clean:
+            won = self._one(number) if place is None else self._of_many(found, place)
+            if won is not None:
+                self.won.append(won)
+                has_clean = has_clean or not won.violations
+                if len(self.won) >= wanted and has_clean and not self.by.tries_all:
                     return True
+        for resource, nodes in found.lacking(len(together), self.cluster.infos.size):
+            self._refuse(shortage_reason(resource), nodes)
         return False
 
-    @property
-    def _has_clean(self) -> bool:
-        return any(one.violations == 0 for one in self.candidates)
+    def best(self) -> NodeToWin:
+        """The candidate that costs the least, the first by name of equals; there is one."""
+        least = min(one.cost for one in self.won)
+        equal = [one for one in self.won if one.cost == least]
+        return min(equal, key=lambda one: self.cluster.name_of(one.number)).made()
+
+    def all(self) -> list[NodeToWin]:
+        """All candidates."""
+        return [one.made() for one in self.won]
 
     @cached_property
     def _with_lower(self) -> Mask:
@@ -327,34 +351,31 @@ class _VictimSearch:
     def _requests(self) -> PodRequests:
         return self.cycle.asks[0].requests
 
-    def _of_many(self, found: NodesAtOnce, place: int) -> NodeToWin | None:
-        number = found.numbers[place]
+    def _of_many(self, found: NodesAtOnce, place: int) -> "_Won | None":
         if not found.fits[place]:
-            for resource in found.lacking(place):
-                self._refuse(shortage_reason(resource), number)
             return None
-        cost = found.costs[place]
-        return NodeToWin(number, self.cluster.name_of(number), found.victims_on(place), cost[0], cost)
+        number, cost = found.numbers[place], found.costs[place]
+        return _Won(cost, number, cost[0], lambda: found.victims_on(place), self.cluster)
 
     # -- any node
 
-    def _one(self, number: int) -> NodeToWin | None:
+    def _one(self, number: int) -> "_Won | None":
         units, node = self.lower(number), self.cluster.name_of(number)
         unused = self.claims.unused(node)
         if not units and not unused:
-            self._refuse(NO_VICTIMS, number)
+            self._refuse(NO_VICTIMS, 1 << number)
             return None
         with self.cluster.released(unused):
             with self._away(node, units):
                 if not self._fits(number):
                     for reason in self._reasons(number):
-                        self._refuse(reason, number)
+                        self._refuse(reason, 1 << number)
                     return None
             reprieve = Reprieve.of(units, self.cluster.budgets)
             victims = victims_of(reprieve.units, partial(self._fits, number), partial(self._away, node))
         victims.sort(key=lambda unit: unit.importance)
         violations, _ = reprieve.violations(victims)
-        return NodeToWin(number, node, victims, violations, cost_of(victims, violations))
+        return _Won(cost_of(victims, violations), number, violations, lambda: victims, self.cluster)
 
     def lower(self, number: int) -> list[Unit]:
         """Who could go from the node, the most important first."""
@@ -391,8 +412,8 @@ class _VictimSearch:
         found = Rejections.of(cycle, EligibleNodes(asked, left), union(able.values())).found()
         return (rejected.reason for _, rejected in found if rejected.nodes >> number & 1)
 
-    def _refuse(self, reason: str, number: int) -> None:
-        self.refused[reason] = self.refused.get(reason, 0) | 1 << number
+    def _refuse(self, reason: str, nodes: Mask) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) | nodes
 
     # -- what the best one gives
 

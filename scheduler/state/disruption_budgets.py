@@ -3,11 +3,18 @@
 Source: kube-scheduler's preemption/util.go FilterVictimsWithPDBViolation.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from cel.lru import LruCache
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.pod import Pod
+
+MOST_KINDS = 1 << 10
+"""Kinds of pods, by namespace and labels, for which the budgets that select them are remembered."""
+
+MOST_WORDS = 1 << 18
+"""Words of the labels of all these kinds."""
 
 
 class DisruptionBudgets:
@@ -16,10 +23,12 @@ class DisruptionBudgets:
     def __init__(self, *, empty_selects_all: bool = True) -> None:
         self._empty_selects_all = empty_selects_all
         self._by_namespace: dict[str, dict[str, PodDisruptionBudget]] = {}
+        self._selecting: LruCache[Hashable, Sequence[PodDisruptionBudget]] = LruCache(MOST_KINDS, MOST_WORDS)
 
     def set(self, budget: PodDisruptionBudget) -> None:
         """The budget is there, or has changed."""
         self._by_namespace.setdefault(budget.namespace, {})[budget.name] = budget
+        self._forget()
 
     def remove(self, budget: PodDisruptionBudget) -> None:
         """The budget is gone, if it was there."""
@@ -27,6 +36,7 @@ class DisruptionBudgets:
         own.pop(budget.name, None)
         if not own:
             self._by_namespace.pop(budget.namespace, None)
+        self._forget()
 
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, PodDisruptionBudget]]:
@@ -36,7 +46,13 @@ class DisruptionBudgets:
     def of(self, pod: Pod) -> Sequence[PodDisruptionBudget]:
         """The budgets from which an eviction of the pod takes one."""
         own = self._by_namespace.get(pod.namespace)
-        return [one for one in own.values() if self._counts(one, pod)] if own else ()
+        if not own:
+            return ()
+        key = pod.namespace, frozenset(pod.labels.items())
+        found = self._selecting.get(
+            key, 1 + len(pod.labels), lambda: [one for one in own.values() if self._selects(one, pod)]
+        )
+        return [one for one in found if pod.name not in one.disrupted]
 
     def violated(self, units: Iterable[Sequence[Pod]]) -> list[tuple[PodDisruptionBudget, ...]]:
         """For each of the units, whose pods are evicted together and in this order, the budgets that it violates."""
@@ -54,8 +70,11 @@ class DisruptionBudgets:
                     violated[budget] = None
         return violated
 
-    def _counts(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
-        if pod.name in budget.disrupted or not selects(budget.selector, pod.labels):
+    def _forget(self) -> None:
+        self._selecting = LruCache(MOST_KINDS, MOST_WORDS)
+
+    def _selects(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
+        if not selects(budget.selector, pod.labels):
             return False
         # Differs from kube-scheduler up to 1.37: there an empty selector, or a pod without labels, is never counted.
         return self._empty_selects_all or bool(budget.selector and pod.labels)
