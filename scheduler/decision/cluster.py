@@ -289,6 +289,8 @@ class Cluster:
 
     def set_pod(self, pod: Pod) -> None:
         """The pod is there, or has changed; of whichever scheduler."""
+        if pod.claims and pod.is_over:
+            self.claims.may_be_unused(pod)
         self.pods.set(pod)
         self.nominations.set(pod)
         if self._invariants:
@@ -296,6 +298,8 @@ class Cluster:
 
     def remove_pod(self, uid: str) -> None:
         """The pod is gone, or has ended."""
+        if (gone := self.pods.shown(uid)) is not None and gone.claims:
+            self.claims.may_be_unused(gone)
         self.pods.remove(uid)
         self.nominations.remove(uid)
         if self._invariants:

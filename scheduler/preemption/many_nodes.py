@@ -6,13 +6,14 @@ Rows are kept, and filled again when the node's pods have changed.
 Source: kube-scheduler's SelectVictimsOnNode, for NodeResourcesFit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from allocator.search.rules import Mask
+from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.preemption.victims import LOWEST, Cost, Unit
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of_numbers
@@ -32,6 +33,7 @@ class PodTable:
         self._cluster = cluster
         self._seen = np.zeros(0, np.int64)
         self.units: list[Sequence[Unit]] = []
+        self._freed: dict[int, Sequence[int]] = {}
         self.priorities = np.zeros((0, _FEWEST_PLACES), np.int64)
         self.started = np.zeros((0, _FEWEST_PLACES))
         self.amounts: dict[str, Table] = {}
@@ -49,9 +51,20 @@ class PodTable:
             self._fill(number)
             self._seen[number] = changes[number]
 
+    def lower(self, number: int, priority: int, most_freed: Callable[[Pod], int]) -> list[tuple[Unit, int]]:
+        """Who could go from the node, the most important first, and how many devices come free then at most."""
+        self.refresh([number], ())
+        units = self.units[number]
+        if number not in self._freed:
+            self._freed[number] = [sum(map(most_freed, unit.pods)) for unit in units]
+        return [
+            (unit, freed) for unit, freed in zip(units, self._freed[number], strict=True) if unit.priority < priority
+        ]
+
     def _fill(self, number: int) -> None:
         units = sorted(map(Unit.of, self._cluster.by_priority.on(number)), key=lambda unit: unit.importance)
         self.units[number] = units
+        self._freed.pop(number, None)
         count = len(units)
         self._widen(count)
         self.priorities[number] = HIGHEST

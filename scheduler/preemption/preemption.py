@@ -7,26 +7,28 @@ Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
-from allocator.model import Allocation
+from allocator.model import Allocation, Alternative, DeviceID
+from allocator.outcome import Allocated
 from allocator.search.rules import Mask
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import DISRUPTION_TARGET, Condition
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.filters import fit_error
-from scheduler.decision.pod_cycle import EligibleNodes, PodCycle, Rejections, Requirements
+from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Rejections, Requirements
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_reason
 from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once
-from scheduler.preemption.victims import Cost, Reprieve, Unit, cost_of, lower_units, victims_of
+from scheduler.preemption.victims import Cost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
 from scheduler.preemption.winnable_claims import WinnableClaims
-from scheduler.state.claims import claim_keys
+from scheduler.state.claims import Holding, claim_keys
 from scheduler.state.masks import mask_of, numbers_once, union
 from scheduler.state.pods import PodRequests
 from scheduler.state.pods_by_priority import priority_of
@@ -271,6 +273,7 @@ class _VictimSearch:
         self.won: list[_Won] = []
         self.refused: dict[str, Mask] = {}
         self.last = -1
+        self._kinds: dict[Hashable, bool] = {}
 
     # -- the nodes in order, until enough are candidates
 
@@ -280,38 +283,94 @@ class _VictimSearch:
         tried = self.helped & (self._with_lower | waiting)
         if nobody := self.helped & ~tried:
             self.refused[NO_VICTIMS] = nobody
-        numbers = numbers_once(tried).tolist()
-        first = bisect_left(numbers, start) % max(len(numbers), 1)
-        numbers = numbers[first:] + numbers[:first]
         wanted = self._wanted()
-        for begin in range(0, len(numbers), wanted):
-            if self._try(numbers[begin : begin + wanted], wanted):
-                return
+        simple = tried & self._simple
+        for numbers in _windows(simple, start, wanted):
+            if self._try_together(numbers, wanted):
+                break
+        for numbers in _windows(tried & ~simple, start, wanted):
+            if self.by.tries_all:
+                self.won += filter(None, map(self._one, numbers))
+            elif self._try_best_first(numbers):
+                break
 
     def _wanted(self) -> int:
         """How many candidates are enough, of which one violates no budget."""
         most = self.helped.bit_count()
         return most or 1 if self.by.tries_all else max(1, min(max(most * LEAST_SHARE // 100, LEAST_NODES), most))
 
-    def _try(self, numbers: Sequence[int], wanted: int) -> bool:
+    def _try_together(self, numbers: Sequence[int], wanted: int) -> bool:
         """Whether it is enough by then."""
-        simple = self._simple
-        together = [number for number in numbers if simple >> number & 1]
-        found = nodes_at_once(self.by.table, self.cluster, together, self.priority, self._requests)
-        places = {number: place for place, number in enumerate(together)}
+        found = nodes_at_once(self.by.table, self.cluster, numbers, self.priority, self._requests)
         has_clean = any(not one.violations for one in self.won)
-        for number in numbers:
+        for place, number in enumerate(numbers):
             self.last = number
-            place = places.get(number)
-            won = self._one(number) if place is None else self._of_many(found, place)
+            won = self._of_many(found, place)
             if won is not None:
                 self.won.append(won)
                 has_clean = has_clean or not won.violations
                 if len(self.won) >= wanted and has_clean and not self.by.tries_all:
                     return True
-        for resource, nodes in found.lacking(len(together), self.cluster.infos.size):
+        for resource, nodes in found.lacking(len(numbers), self.cluster.infos.size):
             self._refuse(shortage_reason(resource), nodes)
         return False
+
+    def _try_best_first(self, numbers: Sequence[int]) -> bool:
+        """Whether one of the nodes can be won; those that promise to cost the least are looked at first."""
+        # Differs from kube-scheduler, which looks at all of them.
+        self.last = numbers[-1]
+        least = min((one.cost for one in self.won), default=None)
+        queue = [(bound, number) for number in numbers if (bound := self._bound(number)) is not None]
+        heapify(queue)
+        while queue:
+            bound, number = heappop(queue)
+            if least is not None and bound >= least:
+                break
+            won = self._one(number)
+            if won is not None:
+                self.won.append(won)
+                least = won.cost if least is None else min(least, won.cost)
+        return bool(self.won)
+
+    def _bound(self, number: int) -> Cost | None:
+        """What the node costs at least; None where it cannot be won, whoever goes."""
+        lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
+        if not self.claims.is_on or not self._lacking >> number & 1:
+            return least_cost(lower, 0)
+        if not self._could_give(number):
+            self._refuse(NO_DEVICES, 1 << number)
+            return None
+        if self.claims.unused(self.cluster.name_of(number)):
+            return cost_of((), 0)
+        missing = self._needed - self.claims.free_devices(number)
+        bound = least_cost(lower, missing)
+        if bound is None:
+            self._refuse(NO_DEVICES, 1 << number)
+        return bound
+
+    @cached_property
+    def _lacking(self) -> Mask:
+        return ~self.cycle.giving(self.cycle.asks[0]) if len(self.cycle.asks) == 1 else 0
+
+    @cached_property
+    def _needed(self) -> int:
+        """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
+        requests = [request for claim in self.cycle.pending for request in claim.requests]
+        return sum(min(map(_least_devices, request.alternatives)) for request in requests)
+
+    def _could_give(self, number: int) -> bool:
+        """Whether devices like those of the node suffice where nobody has any of them."""
+        cycle, fleet = self.cycle, self.cluster.fleet
+        kind = fleet.kinds(cycle.pending).of(number)
+        if kind not in self._kinds:
+            node = fleet.node(number)
+            held = {uid: one for device in fleet.reached_by(node) for uid, one in self._holders(device).items()}
+            freed = [one.counted for one in held.values() if one.counted is not None]
+            self._kinds[kind] = isinstance(fleet.allocate(number, cycle.pending, freed), Allocated)
+        return self._kinds[kind]
+
+    def _holders(self, device: DeviceID) -> Mapping[str, Holding]:
+        return self.cluster.claims.holders(device)
 
     def best(self) -> NodeToWin:
         """The candidate that costs the least, the first by name of equals; there is one."""
@@ -446,6 +505,20 @@ class _VictimSearch:
     def _gone(self, best: NodeToWin) -> Iterator[None]:
         with self.cluster.released(self.claims.unused(best.node)), self._away(best.node, best.victims):
             yield
+
+
+def _windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
+    """The nodes in the order of their numbers from this one on, so many at a time."""
+    numbers = numbers_once(nodes).tolist()
+    first = bisect_left(numbers, start) % max(len(numbers), 1)
+    numbers = numbers[first:] + numbers[:first]
+    return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))
+
+
+def _least_devices(alternative: Alternative) -> int:
+    if alternative.admin_access or alternative.capacity is not None:
+        return 0
+    return alternative.count if alternative.mode == "ExactCount" else 1
 
 
 def _of_node(required: Requirements, number: int) -> Requirements:

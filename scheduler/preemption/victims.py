@@ -108,11 +108,6 @@ def _victims_among(units: Sequence[Unit], fits: Callable[[], bool], away: Away) 
         return [*victims, *victims_of(last, fits, away)]
 
 
-def shared_importance(victims: Iterable[Unit]) -> list[Unit]:
-    """The victims in the order in which they are written: the least important one last."""
-    return sorted(victims, key=lambda unit: unit.importance)
-
-
 Cost = tuple[int, int, int, int, float]
 """What a node costs; the least is chosen. Source: kube-scheduler's pickOneNodeForPreemption."""
 
@@ -131,3 +126,26 @@ def cost_of(victims: Sequence[Unit], violations: int) -> Cost:
     highest = victims[0].priority
     earliest = min(started for priority, started in pods if priority == highest)
     return violations, highest, sum(priority + LOWEST for priority, _ in pods), len(pods), -earliest
+
+
+def least_cost(gains: Sequence[tuple[Unit, int]], needed: int) -> Cost | None:
+    """What victims cost at least of which that much has to be gained; None where all of them gain less.
+
+    gains: the most important first, and what there is of each at most. Somebody has to go in any case.
+    """
+    if needed <= 0:
+        gains, needed = [(unit, 1) for unit, _ in gains], 1
+    cheapest = [(unit, gain) for unit, gain in reversed(gains) if gain > 0]
+    if not cheapest or sum(gain for _, gain in cheapest) < needed:
+        return None
+    most, gained, highest = max(gain for _, gain in cheapest), 0, 0
+    for unit, gain in cheapest:
+        highest, gained = unit.priority, gained + gain
+        if gained >= needed:
+            break
+    count = max(1, -(-needed // most))
+    sums = sum(unit.priority + LOWEST for unit, _ in cheapest[:count])
+    # At the highest priority, so many have to go at least, and the first of them started no later than that many did.
+    below = sum(gain for unit, gain in cheapest if unit.priority < highest)
+    started = sorted((unit.started for unit, _ in cheapest if unit.priority == highest), reverse=True)
+    return 0, highest, sums, count, -started[max(1, -(-(needed - below) // most)) - 1]

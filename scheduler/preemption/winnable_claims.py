@@ -54,14 +54,28 @@ class WinnableClaims:
         """Where such claims are."""
         return {node for uid, claim in self._unused for node in self._nodes_of(claim) if uid not in self._own}
 
-    def used_by(self, pods: Iterable[Pod]) -> bool:
-        """Whether one of the pods has a claim at all."""
-        return any(True for pod in pods for _ in claim_keys(pod))
+    def most_freed(self, pod: Pod) -> int:
+        """So many devices come free at most when the pod goes."""
+        claims = self._cluster.claims
+        found = (claims.get(*key) for key in dict.fromkeys(claim_keys(pod)))
+        holdings = (claims.holding(one.claim.uid) for one in found if one is not None)
+        return sum(len(occupying(one.counted)) for one in holdings if one is not None and one.counted is not None)
+
+    def free_devices(self, number: int) -> int:
+        """How many devices of the node nobody has; one that is given in shares counts in any case."""
+        fleet, claims = self._cluster.fleet, self._cluster.claims
+        devices = fleet.devices(fleet.node(number))
+        return sum(1 for one in devices if one.allow_multiple_allocations or not claims.holders(one.id))
 
     @cached_property
     def _unused(self) -> Sequence[tuple[str, Claim]]:
         cluster = self._cluster
-        return list(cluster.claims.unused(cluster.is_live)) if self.is_on else ()
+        found = cluster.claims.unused(cluster.is_live) if self.is_on else ()
+        if not found:
+            return ()
+        # Pods that are about to be bound use claims that do not name them yet.
+        taken = {key for pod in cluster.pods.in_flight() for key in claim_keys(pod)}
+        return [(uid, claim) for uid, claim in found if (claim.namespace, claim.name) not in taken]
 
     def _is_of(self, node: str, claim: Claim) -> bool:
         return self._nodes_of(claim) == {node}

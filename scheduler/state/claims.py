@@ -147,6 +147,7 @@ class ClaimIndex:
         self._by_device: dict[DeviceID, tuple[str, ...]] = {}
         self._by_pod: dict[str, list[str]] = {}
         self._extended: dict[str, dict[str, None]] = {}
+        self._maybe_unused: dict[str, None] = {}
 
     # -- the watch
 
@@ -163,6 +164,8 @@ class ClaimIndex:
             self._extended.setdefault(owner, {})[claim.uid] = None
         holding.watched, holding.version, holding.is_gone = found, version, False
         self._by_name[claim.namespace, claim.name] = claim.uid
+        if found.reserved_for:
+            self._maybe_unused[claim.uid] = None
         self._recount(claim.uid, holding)
 
     def remove(self, uid: str) -> None:
@@ -271,16 +274,26 @@ class ClaimIndex:
                 undo.enter_context(self._reduced(uid, (), is_free=True))
             yield
 
-    def unused(self, is_live: Callable[[str], bool]) -> Iterator[tuple[str, Claim]]:
-        """The allocated claims, with their uids, that are reserved for pods of which none is live. Cost: O(claims).
+    def may_be_unused(self, pod: Pod) -> None:
+        """The pod ends, or is gone: its claims may have no user left."""
+        uids = (self._by_name.get(key) for key in claim_keys(pod))
+        self._maybe_unused.update((uid, None) for uid in uids if uid is not None)
+
+    def unused(self, is_live: Callable[[str], bool]) -> Sequence[tuple[str, Claim]]:
+        """The allocated claims, with their uids, that are reserved for pods of which none is live.
 
         kube-controller-manager is about to deallocate them; one that is reserved for nobody it leaves alone.
+        Cost: O(claims that have changed, or lost a user, since this was asked last).
         """
-        for uid, holding in self._holdings.items():
-            if holding.reservation is None and holding.allocated is not None and holding.watched is not None:
+        found: dict[str, Claim] = {}
+        for uid in self._maybe_unused:
+            holding = self._holdings.get(uid)
+            if holding is not None and holding.watched is not None and holding.allocated is not None:
                 users = holding.watched.reserved_for
                 if users and not any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in users):
-                    yield uid, holding.allocated
+                    found[uid] = holding.allocated
+        self._maybe_unused = dict.fromkeys(found)
+        return [(uid, claim) for uid, claim in found.items() if self.reservation(uid) is None]
 
     def _used_by(self, pod: Pod) -> Iterator[str]:
         """The claims, by uid, that are reserved for the pod, as the watch shows them or by its attempt."""

@@ -113,7 +113,7 @@ def test_words_for_numbers_and_lists_have_one_home() -> None:
 
 
 ONE_FILE_EACH = ("scheduler/plugins/", "allocator/features/", "cel/ext/")
-LINES_LEAST, LINES_MOST = 20, 780
+LINES_LEAST, LINES_MOST = 20, 800
 MOST_FILES, MOST_ROOMS = 413, 40
 
 

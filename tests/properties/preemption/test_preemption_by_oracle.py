@@ -45,6 +45,10 @@ def check(world: World, *, is_deep: bool) -> str:
         assert differences(before, held(cluster)) == []
     assert {one.node: names(one.pods) for one in found.candidates} == expected.victims
     assert {one.node for one in found.equal} == expected.best
+    # What promises to cost the least is looked at first, and the rest is passed over: the cost is the same.
+    quick = Preemptor(cluster).preemption(PodCycle(cluster, pod, claims), decided)
+    assert (quick.candidate and quick.candidate.cost) == (found.candidate and found.candidate.cost)
+    assert quick.candidate is None or quick.candidate.node in expected.best
     return hold(world, found)
 
 

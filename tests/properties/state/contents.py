@@ -29,6 +29,7 @@ _NOTED = {
     "_TermIndex": {"_changes", "_changed", "_forgotten", "_added"},
     "PodCounts": {"_version"},
     "PodsByPriority": {"changes"},
+    "ClaimIndex": {"_maybe_unused"},
     "_PodsOnNodes": {"answers", "version"},
     "AlikeVolumes": {"_made", "_version", "_near", "_of_many", "_by_node"},
     "Fleet": {"_kinds_asked_last"},
