@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.search.rules import Mask
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.preemption.victims import LOWEST, Cost, Unit
+from scheduler.state.disruption_budgets import violated_of
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of_numbers
 from scheduler.state.pods import PODS, PodRequests
 from scheduler.state.pods_by_priority import HIGHEST
@@ -34,6 +36,7 @@ class PodTable:
         self._seen = np.zeros(0, np.int64)
         self.units: list[Sequence[Unit]] = []
         self._freed: dict[int, Sequence[int]] = {}
+        self._budgets: dict[int, tuple[int, Sequence[Sequence[PodDisruptionBudget]]]] = {}
         self.priorities = np.zeros((0, _FEWEST_PLACES), np.int64)
         self.started = np.zeros((0, _FEWEST_PLACES))
         self.amounts: dict[str, Table] = {}
@@ -61,10 +64,20 @@ class PodTable:
             (unit, freed) for unit, freed in zip(units, self._freed[number], strict=True) if unit.priority < priority
         ]
 
+    def budgets(self, number: int) -> Sequence[Sequence[PodDisruptionBudget]]:
+        """By place the budgets from which an eviction takes one. The row is up to date."""
+        budgets = self._cluster.budgets
+        known = self._budgets.get(number)
+        if known is None or known[0] != budgets.changes:
+            known = budgets.changes, [budgets.all_of(unit.pods) for unit in self.units[number]]
+            self._budgets[number] = known
+        return known[1]
+
     def _fill(self, number: int) -> None:
         units = sorted(map(Unit.of, self._cluster.by_priority.on(number)), key=lambda unit: unit.importance)
         self.units[number] = units
         self._freed.pop(number, None)
+        self._budgets.pop(number, None)
         count = len(units)
         self._widen(count)
         self.priorities[number] = HIGHEST
@@ -170,15 +183,15 @@ def _violating(
     table: PodTable, cluster: Cluster, numbers: Sequence[int], lower: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
     found = np.zeros_like(lower)
-    budgets = cluster.budgets
-    if not budgets.namespaces:
+    if not cluster.budgets.namespaces:
         return found
+    firsts = lower.argmax(axis=1).tolist()  # pods are in the order of their priorities: all that follow are lower
     for row, number in enumerate(numbers):
-        units = table.units[number]
-        places = lower[row, : len(units)].nonzero()[0].tolist()
-        if any(units[place].pods[0].namespace in budgets.namespaces for place in places):
-            violated = budgets.violated([units[place].pods for place in places])
-            found[row, [place for place, own in zip(places, violated, strict=True) if own]] = True
+        own = table.budgets(number)
+        if any(own) and lower[row, firsts[row]]:
+            for place, violated in enumerate(violated_of(own[firsts[row] :]), start=firsts[row]):
+                if violated:
+                    found[row, place] = True
     return found
 
 

@@ -46,6 +46,9 @@ LEAST_SHARE = 10
 LEAST_NODES = 100
 """So many percent of the nodes, and so many at least, are tried before the best of the candidates is taken."""
 
+MOST_BOUNDED = 256
+"""Of so many nodes that need a closer look those are looked at that promise to cost the least."""
+
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
@@ -288,7 +291,7 @@ class _VictimSearch:
         for numbers in _windows(simple, start, wanted):
             if self._try_together(numbers, wanted):
                 break
-        for numbers in _windows(tried & ~simple, start, wanted):
+        for numbers in _windows(tried & ~simple, start, min(wanted, MOST_BOUNDED)):
             if self.by.tries_all:
                 self.won += filter(None, map(self._one, numbers))
             elif self._try_best_first(numbers):

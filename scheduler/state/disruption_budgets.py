@@ -18,10 +18,14 @@ MOST_WORDS = 1 << 18
 
 
 class DisruptionBudgets:
-    """The budgets that the watch shows. empty_selects_all: `{}`, and pods without labels, as the API says (1.38)."""
+    """The budgets that the watch shows. changes: how often they have changed.
+
+    empty_selects_all: `{}` selects all pods, and every selector also those without labels, as the API says (1.38).
+    """
 
     def __init__(self, *, empty_selects_all: bool = True) -> None:
         self._empty_selects_all = empty_selects_all
+        self.changes = 0
         self._by_namespace: dict[str, dict[str, PodDisruptionBudget]] = {}
         self._selecting: LruCache[Hashable, Sequence[PodDisruptionBudget]] = LruCache(MOST_KINDS, MOST_WORDS)
 
@@ -58,19 +62,14 @@ class DisruptionBudgets:
         """For each of the units, whose pods are evicted together and in this order, the budgets that it violates."""
         # Differs from kube-scheduler 1.37 and later: there the first violated budget ends the count for a pod, and
         # which one comes first is random.
-        left: dict[tuple[str, str], int] = {}
-        return [tuple(self._taken(unit, left)) for unit in units]
+        return violated_of([self.all_of(unit) for unit in units])
 
-    def _taken(self, unit: Sequence[Pod], left: dict[tuple[str, str], int]) -> dict[PodDisruptionBudget, None]:
-        violated: dict[PodDisruptionBudget, None] = {}
-        for pod in unit if self._by_namespace else ():
-            for budget in self.of(pod):
-                left[budget.key] = left.get(budget.key, budget.disruptions_allowed) - 1
-                if left[budget.key] < 0:
-                    violated[budget] = None
-        return violated
+    def all_of(self, unit: Sequence[Pod]) -> Sequence[PodDisruptionBudget]:
+        """The same for pods that are evicted together; a budget comes again for each of its pods."""
+        return [budget for pod in unit for budget in self.of(pod)] if self._by_namespace else ()
 
     def _forget(self) -> None:
+        self.changes += 1
         self._selecting = LruCache(MOST_KINDS, MOST_WORDS)
 
     def _selects(self, budget: PodDisruptionBudget, pod: Pod) -> bool:
@@ -78,3 +77,17 @@ class DisruptionBudgets:
             return False
         # Differs from kube-scheduler up to 1.37: there an empty selector, or a pod without labels, is never counted.
         return self._empty_selects_all or bool(budget.selector and pod.labels)
+
+
+def violated_of(units: Iterable[Sequence[PodDisruptionBudget]]) -> list[tuple[PodDisruptionBudget, ...]]:
+    """The budgets that each violates. units: the budgets from which it takes one, in the order of the evictions."""
+    left: dict[int, int] = {}
+    found: list[tuple[PodDisruptionBudget, ...]] = []
+    for unit in units:
+        violated: tuple[PodDisruptionBudget, ...] = ()
+        for budget in unit:
+            left[id(budget)] = rest = left.get(id(budget), budget.disruptions_allowed) - 1
+            if rest < 0 and budget not in violated:
+                violated = (*violated, budget)
+        found.append(violated)
+    return found
