@@ -116,6 +116,9 @@ class Release:
     everything. scores_whole_pods: NodeResourcesFit scores a pod by what it requests as a whole. exact_volume_sizes:
     VolumeBinding compares sizes as they are, not rounded up to a byte. empty_effect_tolerates_eviction: a request's
     toleration without effect keeps the pod on a device with a NoExecute taint.
+    reports_victims: a pod that preempts is told where and how many; before, each pod that fits nowhere is told whether
+    a claim of its own was deallocated. empty_budgets_select: an empty selector of a PodDisruptionBudget selects all
+    pods, and every selector also pods without labels; before, none.
     """
 
     name: str
@@ -148,6 +151,8 @@ class Release:
     scores_whole_pods: bool
     exact_volume_sizes: bool
     empty_effect_tolerates_eviction: bool
+    reports_victims: bool
+    empty_budgets_select: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -196,6 +201,8 @@ V1_38: Final = Release(
     scores_whole_pods=True,
     exact_volume_sizes=True,
     empty_effect_tolerates_eviction=True,
+    reports_victims=True,
+    empty_budgets_select=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -217,6 +224,7 @@ V1_37: Final = replace(
     scores_whole_pods=False,
     exact_volume_sizes=False,
     empty_effect_tolerates_eviction=False,
+    empty_budgets_select=False,
 )
 V1_36: Final = replace(
     V1_37,
@@ -235,6 +243,7 @@ V1_36: Final = replace(
     sums_node_resources=True,
     counts_image_volumes=False,
     names_node_first=False,
+    reports_victims=False,
 )
 # The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.
 _V1_35: Final = replace(V1_36, name="1.35", gates=_gates_of("1.35"), keeps_combined_slices=True)

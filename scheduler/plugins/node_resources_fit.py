@@ -71,7 +71,12 @@ class Shortage:
     @property
     def reason(self) -> str:
         """In kube-scheduler's words."""
-        return _REASONS.get(self.resource, f"Insufficient {self.resource}")
+        return shortage_reason(self.resource)
+
+
+def shortage_reason(resource: str) -> str:
+    """Why a node is refused that has too little of it."""
+    return _REASONS.get(resource, f"Insufficient {resource}")
 
 
 _REASONS = {PODS: "Too many pods", UNREAD_POD: UNREAD_POD}

@@ -74,6 +74,7 @@ class Volumes:
         self.is_strict = features.is_strict
         self.unseen = unseen
         self._unmade = unmade
+        self._unnamed = frozenset[str]()
         self.objects = StorageObjects()
         self.labels = NodeLabels()
         self.disks = UsedDisks()
@@ -242,7 +243,16 @@ class Volumes:
 
     def is_in_use(self, claim: NamespacedName) -> bool:
         """Whether a pod on a node names the claim."""
-        return claim in self._users
+        return claim in self._users and claim[1] not in self._unnamed
+
+    @contextmanager
+    def not_named(self, names: Iterable[str]) -> Iterator[None]:
+        """Take no claim of these names for one in use meanwhile, in whichever namespace: kube-scheduler's slip."""
+        before, self._unnamed = self._unnamed, self._unnamed.union(names)
+        try:
+            yield
+        finally:
+            self._unnamed = before
 
     def full(self, handles: Iterable[Handle]) -> Mask:
         """The nodes that do not take these volumes beside those that they have."""
