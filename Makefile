@@ -85,8 +85,8 @@ cliffs: $(VENV)/.bench $(BUILT) ## measure attempts with the whole budget on cla
 peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases of a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py
 
-plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED
-	PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
+plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED; KUBERNETES=1.37: of another release
+	PLUGINS_RELEASE=$(KUBERNETES) PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
 
 fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and calls of the extender and the guard for MINUTES=N
 	$(BIN)/pip install --quiet --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo "no atheris for this machine: inputs are drawn without guidance"
@@ -108,7 +108,7 @@ chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on
 	$(BIN)/python -m tests.chaos.run --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),1) $(ARGS)
 
 OF_EVERY_RELEASE := $(addprefix tests/integration/live/test_,features.py kubelet.py)
-versions: $(VENV)/.dev ## run tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA": fewer, NEXT=1.37: that one too, TESTS=FILES: others
+versions: $(VENV)/.dev ## run tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA": fewer, NEXT="1.37 1.38": those too, TESTS=FILES: others
 	failed=; \
 	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 1.35-gates GA every-gate); do \
 	  echo "== Kubernetes 1.36, profile $$profile"; \

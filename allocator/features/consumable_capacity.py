@@ -269,6 +269,8 @@ def consumed_by_share(device: Device, requested: Mapping[str, Quantity], feature
             raise Unrepresentable(f"capacity {qualified(name, device.driver)!r}: {error}") from error
     for name, amount in share.items():
         policy = device.policies.get(name)
+        if policy is not None and policy.default is not None and features.release.defaults_are_valid:
+            policy = policy if name in asked else None
         if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
             return None
     return share

@@ -31,6 +31,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scorer import NodeScorer, scorer_of
+from scheduler.plugins.default import in_order
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import (
@@ -42,12 +43,14 @@ from scheduler.state.claims import (
     claims_of,
     in_flight,
 )
+from scheduler.state.disruption_budgets import DisruptionBudgets
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import NodePods, Nominations, pod_requests
+from scheduler.state.pods_by_priority import PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
 from scheduler.state.volumes import Volumes
@@ -177,7 +180,8 @@ class _InForce:
     def of(profile: Profile, fleet: Fleet, free: FreeByNode, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
         own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
-        return _InForce(PodSignatures(time_limit.is_over, profile.plugins), own, scorer_of(profile.policy, free))
+        plugins = in_order(profile.plugins, fleet.features.release)
+        return _InForce(PodSignatures(time_limit.is_over, plugins), own, scorer_of(profile.policy, free))
 
 
 class Cluster:
@@ -227,8 +231,12 @@ class Cluster:
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
-        self.volumes = Volumes(self._table.numbers, is_strict=features.is_strict, unseen=unseen, unmade=unmade)
-        self.pods = NodePods(self._table.numbers, self.infos, self.volumes)
+        self.budgets = DisruptionBudgets(
+            empty_selects_all=features.release.empty_budgets_select or not features.is_strict
+        )
+        self.volumes = Volumes(self._table.numbers, features, unseen=unseen, unmade=unmade)
+        self.by_priority = PodsByPriority(takes_static=features.is_strict)
+        self.pods = NodePods(self._table.numbers, self.infos, self.volumes, self.by_priority)
         self.nominations = Nominations(self.pods.is_placed)
         self.extended_resources = ExtendedResources((), features)
         self._makes_claims = makes_claims
@@ -267,6 +275,8 @@ class Cluster:
 
     def set_pod(self, pod: Pod) -> None:
         """The pod is there, or has changed; of whichever scheduler."""
+        if pod.claims and pod.is_over:
+            self.claims.may_be_unused(pod)
         self.pods.set(pod)
         self.nominations.set(pod)
         if self._invariants:
@@ -274,6 +284,8 @@ class Cluster:
 
     def remove_pod(self, uid: str) -> None:
         """The pod is gone, or has ended."""
+        if (gone := self.pods.shown(uid)) is not None and gone.claims:
+            self.claims.may_be_unused(gone)
         self.pods.remove(uid)
         self.nominations.remove(uid)
         if self._invariants:
@@ -499,7 +511,7 @@ class Cluster:
     # -- assumptions
 
     @contextmanager
-    def without(self, pods: Collection[str]) -> Iterator[None]:
+    def without(self, pods: Collection[str], frees: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
         """Take these pods (uids) away, with their claims, and put them back at the end of the context, exactly.
 
         Meanwhile decisions are those of a cluster without the pods: their room, ports, volumes, nominations are free,
@@ -508,6 +520,7 @@ class Cluster:
         for nobody stays allocated: the reservation may be written after the allocation. Contexts can be nested. What is
         reserved in one has to be given back in it, and no watch may write meanwhile. Raises KeyError for a pod that is
         not there, or that was taken away already.
+        frees: whether a claim (uid) that nobody uses then comes free; of others only the users go.
         Cost: O(pods on their nodes, and what is in use in the pools of their devices), for any size of the cluster.
         Source: KEP-5690; kube-controller-manager's resourceclaim controller for what becomes of a claim.
         """
@@ -518,7 +531,7 @@ class Cluster:
             self.pods.without(uids),
             self.nominations.without(uids),
             self.volumes.without(uids),
-            self.claims.without(gone, self._is_live, self.pods.in_flight),
+            self.claims.without(gone, self.is_live, self.pods.in_flight, frees),
         ):
             yield
 
@@ -528,7 +541,14 @@ class Cluster:
             raise KeyError(f"pod {uid} is not there to be taken away")
         return pod
 
-    def _is_live(self, uid: str) -> bool:
+    @contextmanager
+    def released(self, claims: Iterable[str]) -> Iterator[None]:
+        """As if these claims (uids), which nobody uses, had no devices, until the end of the context; see `without`."""
+        with self.claims.released(claims):
+            yield
+
+    def is_live(self, uid: str) -> bool:
+        """Whether there is such a pod, and it does not end: what is reserved for it is in use."""
         pod = self.pods.known(uid)
         return pod is not None and not pod.is_deleting
 

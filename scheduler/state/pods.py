@@ -426,6 +426,10 @@ class Nominations:
         with without_entries(self._pods, by_node):
             yield
 
+    def on(self, node: str) -> Sequence[Pod]:
+        """The pods that were promised the node, and are on none."""
+        return [pod for pod in self._pods.get(node, {}).values() if not self._is_placed(pod.uid)]
+
     def before(self, pod: Pod) -> Iterator[tuple[str, Sequence[Pod]]]:
         """The nodes where others go before the pod: those of its priority or a higher one."""
         for node, pods in self._pods.items():

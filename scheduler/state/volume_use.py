@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from allocator.bits import Mask
+from allocator.bits import Mask, union
 from scheduler.core_v1.csi import CSINode, VolumeAttachment
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod_volumes import Handle
@@ -178,6 +178,12 @@ class VolumeUse:
         for name, node in self._nodes.items():
             if plugin in node.migrated and name in self._numbers:
                 yield self._numbers[name]
+
+    def having(self, driver: str | None = None) -> Mask:
+        """The nodes that have the CSI driver; None: a CSINode."""
+        listed = ((self._numbers.get(name), node.drivers) for name, node in self._nodes.items())
+        numbers = (number for number, drivers in listed if driver is None or driver in drivers)
+        return union(1 << number for number in numbers if number is not None)
 
     def _limit(self, name: str) -> None:
         if name in self._numbers:

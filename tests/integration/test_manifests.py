@@ -34,6 +34,7 @@ CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "replicationcontrollers"): READ,
     ("apps", "replicasets"): READ,
     ("apps", "statefulsets"): READ,
+    ("policy", "poddisruptionbudgets"): READ,
     ("storage.k8s.io", "storageclasses"): READ,
     ("storage.k8s.io", "csinodes"): READ,
     ("storage.k8s.io", "csidrivers"): READ,

@@ -251,6 +251,12 @@ def test_default_is_valid_only_where_it_is_written_alike_and_held_as_a_small_num
     assert part({"memory": "4Gi"}, {"memory": requested} if requested else {}, {"memory": policy}) is None
 
 
+def test_a_default_is_valid_whatever_its_form_since_1_38() -> None:
+    member = a_device("x", capacity={"memory": "4Gi"}, policies={"memory": values("0.5Gi", "1Gi")})
+    assert consumed_by_share(member, {}, kubernetes("1.38")) == {"memory": q("0.5Gi")}
+    assert consumed_by_share(member, {}, kubernetes("1.37")) is None
+
+
 def test_policy_is_asked_before_what_the_device_has() -> None:
     endless = RequestPolicy(valid_range=ValidRange(step=q("1")))
     with pytest.raises(Unrepresentable, match="the range has a step but no minimum"):

@@ -228,6 +228,13 @@ def test_of_several_tolerations_the_first_counts_for_a_node_and_the_least_for_a_
     assert [one.time_s for one in on_device] == ([] if of_device is None else [of_device])
 
 
+@pytest.mark.parametrize(("release", "times"), [("1.37", [0]), ("1.38", [])])
+def test_a_toleration_without_effect_keeps_a_pod_on_its_device_from_1_38_on(release: str, times: list[int]) -> None:
+    lasts = [{"key": "broken", "operator": "Exists"}]
+    found = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), *running(lasts=lasts)), Features.of(release))
+    assert [one.time_s for one in found] == times
+
+
 def tolerating(key: str, operator: str, effect: str, seconds: int | None) -> Json:
     lasts = {"effect": "NoExecute", "tolerationSeconds": seconds} if seconds is not None else {}
     return {"key": key, "operator": operator, "effect": effect, **lasts}
