@@ -10,19 +10,20 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS, share_id_of, with_names
+from allocator.bits import Mask, bits
 from allocator.cluster.pools import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.fleet.alike import DeviceQuestion
 from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache, Decider, HardwareKinds, KnownChoices
 from allocator.fleet.answers import Able, Rank, refusal_of, refusals_by_node, refusals_by_reason
-from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes
+from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes, NodeTable
 from allocator.gates import Features
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice
 from allocator.outcome import Allocated, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode, Score
-from allocator.search.rules import Choice, Mask, bits
+from allocator.search.rules import Choice
 from cel.lru import LruCache
 
 
@@ -264,13 +265,18 @@ class Fleet:
         """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""
         self._nodes.refresh()
         changes = self._nodes.groups.changes
-        touched = changes.since(seen[0]) if seen[1] == changes.shared else None
+        touched = changes.left_since(seen[0]) if seen[1] == changes.shared else None
         return (changes.now, changes.shared), touched
+
+    @property
+    def table(self) -> NodeTable:
+        """The nodes, to be read: whoever changes one tells the fleet."""
+        return self._nodes.table
 
     @property
     def all(self) -> Mask:
         """All nodes."""
-        return self._nodes.all
+        return self._nodes.table.all
 
     @property
     def snapshot(self) -> Snapshot:

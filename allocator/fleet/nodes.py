@@ -6,58 +6,78 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.pools import Label, Pool, SliceIndex
 from allocator.cluster.snapshot import Snapshot, is_same
 from allocator.cluster.usage import Usage, occupying
 from allocator.fleet.alike import Fingerprints
+from allocator.journal import Journal
 from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 
-# The nodes of a fleet by name and by label, so that those that a slice may reach are found without asking all.
+# The nodes by number, by name and by label: the one table of them, which those who follow the nodes read.
 
 
 MOST_KEYS: Final = 64
 """Label keys that are indexed; beyond, the least recently used is indexed again when it is needed."""
 
 
-class NodeIndex:
-    """Nodes by number; a label key is indexed when it is first used."""
+class NodeTable:
+    """The nodes: the number of each name, the node of each number, and which have a label. all: as a mask.
+
+    numbers: by name, to be read. A label key is indexed when it is first used.
+    """
 
     def __init__(self) -> None:
+        self.all: Mask = 0
+        self.numbers: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
-        self._by_name: dict[str, int] = {}
         self._by_label: dict[str, dict[str, set[int]]] = {}
+
+    def __getitem__(self, number: int) -> Node:
+        """The node of the number. Raises KeyError if there is none."""
+        return self._nodes[number]
+
+    def get(self, number: int) -> Node | None:
+        """The node of the number; None if there is none."""
+        return self._nodes.get(number)
+
+    def number_for(self, name: str) -> int:
+        """The number of the node of that name; the lowest free one where there is no such node."""
+        number = self.numbers.get(name)
+        return (~self.all & (self.all + 1)).bit_length() - 1 if number is None else number
 
     def set(self, number: int, node: Node) -> None:
         """Keep the node of that number. Raises ValueError if another number has a node of that name."""
-        if self._by_name.get(node.name, number) != number:
-            raise ValueError(f"node {node.name} has number {self._by_name[node.name]} already, and is given {number}")
-        self.remove(number)
+        if self.numbers.get(node.name, number) != number:
+            raise ValueError(f"node {node.name} has number {self.numbers[node.name]} already, and is given {number}")
+        old = self._nodes.get(number)
+        if old is not None and old.name != node.name:
+            del self.numbers[old.name]
         self._nodes[number] = node
-        self._by_name[node.name] = number
-        for key, by_value in self._by_label.items():
-            if key in node.labels:
-                by_value.setdefault(node.labels[key], set()).add(number)
+        self.numbers[node.name] = number
+        self.all |= 1 << number
+        self._relabel(number, old.labels if old is not None else {}, node.labels)
 
     def remove(self, number: int) -> None:
         """Forget the node of that number, if there is one."""
-        node = self._nodes.pop(number, None)
-        if node is None:
-            return
-        del self._by_name[node.name]
-        for key, by_value in self._by_label.items():
-            if key in node.labels:
-                numbers = by_value[node.labels[key]]
-                numbers.discard(number)
-                if not numbers:
-                    del by_value[node.labels[key]]
+        old = self._nodes.pop(number, None)
+        if old is not None:
+            del self.numbers[old.name]
+            self.all &= ~(1 << number)
+            self._relabel(number, old.labels, {})
 
-    def number_of(self, name: str) -> int | None:
-        """The number of the node of that name."""
-        return self._by_name.get(name)
+    def _relabel(self, number: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        for key, by_value in self._by_label.items():
+            before, now = old.get(key), new.get(key)
+            if before != now and before is not None:
+                by_value[before].discard(number)
+                if not by_value[before]:
+                    del by_value[before]
+            if before != now and now is not None:
+                by_value.setdefault(now, set()).add(number)
 
     def with_one_of(self, labels: Iterable[Label] | None) -> Iterable[int]:
         """The nodes that have one of the labels; None means all. Cost: O(nodes) for a key not asked for before."""
@@ -67,7 +87,7 @@ class NodeIndex:
 
     def _with(self, key: str, value: str) -> Iterable[int]:
         if key == NAME_FIELD:
-            number = self._by_name.get(value)
+            number = self.numbers.get(value)
             return () if number is None else (number,)
         by_value = self._by_label.pop(key, None)
         if by_value is None:
@@ -82,10 +102,6 @@ class NodeIndex:
 
 
 # Groups of nodes, and which nodes have left theirs, so that answers can catch up with what has changed.
-
-
-LEAST_CHANGES: Final = 256
-"""Changes that are kept however few nodes there are; of a large fleet, two for each node."""
 
 
 NOBODY: Final = -1
@@ -138,43 +154,25 @@ class NodeGroup:
         self._only, self._several = (rest.bit_length() - 1, 0) if self._number == 1 else (NOBODY, rest)
 
 
-class Changes:
-    """Which nodes have left which group, the oldest first.
+class LeftGroups(Journal[tuple[int, NodeGroup | None]]):
+    """Which nodes have left which group; None where they were in none yet.
 
     shared: how often the use of a slice that several nodes reach has changed.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.shared = 0
-        self._left: list[tuple[int, NodeGroup | None]] = []
-        self._forgotten = 0
         self._watched: Counter[int] = Counter()
         self._moments: dict[int, int] = {}
 
-    @property
-    def now(self) -> int:
-        """The number of changes so far."""
-        return self._forgotten + len(self._left)
-
-    @property
-    def forgotten(self) -> int:
-        """The number of changes that are not kept any more."""
-        return self._forgotten
-
-    def add(self, number: int, old: NodeGroup | None, nodes: int) -> None:
-        """A node has left its group; None if it was in no group yet. nodes: how many nodes there are."""
-        self._left.append((number, old))
-        if len(self._left) > max(LEAST_CHANGES, 2 * nodes):
-            older = len(self._left) // 2
-            self._forgotten += older
-            del self._left[:older]
-
-    def since(self, seen: int) -> Mapping[int, NodeGroup | None] | None:
+    def left_since(self, seen: int) -> Mapping[int, NodeGroup | None] | None:
         """The nodes that have left a group after the first `seen` changes, with that group; None if not known."""
-        if seen < self._forgotten:
+        found = self.since(seen)
+        if found is None:
             return None
         before: dict[int, NodeGroup | None] = {}
-        for number, old in self._left[seen - self._forgotten :]:
+        for number, old in found:
             before.setdefault(number, old)
         return before
 
@@ -208,7 +206,7 @@ class NodeGroups:
     """The groups that have nodes, and the nodes that have changed from one to another."""
 
     def __init__(self) -> None:
-        self.changes = Changes()
+        self.changes = LeftGroups()
         self._groups: dict[tuple[int, Hashable], NodeGroup] = {}
 
     def __len__(self) -> int:
@@ -230,7 +228,7 @@ class NodeGroups:
 
     def leave(self, number: int, group: NodeGroup | None, nodes: int) -> None:
         """Take the node out of its group, if it is in one. nodes: how many nodes there are."""
-        self.changes.add(number, group, nodes)
+        self.changes.add((number, group), 2 * nodes)
         if group is None:
             return
         group.discard(number)
@@ -452,14 +450,14 @@ class FleetNode:
 
 
 class FleetNodes:
-    """The nodes by number.
+    """What the nodes reach, by number.
 
-    all: as a mask. gathered: how often the pools of a node were gathered. renumbered: how often all fingerprints were
+    table: the nodes. gathered: how often the pools of a node were gathered. renumbered: how often all fingerprints were
     reassigned; what was known by fingerprint is of no use then.
     """
 
     def __init__(self, current: CurrentSnapshot) -> None:
-        self.all: Mask = 0
+        self.table = NodeTable()
         self.gathered = 0
         self.renumbered = 0
         self.fingerprints = Fingerprints()
@@ -467,7 +465,6 @@ class FleetNodes:
         self.occupancy = Occupancy()
         self._current = current
         self._by_number: dict[int, FleetNode] = {}
-        self._index = NodeIndex()
         self._ungathered: set[int] = set()
         self._unreached = current.value.slices.unreached(current.value.features)
 
@@ -482,20 +479,19 @@ class FleetNodes:
         """Add or replace a node. Raises ValueError if another number has a node of that name."""
         known = self._by_number.get(number)
         if known is not None and is_same(known.node, node):
+            self.table.set(number, node)
             known.node = node
             return
         if known is not None and known.node.name != node.name:
             self.remove(number)
-        self._index.set(number, node)
+        self.table.set(number, node)
         self._by_number.setdefault(number, FleetNode(node)).node = node
-        self.all |= 1 << number
         self._ungathered.add(number)
 
     def remove(self, number: int) -> None:
         """Remove a node. Raises KeyError if it is not there."""
         gone = self._by_number.pop(number)
-        self._index.remove(number)
-        self.all &= ~(1 << number)
+        self.table.remove(number)
         self._ungathered.discard(number)
         self._leave_group(number, gone)
         self._current.value.forget_view(gone.node.name)
@@ -542,13 +538,13 @@ class FleetNodes:
             published = snapshot.slices.by_pool.get(pool_id, ())
             for slice_ in self.occupancy.update(pool_id, published, snapshot.usage):
                 self.groups.changes.of_shared(slice_)
-                number = self._index.number_of(slice_.reach.node_name)
+                number = self.table.numbers.get(slice_.reach.node_name)
                 if number is not None and number not in self._ungathered:
                     self._regroup(number, self._by_number[number])
 
     def _reaching(self, slice_: Slice) -> Iterable[int]:
         """The nodes that may reach the slice."""
-        return self._index.with_one_of(self._current.value.slices.labels_of(slice_))
+        return self.table.with_one_of(self._current.value.slices.labels_of(slice_))
 
     def _gather(self) -> None:
         numbers: Iterable[int] = self._ungathered

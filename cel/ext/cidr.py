@@ -6,13 +6,13 @@ Source: k8s.io/apiserver/pkg/cel/library/cidr.go, with the costs of cost.go; Go'
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cel.check.overloads import ONCE, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
 from cel.errors import EvalError, no_such_overload
 from cel.ext.declare import method, scanning, succeeds, with_eval_errors
-from cel.ext.ip import Address, parse_address
+from cel.ext.ip import IPAddress, parse_address
 from cel.values.types import BOOL, CIDR, INT, IP, STRING, Type
 from cel.values.values import Value, register, size_of
 
@@ -24,7 +24,7 @@ _ADDRESS_SIZE: Final = Estimate(4, 16)  # bytes
 class Prefix:
     """An address and the number of its bits that name the network."""
 
-    address: Address
+    address: IPAddress
     bits: int
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Prefix:
         mask = (1 << width) - (1 << (width - self.bits))
         return Prefix(type(self.address)(int(self.address) & mask), self.bits)
 
-    def contains(self, address: Address) -> bool:
+    def contains(self, address: IPAddress) -> bool:
         """Whether the address is of the same family and in the network."""
         if address.version != self.address.version:
             return False
@@ -126,7 +126,7 @@ def _cidr_cost(size: int) -> int:
     return _ip_cost(size) + scaled(size, STRING_FACTOR) + ONCE.high
 
 
-LIBRARY: Final = Library(
+LIBRARY_1_37: Final = Library(
     "kubernetes.net.cidr",
     types=(CIDR,),
     overloads=(
@@ -142,3 +142,5 @@ LIBRARY: Final = Library(
         Overload("string", "cidr_to_string", (CIDR,), STRING, implementation=str),
     ),
 )
+_IS_MASK: Final = method("isMask", "cidr_is_mask", (CIDR,), BOOL, lambda prefix: prefix == prefix.masked())
+LIBRARY: Final = replace(LIBRARY_1_37, overloads=(*LIBRARY_1_37.overloads, _IS_MASK))

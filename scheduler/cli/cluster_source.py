@@ -1,7 +1,7 @@
 """Options that name the input: files or a cluster, its release and gates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +11,10 @@ from click.shell_completion import CompletionItem
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Requirement
 from allocator.policies import NAMES
-from scheduler.cli.ending import print_to_stderr
+from scheduler.cli.ending import KUBECTL_DRA, print_to_stderr
 from scheduler.client.api_resources import NAMESPACES, PODS, Resource
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject, read
 from scheduler.terminal_text import printable
@@ -183,10 +184,6 @@ def feature_options(command: Callable[..., None]) -> Callable[..., None]:
 # What every subcommand that looks at a cluster is given: files or a live cluster, and what of it is printed.
 
 
-Key = tuple[str, str]
-"""Namespace and name."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
     """Which cluster is read. Empty: as kubectl finds it."""
@@ -204,12 +201,20 @@ class ClusterAccess:
 class ShownObjects:
     """The objects that are printed. They do not change what counts: devices that others hold are in use all the same.
 
-    namespace: empty for all. query: the selector as it was given.
+    namespace: empty for all. query: the selector as it was given. home: the namespace of names that have none, where it
+    is not `namespace`. is_of_home: lists are of that namespace, too, as kubectl's are.
     """
 
     namespace: str = ""
     selector: tuple[Requirement, ...] = ()
     query: str = ""
+    home: str = DEFAULT_NAMESPACE
+    is_of_home: bool = False
+
+    @property
+    def of_lists(self) -> "ShownObjects":
+        """What a list of objects prints that are in namespaces."""
+        return replace(self, namespace=self.home) if self.is_of_home and not self.namespace else self
 
     @property
     def is_everything(self) -> bool:
@@ -220,14 +225,14 @@ class ShownObjects:
         """True for an object of that namespace with these labels; an object of the cluster is in no namespace."""
         return self.namespace in ("", namespace) and selects(self.selector, labels)
 
-    def key_of(self, name: str) -> Key:
-        """Namespace and name of `ns/name`, or of a name in the namespace of -n, `default` without it.
+    def key_of(self, name: str) -> NamespacedName:
+        """Namespace and name of `ns/name`, or of a name in the namespace of -n, without it in `home`.
 
         Raises UsageError for a name in another namespace.
         """
         namespace, slash, rest = name.partition("/")
         if not slash:
-            return self.namespace or DEFAULT_NAMESPACE, name
+            return self.namespace or self.home, name
         if self.namespace not in ("", namespace):
             raise click.UsageError(f"{name} is not in the namespace of -n, {self.namespace}.")
         return namespace, rest
@@ -239,6 +244,12 @@ class ShownObjects:
 
 
 EVERYTHING = ShownObjects()
+
+
+def is_called_by_kubectl() -> bool:
+    """Whether this is the program `kubectl-dra`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.find_root().info_name == KUBECTL_DRA
 
 
 class ClusterSource:
@@ -255,7 +266,7 @@ class ClusterSource:
         shown: ShownObjects = EVERYTHING,
     ) -> None:
         self.paths = paths
-        self.shown = shown
+        self._shown = shown
         self.access = cluster or ClusterAccess()
         self.choice = choice or FeatureChoice()
         if paths and self.access.is_named:
@@ -263,7 +274,16 @@ class ClusterSource:
 
     def at(self, paths: tuple[str, ...]) -> "ClusterSource":
         """The same of these paths."""
-        return ClusterSource(paths, self.access, self.choice, self.shown)
+        return ClusterSource(paths, self.access, self.choice, self._shown)
+
+    @cached_property
+    def shown(self) -> ShownObjects:
+        """What of it is printed. `kubectl dra` takes the namespace of the context, as kubectl does."""
+        if self.paths or self._shown.namespace or not is_called_by_kubectl():
+            return replace(self._shown, is_of_home=False)
+        from scheduler.cli.live_cluster import namespace_of  # with all that it takes to call a server
+
+        return replace(self._shown, home=namespace_of(self.access))
 
     def objects(self) -> Iterable[RawObject | Finding]:
         """All objects; the command ends where a cluster cannot be read."""
@@ -293,13 +313,13 @@ _OPTIONS = (
         metavar="NAME",
         shell_complete=namespaces,
         help="Print only objects in this namespace; it is also the default for names without one. Devices held by "
-        "others are still in use.",
+        "others are still in use.  [default for `kubectl dra` on a cluster: the namespace of the context]",
     ),
     click.option(
         "-A",
         "--all-namespaces",
         is_flag=True,
-        help="Print objects of all namespaces, despite -n; the default.",
+        help="Print objects of all namespaces, despite -n; the default, but for `kubectl dra`.",
     ),
     click.option(
         "-l",
@@ -338,7 +358,8 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         choice: FeatureChoice,
         **others: Any,
     ) -> None:
-        shown = ShownObjects("" if all_namespaces else namespace, _requirements(query), query)
+        chosen = "" if all_namespaces else namespace
+        shown = ShownObjects(chosen, _requirements(query), query, is_of_home=not all_namespaces)
         command(source=ClusterSource((), ClusterAccess(kubeconfig, context), choice, shown), **others)
 
     with_options = choice_options(OF_FILES_OR_A_CLUSTER)(with_source)

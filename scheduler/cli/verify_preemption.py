@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from scheduler.cli.recorded import InvalidCase, Json, field_of, list_of, objects_of, of_kind
+from scheduler.cli.recorded import InvalidCase, field_of, list_of, objects_of, of_kind
+from scheduler.kinds import Raw
 from scheduler.preemption.preemption import NodeToWin, Preemption, PreemptionWrite
 
 _SUCCESS, _REFUSED, _ERROR = "Success", "Unschedulable", "Error"
@@ -33,7 +34,7 @@ class PostFilterAnswer:
     alternatives: Sequence[tuple[str, frozenset[str]]] = ()
 
     @staticmethod
-    def recorded(raw: Json) -> "PostFilterAnswer":
+    def recorded(raw: Raw) -> "PostFilterAnswer":
         """The answer that a case holds. Raises InvalidCase."""
         writes = sorted(map(_recorded_write, objects_of(raw, "writes")))
         nominated = of_kind(raw["nominated"], "nominated", str) if "nominated" in raw else None
@@ -81,7 +82,7 @@ class WonNodes:
     candidates: Mapping[str, frozenset[str]]
 
     @staticmethod
-    def recorded(raw: Json) -> "WonNodes":
+    def recorded(raw: Raw) -> "WonNodes":
         """What a case holds. Raises InvalidCase."""
         return WonNodes(frozenset(list_of(raw, "nodes")), _by_node(raw, "victims"), _by_node(raw, "candidates"))
 
@@ -102,7 +103,7 @@ class WonNodes:
 _NOTHING: Mapping[str, object] = {"nodes": frozenset(), "victims": {}, "candidates": {}}
 
 
-def _by_node(raw: Json, name: str) -> Mapping[str, frozenset[str]]:
+def _by_node(raw: Raw, name: str) -> Mapping[str, frozenset[str]]:
     found = of_kind(raw.get(name) or {}, name, dict)
     return {node: frozenset(of_kind(victims, f"{name} of {node}", list)) for node, victims in found.items()}
 
@@ -111,7 +112,7 @@ def _names(candidates: Iterable[NodeToWin]) -> Mapping[str, frozenset[str]]:
     return {one.node: frozenset(pod.name for pod in one.pods) for one in candidates}
 
 
-def _recorded_write(raw: Json) -> WriteCall:
+def _recorded_write(raw: Raw) -> WriteCall:
     verb = field_of(raw, "verb", str)
     if verb not in ("patch", "delete"):
         raise InvalidCase(f"writes: nothing is known of verb {verb}")

@@ -15,19 +15,10 @@ from typing import Any
 
 import click
 
+from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
-from allocator.search.rules import bits
-from scheduler.cli.recorded import (
-    InvalidCase,
-    Json,
-    cases_of,
-    field_of,
-    objects_of,
-    of_kind,
-    reference_options,
-    replay_all,
-)
+from scheduler.cli.recorded import InvalidCase, cases_of, field_of, objects_of, of_kind, reference_options, replay_all
 from scheduler.cli.verify_preemption import PostFilterAnswer, WonNodes
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
@@ -38,7 +29,7 @@ from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.why_not import Diagnosis, diagnosis_of
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.kinds import KINDS
+from scheduler.kinds import KINDS, Raw
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.default import PLUGINS
@@ -116,12 +107,12 @@ class RecordedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SchedulingCase:
-    """A recorded case, decoded."""
+    """A recorded case, decoded. expected: None where kube-scheduler crashes, and any answer will do."""
 
     name: str
     pod: Pod
     inventory: Inventory
-    expected: RecordedAnswer
+    expected: RecordedAnswer | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +189,7 @@ def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
     return ReplayedCase(case, differences, tuple(sorted(names)))
 
 
-def case_of(raw: Json) -> SchedulingCase:
+def case_of(raw: Raw) -> SchedulingCase:
     """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
     found = {name: objects_of(raw, name) for name in FIELDS}
     own = _completed_pod(field_of(raw, "pod", dict), -1)
@@ -216,17 +207,20 @@ def case_of(raw: Json) -> SchedulingCase:
     if inventory.errors:
         raise InvalidCase("; ".join(map(str, inventory.errors)))
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
+    name = str(field_of(raw, "id"))
+    if "expected" not in raw:
+        return SchedulingCase(name, pod, inventory, None)
     expected = field_of(raw, "expected", dict)
-    return SchedulingCase(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod))
+    return SchedulingCase(name, pod, inventory, _recorded(expected, pod))
 
 
-def _is_nowhere(name: str, raw: Json) -> bool:
+def _is_nowhere(name: str, raw: Raw) -> bool:
     """True for an object of a namespace that names none: no pod is in it."""
     is_of_namespace = FIELDS[name].is_namespaced and name not in _OF_ALL_NAMESPACES
     return is_of_namespace and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
 
 
-def _completed_pod(raw: Json, number: int) -> Json:
+def _completed_pod(raw: Raw, number: int) -> Raw:
     """The pod with what the reference was given where a case says nothing."""
     metadata = {
         "namespace": DEFAULT_NAMESPACE,
@@ -236,14 +230,14 @@ def _completed_pod(raw: Json, number: int) -> Json:
     return {**raw, "metadata": {"uid": f"{metadata['namespace']}/{metadata['name']}", **metadata}}
 
 
-def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
+def _missing_namespaces(given: Iterable[Raw], pods: Iterable[Raw]) -> list[Raw]:
     """The namespaces of pods that the case does not hold, with the label that every namespace has."""
     known = {field_of(field_of(one, "metadata", dict), "name") for one in given}
     names = sorted({pod["metadata"]["namespace"] for pod in pods} - known)
     return [{"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}} for name in names]
 
 
-def _recorded(raw: Json, pod: Pod) -> RecordedAnswer:
+def _recorded(raw: Raw, pod: Pod) -> RecordedAnswer:
     scores = {
         node: _scores(of_kind(one, f"scores of {node}", dict)) for node, one in _objects_by_name(raw, "scores").items()
     }
@@ -259,7 +253,7 @@ def _recorded(raw: Json, pod: Pod) -> RecordedAnswer:
     )
 
 
-def _objects_by_name(raw: Json, name: str) -> Json:
+def _objects_by_name(raw: Raw, name: str) -> Raw:
     return of_kind(raw.get(name) or {}, name, dict)  # type: ignore[no-any-return]
 
 
@@ -268,7 +262,7 @@ def _status(raw: Any) -> Status:
     return Status(field_of(status, "code", str), status.get("plugin", ""), frozenset(status.get("reasons", ())))
 
 
-def _scores(raw: Json) -> Mapping[str, int]:
+def _scores(raw: Raw) -> Mapping[str, int]:
     return {plugin: of_kind(one, plugin, int) for plugin, one in field_of(raw, "plugins", dict).items()}
 
 
@@ -292,10 +286,11 @@ def _answer(case: SchedulingCase, features: Features) -> RecordedAnswer:
     decided = decide(cluster, pod, own, used_up)
     chosen = decided.node if isinstance(decided, Placed) else ""
     found_out = _reported(cluster, pod, diagnosis_of(cluster, pod, own, used_up), chosen)
-    if not isinstance(decided, NotPlaced) or decided.everywhere or case.expected.post_filter is None:
+    expected = case.expected
+    if not isinstance(decided, NotPlaced) or decided.everywhere or expected is None or expected.post_filter is None:
         return found_out
     cycle = PodCycle(cluster, pod, own, used_up)
-    won = case.expected.won and WonNodes.of(_preemption(cycle, decided, wins_devices=True))
+    won = expected.won and WonNodes.of(_preemption(cycle, decided, wins_devices=True))
     preempted = PostFilterAnswer.of(_preemption(cycle, decided, wins_devices=not features.is_strict))
     return replace(found_out, post_filter=preempted, won=won)
 
@@ -344,6 +339,8 @@ def _differences(case: SchedulingCase, features: Features) -> Iterator[Differenc
         actual = _answer(case, features)
     except AllocationError as error:
         yield Difference("DynamicResources", _NODE, f"got an error: {error}")
+        return
+    if case.expected is None:
         return
     found = list(_differing_answers(case.expected, actual))
     yield from found or _by_choice(case.expected, actual)

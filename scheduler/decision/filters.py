@@ -7,9 +7,9 @@ from itertools import dropwhile
 
 import numpy as np
 
+from allocator.bits import Mask, bits, union, without
 from allocator.model import Claim
 from allocator.policies.contract import Score
-from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import NodeOrder
 from scheduler.decision.pod_signatures import PodSignatures
@@ -17,7 +17,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Dynamic, Plugin, Rejected
 from scheduler.plugins.plugin import Score as PluginScore
-from scheduler.state.masks import Numbers, flags_of, numbers_of, union, without
+from scheduler.state.masks import Numbers, flags_of, numbers_of
 
 # Selects the best node for a pod: the best by the allocator's policy, then by the weighted sum of all scores.
 #
@@ -150,7 +150,7 @@ def _refused_beside_nominated(cycle: Cycle, plugins: Iterable[Plugin], nodes: Ma
 def _sees_nominated(cycle: Cycle, one: Dynamic) -> bool:
     # Differs from kube-scheduler: a filter that it skips for the pod does not see the promised pods either: neither
     # their anti-affinity, where the pod has no terms of its own, nor that they use a claim that is for one pod.
-    return not (cycle.is_strict and one.is_skipped(cycle))
+    return not (cycle.features.is_strict and one.is_skipped(cycle))
 
 
 def rejections(cycle: Cycle, signatures: PodSignatures, passed: Mask = 0) -> Iterator[tuple[Plugin, Rejected]]:

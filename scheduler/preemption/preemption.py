@@ -14,9 +14,9 @@ from functools import cached_property, partial
 from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
+from allocator.bits import Mask, union
 from allocator.model import Allocation, Alternative, DeviceID
 from allocator.outcome import Allocated
-from allocator.search.rules import Mask
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import DISRUPTION_TARGET, Condition
@@ -26,10 +26,10 @@ from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Re
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_reason
 from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once
-from scheduler.preemption.victims import Cost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
+from scheduler.preemption.victims import EvictionCost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.state.claims import Holding, claim_keys
-from scheduler.state.masks import mask_of, numbers_once, union
+from scheduler.state.masks import mask_of, numbers_once
 from scheduler.state.pods import PodRequests
 from scheduler.state.pods_by_priority import priority_of
 
@@ -63,7 +63,7 @@ class NodeToWin:
     node: str
     victims: Sequence[Unit]
     violations: int
-    cost: Cost
+    cost: EvictionCost
 
     @property
     def pods(self) -> list[Pod]:
@@ -251,7 +251,7 @@ def _has(pod: Pod, condition: Condition) -> bool:
 class _Won(NamedTuple):
     """A candidate, of which only the best has to be made."""
 
-    cost: Cost
+    cost: EvictionCost
     number: int
     violations: int
     victims: Callable[[], Sequence[Unit]]
@@ -335,7 +335,7 @@ class _VictimSearch:
                 least = won.cost if least is None else min(least, won.cost)
         return bool(self.won)
 
-    def _bound(self, number: int) -> Cost | None:
+    def _bound(self, number: int) -> EvictionCost | None:
         """What the node costs at least; None where it cannot be won, whoever goes."""
         lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
         if not self.claims.is_on or not self._lacking >> number & 1:

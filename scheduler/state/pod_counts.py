@@ -67,7 +67,7 @@ class MatchingPods:
 
 @dataclass(frozen=True, slots=True)
 class SelectedPods:
-    """Pods of a namespace with some labels that are not terminating; a selector of everything counts none."""
+    """Pods of a namespace with some labels that are not terminating."""
 
     namespace: str
     selector: LabelSelector
@@ -80,10 +80,10 @@ class SelectedPods:
     def counts(self, pods: PodLabels, _namespace_labels: Labels) -> bool:
         """Source: kube-scheduler's countPodsMatchSelector."""
         is_own = pods.namespace == self.namespace and not pods.is_deleting
-        return is_own and bool(self.selector) and selects(self.selector, pods.labels)
+        return is_own and selects(self.selector, pods.labels)
 
 
-_Key = tuple[str, frozenset[tuple[str, str]], bool]
+_LabelsKey = tuple[str, frozenset[tuple[str, str]], bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +126,7 @@ class PodCounts:
 
     def __init__(self, namespaces: Mapping[str, Labels], size: int) -> None:
         self._namespaces = namespaces
-        self._alike: dict[_Key, _PodsOnNodes] = {}
+        self._alike: dict[_LabelsKey, _PodsOnNodes] = {}
         self._size = size
         self._version = 0
         self._answers = _no_answers()

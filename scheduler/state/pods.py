@@ -69,7 +69,7 @@ class PodRequests:
         return replace(self, amounts={name: n for name, n in self.amounts.items() if name not in resources})
 
 
-_Entries = tuple[tuple[str, Quantity], ...]
+_AmountPairs = tuple[tuple[str, Quantity], ...]
 
 USUAL_REQUESTS = 256
 """The requests of a pod with more of them are computed each time: a pod has room for thousands."""
@@ -81,10 +81,10 @@ class _RequestInputs(NamedTuple):
     by_claims: what the devices of each claim take of the node.
     """
 
-    containers: tuple[tuple[bool, _Entries], ...]
-    budget: _Entries
-    overhead: _Entries
-    by_claims: tuple[_Entries, ...]
+    containers: tuple[tuple[bool, _AmountPairs], ...]
+    budget: _AmountPairs
+    overhead: _AmountPairs
+    by_claims: tuple[_AmountPairs, ...]
 
 
 def pod_requests(pod: Pod) -> PodRequests:
@@ -172,7 +172,9 @@ def _missing(pod: PodResources) -> Iterator[tuple[str, Quantity]]:
 
 def amount_text(resource: str, amount: int) -> str:
     """An amount as it is counted, in Kubernetes' notation."""
-    return f"{amount}m" if resource == CPU else str(Quantity.of(amount, Format.BINARY_SI))
+    if resource != CPU:
+        return str(Quantity.of(amount, Format.BINARY_SI))
+    return f"{amount}m" if amount % 1000 else str(Quantity.of(amount // 1000))
 
 
 def allocatable_units(allocatable: Mapping[str, Quantity]) -> Iterable[tuple[str, int]]:
@@ -221,12 +223,12 @@ def uncounted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iter
 
 
 class NodePods:
-    """Pods by the name of their node. counts: all who count what pods take."""
+    """Pods by the name of their node. numbers: of the nodes that are there, at any time. counts: who count the pods."""
 
-    def __init__(self, *counts: Counts) -> None:
+    def __init__(self, numbers: Mapping[str, int], *counts: Counts) -> None:
         self._counts = counts
+        self._numbers = numbers
         self._away: set[str] = set()
-        self._numbers: dict[str, int] = {}
         self._watched: dict[str, Pod] = {}
         self._assumed: dict[str, tuple[Pod, str]] = {}
         self._on_node: dict[str, dict[str, Pod]] = {}
@@ -239,15 +241,15 @@ class NodePods:
 
     # -- nodes
 
-    def node_comes(self, name: str, number: int) -> None:
-        """The node is known from now on, by that number."""
-        self._numbers[name] = number
+    def node_comes(self, name: str) -> None:
+        """The node has its number from now on."""
+        number = self._numbers[name]
         for pod in self._on_node.get(name, {}).values():
             self._add(number, pod)
 
     def node_goes(self, name: str) -> None:
-        """The node is gone; its pods stay with its name."""
-        number = self._numbers.pop(name)
+        """The node, which still has its number, goes; its pods stay with its name."""
+        number = self._numbers[name]
         for pod in self._on_node.get(name, {}).values():
             self._remove(number, pod)
 

@@ -3,15 +3,20 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
+
+from allocator.bits import Mask, bits, union
 from allocator.model import NodeSelector
-from allocator.search.rules import Mask, bits
+from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSIStorageCapacity
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_volumes import DRIVERS, UNCOUNTED, Disk, Handle
 from scheduler.state.labels import NodeLabels
-from scheduler.state.masks import union
+from scheduler.state.masks import Numbers, numbers_of
 
 # Objects as the watch shows them, and as decisions have changed them before the write.
 #
@@ -76,10 +81,7 @@ class AssumedObjects(Generic[Key, Object]):
 # Source: k8s.io/api core/v1 and storage/v1.
 
 
-ClaimKey = tuple[str, str]
-"""Namespace and name."""
-
-ObjectKey = str | ClaimKey
+ObjectKey = str | NamespacedName
 """A volume by its name, or a claim by its own."""
 
 
@@ -87,12 +89,12 @@ class StorageObjects:
     """All of them. claims, volumes: with what decisions have changed."""
 
     def __init__(self) -> None:
-        self.claims: AssumedObjects[ClaimKey, PersistentVolumeClaim] = AssumedObjects()
+        self.claims: AssumedObjects[NamespacedName, PersistentVolumeClaim] = AssumedObjects()
         self.volumes: AssumedObjects[str, PersistentVolume] = AssumedObjects()
         self.classes: dict[str, StorageClass] = {}
         self.drivers: dict[str, CSIDriver] = {}
 
-    def handle_of(self, claim: ClaimKey) -> Handle | None:
+    def handle_of(self, claim: NamespacedName) -> Handle | None:
         """What a driver calls the claim's volume; None where it is not counted, or unknown.
 
         A claim without a volume counts as one that its class will make.
@@ -102,6 +104,16 @@ class StorageObjects:
             return None
         volume = self.volumes.watched.get(found.volume)
         return volume.handle if volume is not None else self._handle_to_be(found)
+
+    def is_migrated(self, claim: NamespacedName) -> bool:
+        """Whether the claim's volume is, or would be, one of a former in-tree plugin."""
+        found = self.claims.watched.get(claim)
+        if found is None:
+            return False
+        if (volume := self.volumes.watched.get(found.volume)) is not None:
+            return not volume.is_csi
+        storage_class = self.classes.get(found.storage_class)
+        return storage_class is not None and storage_class.provisioner in DRIVERS
 
     def _handle_to_be(self, claim: PersistentVolumeClaim) -> Handle | None:
         found = self.classes.get(claim.storage_class)
@@ -227,7 +239,7 @@ class FreeVolumes:
         self._labels = labels
         self._known: dict[str, PersistentVolume] = {}
         self._alike: dict[str, dict[Likeness, AlikeVolumes]] = {}
-        self._meant: dict[ClaimKey, dict[str, PersistentVolume]] = {}
+        self._meant: dict[NamespacedName, dict[str, PersistentVolume]] = {}
 
     def set(self, name: str, volume: PersistentVolume | None) -> None:
         """The volume of that name is as it is now, None where it is gone."""
@@ -237,7 +249,7 @@ class FreeVolumes:
             self._known[name] = volume
             self._put(volume)
 
-    def meant_for(self, claim: ClaimKey) -> Iterator[PersistentVolume]:
+    def meant_for(self, claim: NamespacedName) -> Iterator[PersistentVolume]:
         """The volumes of that claim, or of another one of its name."""
         return iter(self._meant.get(claim, {}).values())
 
@@ -286,23 +298,36 @@ MOST_SIZES = 64
 """Sizes for which the nodes are remembered; beyond, all are worked out again."""
 
 
+NO_AMOUNT = -1
+"""Of a node for which nothing says how much is free."""
+
+_MOST_AMOUNT = 2**63 - 1
+
+
 @dataclass(slots=True)
 class _OfClass:
     """Sizes and nodes by object, and what was asked for. version: of the labels that the nodes were found by."""
 
-    objects: dict[ClaimKey, CSIStorageCapacity] = field(default_factory=dict)
-    found: dict[ClaimKey, tuple[int, Mask]] = field(default_factory=dict)
+    objects: dict[NamespacedName, CSIStorageCapacity] = field(default_factory=dict)
+    found: dict[NamespacedName, tuple[int, Mask]] = field(default_factory=dict)
     answers: dict[int, Mask] = field(default_factory=dict)
+    amounts: dict[int, Numbers] = field(default_factory=dict)
     version: int = -1
+
+    def forget(self) -> None:
+        """What was asked for."""
+        self.answers.clear()
+        self.amounts.clear()
 
 
 class StorageCapacities:
-    """By storage class. labels: of the nodes."""
+    """By storage class. labels: of the nodes. is_exact: sizes compare as they are; before, rounded up to a byte."""
 
-    def __init__(self, labels: NodeLabels) -> None:
+    def __init__(self, labels: NodeLabels, *, is_exact: bool) -> None:
         self._labels = labels
+        self._measure = attrgetter("nanos") if is_exact else Quantity.ceil_int
         self._classes: dict[str, _OfClass] = {}
-        self._class_of: dict[ClaimKey, str] = {}
+        self._class_of: dict[NamespacedName, str] = {}
 
     def set(self, capacity: CSIStorageCapacity) -> None:
         """The capacity is there, or has changed."""
@@ -311,40 +336,61 @@ class StorageCapacities:
             self._class_of[capacity.key] = capacity.storage_class
             known = self._classes.setdefault(capacity.storage_class, _OfClass())
             known.objects[capacity.key] = capacity
-            known.answers.clear()
+            known.forget()
 
-    def remove(self, key: ClaimKey) -> None:
+    def remove(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
         name = self._class_of.pop(key, None)
         if name is not None:
             known = self._classes[name]
             del known.objects[key]
             known.found.pop(key, None)
-            known.answers.clear()
+            known.forget()
 
-    def roomy(self, storage_class: str, size: int) -> Mask:
-        """The nodes for which a volume of that many bytes can be made. Cost: O(capacities), where one has changed."""
+    def roomy(self, storage_class: str, size: Quantity) -> Mask:
+        """The nodes for which a volume of that size can be made. Cost: O(capacities), where one has changed."""
+        known, measured = self._current(storage_class), self._measure(size)
+        if measured not in known.answers:
+            known.answers[measured] = union(nodes for _, nodes in self._sufficient(known, measured))
+        return known.answers[measured]
+
+    def amounts(self, storage_class: str, size: Quantity) -> Numbers:
+        """By node number, how many bytes are free where a volume of that size can be made; NO_AMOUNT elsewhere.
+
+        Of several objects for a node the first by namespace and name counts. Cost: as of `roomy`.
+        """
+        known, measured = self._current(storage_class), self._measure(size)
+        if measured not in known.amounts:
+            known.amounts[measured] = self._amounts(known, measured)
+        return known.amounts[measured]
+
+    def _current(self, storage_class: str) -> _OfClass:
         known = self._classes.get(storage_class)
         if known is None:
-            return 0
-        if known.version != self._labels.version or len(known.answers) >= MOST_SIZES:
+            return _OfClass()
+        most = max(len(known.answers), len(known.amounts))
+        if known.version != self._labels.version or most >= MOST_SIZES:
             known.found.clear()
-            known.answers.clear()
+            known.forget()
             known.version = self._labels.version
-        if size not in known.answers:
-            known.answers[size] = self._asked(known, size)
-        return known.answers[size]
+        return known
 
-    def _asked(self, known: _OfClass, size: int) -> Mask:
+    def _sufficient(self, known: _OfClass, size: int) -> Iterator[tuple[NamespacedName, Mask]]:
         for key in known.objects.keys() - known.found.keys():
             capacity = known.objects[key]
             assert capacity.largest is not None, "others are not kept"
-            known.found[key] = capacity.largest.ceil_int(), self._labels.matching(capacity.topology)
-        nodes = 0
-        for largest, reached in known.found.values():
-            if largest >= size:
-                nodes |= reached
-        return nodes
+            known.found[key] = self._measure(capacity.largest), self._labels.matching(capacity.topology)
+        return ((key, nodes) for key, (largest, nodes) in known.found.items() if largest >= size)
+
+    def _amounts(self, known: _OfClass, size: int) -> Numbers:
+        amounts = np.full(self._labels.all.bit_length(), NO_AMOUNT, np.int64)
+        left = self._labels.all
+        for key, nodes in sorted(self._sufficient(known, size)):
+            amount = known.objects[key].amount
+            # Differs from kube-scheduler, which crashes on an object that has a maximumVolumeSize alone.
+            amounts[numbers_of(nodes & left)] = NO_AMOUNT if amount is None else min(amount.ceil_int(), _MOST_AMOUNT)
+            left &= ~nodes
+        return amounts
 
 
 # Disks that pods name directly, and the nodes where a pod would share one that cannot be shared.

@@ -11,11 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask, union
 from scheduler.core_v1.csi import CSINode, VolumeAttachment
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod_volumes import Handle
 from scheduler.state.masks import Numbers, flags_of, mask_of
-from scheduler.state.storage import ClaimKey, StorageObjects
+from scheduler.state.storage import StorageObjects
 
 # The number of volumes of each CSI driver on a node, each counted once: those of its pods, and attached ones.
 #
@@ -128,15 +129,18 @@ Member = TypeVar("Member")
 
 
 class VolumeUse:
-    """Claims in use by node number, and attachments by the name of their node, which need not be there."""
+    """Claims in use by node number, and attachments by the name of their node, which need not be there.
 
-    def __init__(self, objects: StorageObjects) -> None:
+    numbers: of the nodes that are there, at any time.
+    """
+
+    def __init__(self, objects: StorageObjects, numbers: Mapping[str, int]) -> None:
         self.attached = AttachedVolumes()
         self._objects = objects
-        self._numbers: dict[str, int] = {}
-        self._users: dict[ClaimKey, Counter[int]] = {}
-        self._handles: dict[ClaimKey, Handle] = {}
-        self._claims_of: dict[str, set[ClaimKey]] = {}
+        self._numbers = numbers
+        self._users: dict[NamespacedName, Counter[int]] = {}
+        self._handles: dict[NamespacedName, Handle] = {}
+        self._claims_of: dict[str, set[NamespacedName]] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
         self._on_node: dict[str, set[str]] = {}
         self._of_volume: dict[str, set[str]] = {}
@@ -145,16 +149,13 @@ class VolumeUse:
 
     # -- nodes
 
-    def set_node(self, name: str, number: int) -> None:
-        """The node has this number."""
-        if name not in self._numbers:
-            self._numbers[name] = number
-            self._limit(name)
-            self._count_again(self._on_node.get(name, ()))
+    def node_comes(self, name: str) -> None:
+        """The node has its number from now on."""
+        self._limit(name)
+        self._count_again(self._on_node.get(name, ()))
 
-    def remove_node(self, name: str) -> None:
-        """The node is gone; its pods are removed one by one."""
-        number = self._numbers.pop(name)
+    def node_goes(self, name: str, number: int) -> None:
+        """The node had this number, and is gone; its pods are removed one by one."""
         self.attached.set_limits(number, {})
         self._count_again(self._on_node.get(name, ()))
 
@@ -178,6 +179,12 @@ class VolumeUse:
             if plugin in node.migrated and name in self._numbers:
                 yield self._numbers[name]
 
+    def having(self, driver: str | None = None) -> Mask:
+        """The nodes that have the CSI driver; None: a CSINode."""
+        listed = ((self._numbers.get(name), node.drivers) for name, node in self._nodes.items())
+        numbers = (number for number, drivers in listed if driver is None or driver in drivers)
+        return union(1 << number for number in numbers if number is not None)
+
     def _limit(self, name: str) -> None:
         if name in self._numbers:
             node = self._nodes.get(name)
@@ -185,7 +192,7 @@ class VolumeUse:
 
     # -- claims of pods
 
-    def use(self, number: int, claim: ClaimKey) -> None:
+    def use(self, number: int, claim: NamespacedName) -> None:
         """A pod on the node uses the claim."""
         users = self._users.setdefault(claim, Counter())
         if not users and (handle := self._objects.handle_of(claim)):
@@ -194,7 +201,7 @@ class VolumeUse:
         if users[number] == 1 and claim in self._handles:
             self.attached.use(number, self._handles[claim])
 
-    def disuse(self, number: int, claim: ClaimKey) -> None:
+    def disuse(self, number: int, claim: NamespacedName) -> None:
         """A pod on the node, which used the claim, does so no more."""
         users = self._users[claim]
         users[number] -= 1
@@ -207,7 +214,7 @@ class VolumeUse:
             del self._users[claim]
             self._handles.pop(claim, None)
 
-    def claim_changed(self, claim: ClaimKey, volumes: Iterable[str]) -> None:
+    def claim_changed(self, claim: NamespacedName, volumes: Iterable[str]) -> None:
         """The claim has come, gone or changed. volumes: what it named before, and names now."""
         for name in filter(None, volumes):
             _discard(self._claims_of, name, claim)
@@ -227,7 +234,7 @@ class VolumeUse:
         for claim in self._users:
             self._look_up_again(claim)
 
-    def _look_up_again(self, claim: ClaimKey) -> None:
+    def _look_up_again(self, claim: NamespacedName) -> None:
         users = self._users.get(claim)
         if not users:
             return

@@ -6,22 +6,25 @@ Source: kube-scheduler's volume plugins and their binder.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
+from allocator.bits import Mask
+from allocator.gates import Features
 from allocator.model import Node
-from allocator.search.rules import Mask
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
 from scheduler.state.labels import NodeLabels
-from scheduler.state.storage import ClaimKey, FreeVolumes, ObjectKey, StorageCapacities, StorageObjects, UsedDisks
+from scheduler.state.masks import Numbers
+from scheduler.state.storage import FreeVolumes, ObjectKey, StorageCapacities, StorageObjects, UsedDisks
 from scheduler.state.volume_use import VolumeUse
 
 
@@ -53,20 +56,22 @@ CAPACITIES = "CSIStorageCapacity"
 
 
 class Volumes:
-    """All of storage. is_strict: where kube-scheduler slips, do as it does.
+    """All of storage. numbers: of the nodes by name, as they are at any time.
 
+    features: strict, where kube-scheduler slips, do as it does.
     unseen: kinds of which nothing is known, not even whether there is any: what hangs on them is not looked at.
     unmade: claims that are made and bound before anybody looks at their pods: nothing is known of them yet.
     """
 
     def __init__(
         self,
+        numbers: Mapping[str, int],
+        features: Features,
         *,
-        is_strict: bool = False,
         unseen: frozenset[str] = frozenset(),
-        unmade: frozenset[ClaimKey] = frozenset(),
+        unmade: frozenset[NamespacedName] = frozenset(),
     ) -> None:
-        self.is_strict = is_strict
+        self.is_strict = features.is_strict
         self.unseen = unseen
         self._unmade = unmade
         self._unnamed = frozenset[str]()
@@ -74,23 +79,25 @@ class Volumes:
         self.labels = NodeLabels()
         self.disks = UsedDisks()
         self.free = FreeVolumes(self.labels)
-        self._capacities = StorageCapacities(self.labels)
-        self._use = VolumeUse(self.objects)
-        self._users: Counter[ClaimKey] = Counter()
+        self._capacities = StorageCapacities(self.labels, is_exact=features.release.exact_volume_sizes)
+        self._use = VolumeUse(self.objects, numbers)
+        self._users: Counter[NamespacedName] = Counter()
         self._taken: dict[str, dict[ObjectKey, PersistentVolume | PersistentVolumeClaim]] = {}
-        self._declined: dict[ClaimKey, set[str]] = {}
+        self._declined: dict[NamespacedName, set[str]] = {}
 
     # -- what the watches show
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed."""
+        is_new = not self.labels.all >> number & 1
         self.labels.set_node(number, node.labels)
-        self._use.set_node(node.name, number)
+        if is_new:
+            self._use.node_comes(node.name)
 
     def remove_node(self, number: int, name: str) -> None:
         """The node is gone; its pods are removed one by one."""
         self.labels.remove_node(number)
-        self._use.remove_node(name)
+        self._use.node_goes(name, number)
 
     def add_pod(self, number: int, pod: Pod) -> None:
         """The pod is on the node."""
@@ -138,7 +145,7 @@ class Volumes:
             self._declined.pop(claim.key, None)
         self._use.claim_changed(claim.key, [old.volume] if old else [])
 
-    def remove_claim(self, key: ClaimKey) -> None:
+    def remove_claim(self, key: NamespacedName) -> None:
         """The claim is gone, if it was there."""
         old = self.objects.claims.remove(key)
         self._declined.pop(key, None)
@@ -174,7 +181,7 @@ class Volumes:
         """The capacity is there, or has changed."""
         self._capacities.set(capacity)
 
-    def remove_capacity(self, key: ClaimKey) -> None:
+    def remove_capacity(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
         self._capacities.remove(key)
 
@@ -213,16 +220,28 @@ class Volumes:
 
     def roomy(self, storage_class: StorageClass, size: Quantity) -> Mask:
         """The nodes with room for a volume of that size; all where the driver does not publish its capacity."""
-        driver = self.objects.drivers.get(storage_class.provisioner)
-        if driver is None or not driver.publishes_capacity or CAPACITIES in self.unseen:
+        if not self._is_published(storage_class):
             return self.labels.all
-        return self._capacities.roomy(storage_class.name, size.ceil_int())
+        return self._capacities.roomy(storage_class.name, size)
 
-    def is_missing(self, claim: ClaimKey) -> bool:
+    def free_amounts(self, storage_class: StorageClass, size: Quantity) -> Numbers | None:
+        """By node number, how many bytes are free for volumes of the class where one of that size can be made.
+
+        NO_AMOUNT where nothing says so; None where that is everywhere.
+        """
+        if not self._is_published(storage_class):
+            return None
+        return self._capacities.amounts(storage_class.name, size)
+
+    def _is_published(self, storage_class: StorageClass) -> bool:
+        driver = self.objects.drivers.get(storage_class.provisioner)
+        return driver is not None and driver.publishes_capacity and CAPACITIES not in self.unseen
+
+    def is_missing(self, claim: NamespacedName) -> bool:
         """Whether the claim is not there, and is known not to be."""
         return not (CLAIMS in self.unseen or claim in self._unmade or claim in self.objects.claims.watched)
 
-    def is_in_use(self, claim: ClaimKey) -> bool:
+    def is_in_use(self, claim: NamespacedName) -> bool:
         """Whether a pod on a node names the claim."""
         return claim in self._users and claim[1] not in self._unnamed
 
@@ -241,7 +260,18 @@ class Volumes:
         # comes back to where it was would be refused by a node that is full with its own volume.
         return self._use.attached.full(handles, counts_attached=self.is_strict)
 
-    def declined(self, claims: Iterable[ClaimKey]) -> Mask:
+    def lacking(self, driver: str, *, is_migrated: bool) -> Mask:
+        """The nodes that do not have the CSI driver, if pods with its volumes have to be on one that has it.
+
+        is_migrated: the volume is one of a former in-tree plugin, which a node without CSINode has itself.
+        """
+        found = self.objects.drivers.get(driver)
+        if found is None or not found.is_required:
+            return 0
+        asked = self._use.having() if is_migrated else self.labels.all
+        return asked & ~self._use.having(driver)
+
+    def declined(self, claims: Iterable[NamespacedName]) -> Mask:
         """The nodes for which no volume could be made for one of the claims: others are better, if there are any."""
         nodes = (self.node(node) for claim in claims for node in self._declined.get(claim, ()))
         return reduce(or_, nodes, 0)
@@ -258,7 +288,7 @@ class Volumes:
         for found in taken.values():
             self._assume(found)
 
-    def decline(self, claim: ClaimKey, node: str) -> None:
+    def decline(self, claim: NamespacedName, node: str) -> None:
         """The claim's provisioner has made no volume for the node, and asks for another one."""
         if claim in self.objects.claims.watched:
             self._declined.setdefault(claim, set()).add(node)
@@ -304,18 +334,18 @@ class Volumes:
     def _volume_changed(self, name: str) -> None:
         self.free.set(name, self.objects.volumes.get(name))
 
-    def _release(self, claim: ClaimKey) -> None:
+    def _release(self, claim: NamespacedName) -> None:
         self._users[claim] -= 1
         if not self._users[claim]:
             del self._users[claim]
 
 
-def claims_of(pod: Pod) -> list[ClaimKey]:
+def claims_of(pod: Pod) -> list[NamespacedName]:
     """The claims of the pod's volumes, each once, in their order."""
     return list(dict.fromkeys((pod.namespace, one.claim_of(pod.name)) for one in pod.volumes.claims))
 
 
-def _named_claims(pod: Pod) -> Iterator[ClaimKey]:
+def _named_claims(pod: Pod) -> Iterator[NamespacedName]:
     return ((pod.namespace, name) for name in pod.volumes.named_claims)
 
 

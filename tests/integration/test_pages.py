@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.output.data_page import ColumnTable, DataPage, MapColumns, PageTable, data_page
+from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
+from scheduler.output.table import ColumnTable
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.extent import PRODUCT
 from tests.integration.test_simulation_page import TEXTS, TOO_WIDE, WIDTH
