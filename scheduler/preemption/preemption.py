@@ -15,7 +15,7 @@ from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
-from allocator.model import Allocation, Alternative, DeviceID
+from allocator.model import Allocation, Alternative, Claim, DeviceID
 from allocator.outcome import Allocated
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
@@ -39,6 +39,7 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 STILL_NOT = "still not schedulable"
+DEALLOCATED = "deallocation of ResourceClaim completed"
 BY_SCHEDULER = "PreemptionByScheduler"
 """The reason of the condition of victims."""
 
@@ -104,6 +105,7 @@ class Preemption:
     nominated: the node; "" where a nomination that it has is to be cleared, None where that stays. violated: budgets.
     allocations: what its claims without devices would get, in their order. claims: uids of the claims that come free.
     writes: in their order. refused: by node number why not, of those that were tried; `unhelpful` the other ones.
+    deallocates: claims of its own, of which one is to be deallocated first; nothing else is done then.
     candidates: all of them if every node was tried, else the one. next_start: where the next search begins.
     """
 
@@ -117,6 +119,7 @@ class Preemption:
     candidates: Sequence[NodeToWin] = ()
     refused: Mapping[str, Mask] = field(default_factory=dict)
     next_start: int = 0
+    deallocates: tuple[Claim, ...] = ()
 
     @property
     def equal(self) -> list[NodeToWin]:
@@ -146,6 +149,8 @@ class Preemptor:
         """
         pod = cycle.pod
         assert pod is not None, "a claim that no pod uses preempts nobody"
+        if self.wins_devices and (own := self._let_go_first(pod, refused)):
+            return Preemption(DEALLOCATED, deallocates=own)
         helped = self._helped(refused)
         if problem := self._ineligible(pod, helped):
             return Preemption(self._joined(cycle, problem))
@@ -158,6 +163,12 @@ class Preemptor:
         return self._won(search, search.best())
 
     # -- may it at all
+
+    def _let_go_first(self, pod: Pod, refused: NotPlaced) -> tuple[Claim, ...]:
+        """Claims of its own that keep the pod from nodes where it may fit, and that nobody else uses."""
+        # Differs from kube-scheduler, which deallocates such a claim, and looks for victims in the same attempt.
+        users = self.cluster.consumers_of
+        return tuple(claim for claim in refused.stuck if not set(users(claim)) - {pod.uid})
 
     def _helped(self, refused: NotPlaced) -> Mask:
         """The nodes that the end of other pods could open: kube-scheduler's code Unschedulable."""
