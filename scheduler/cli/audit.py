@@ -55,7 +55,15 @@ def command(*, given: InputSource, output: str, fail_on: str) -> None:
     with after_delay("reading pools ..."):
         state = _state(inventory, source.features, ending)
     code = report_findings(
-        RULES, state, inventory, source.shown, name="dra audit", output=output, fail_on=fail_on, devices=_devices
+        RULES,
+        state,
+        inventory,
+        source.shown,
+        name="dra audit",
+        output=output,
+        fail_on=fail_on,
+        devices=_devices,
+        head=source.head,
     )
     sys.exit(BAD_INPUT if inventory.errors else code)
 

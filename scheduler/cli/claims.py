@@ -59,7 +59,7 @@ def command(*, given: InputSource, output: str) -> None:
     if output == PAGE:
         pools = pool_statuses(cluster_of(inventory, claims, inventory.pods, source.features).fleet.current)
         report = replace(report, pools=list(held_by(pools, {str(one.claim) for one in report.claims})))
-    print_claims(report, output)
+    print_claims(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
@@ -74,13 +74,13 @@ def claims_report(found: Sequence[ClaimStatus], shown: ShownObjects) -> ClaimsRe
     return ClaimsReport(found, str(shown), datetime.now(UTC))
 
 
-def print_claims(report: ClaimsReport, output: str) -> None:
-    """Print them in that format, or that there are none."""
-    print_report(report, output)
+def print_claims(report: ClaimsReport, output: str, head: Sequence[str] = ()) -> None:
+    """Print them in that format, or that there are none. head: of a page."""
+    print_report(report, output, head)
     if not report.claims and output != PAGE:
         print_to_stderr([report.nothing()])
 
 
-def print_report(report: Report, output: str) -> None:
-    """Print it in that format."""
-    click.echo(rendered(report, output), nl=False)
+def print_report(report: Report, output: str, head: Sequence[str] = ()) -> None:
+    """Print it in that format. head: of a page."""
+    click.echo(rendered(report, output, head), nl=False)

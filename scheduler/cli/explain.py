@@ -102,7 +102,7 @@ def command(  # noqa: PLR0913 - one for each option
     given = Input.of(inventory, source.features)
     placement = given.placement(source.features, profiles=profiles)
     if is_all:
-        fits = _explain_all(given, placement, source.shown, output)
+        fits = _explain_all(given, placement, source, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(given, name, source.shown)
     if node:
@@ -116,12 +116,13 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
         print_to_stderr(_passed_by(given, subject))
-    click.echo(_rendered(explanation, given, placement, output))
+    click.echo(_rendered(explanation, given, placement, output, source.head))
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output: str) -> bool:
+def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
+    shown = source.shown
     given.warn_of(given.pods)
     pods = sorted(given.pending, key=order_of)
     claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
@@ -150,7 +151,7 @@ def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output
     fitting, every = numbers["Fits"], numbers.total()
     counted = f"{fitting} of {every} fit{'' if every else f': no pending pod or claim {shown}'}"
     if output == PAGE:
-        click.echo(page.html(counted, *given.devices_of(placement)), nl=False)
+        click.echo(page.html(counted, *given.devices_of(placement), source.head), nl=False)
     print_to_stderr([counted])
     return fitting == every
 
@@ -201,9 +202,9 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
         yield f"explained on its own: {others} before it (--in-order places them first)"
 
 
-def _rendered(explanation: Explanation, given: Input, placement: Placement, output: str) -> str:
+def _rendered(explanation: Explanation, given: Input, placement: Placement, output: str, head: Sequence[str]) -> str:
     if output == PAGE:
-        return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
+        return explanation_page(explanation, *given.devices_of(placement), head).rstrip("\n")
     if output == "json":
         return json_text(object_of(explanation))
     return text_of(explanation)

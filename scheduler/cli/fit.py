@@ -121,7 +121,7 @@ def command(  # noqa: PLR0913 - one for each option
     if output == PAGE:
         after, claims = given.devices_of(placement)
         report = replace(report, pools=(before, after), claims=claims)
-    print_report(report, output)
+    print_report(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 

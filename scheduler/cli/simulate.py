@@ -16,7 +16,7 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from allocator.words import counted
 from scheduler.cli import cluster_source
-from scheduler.cli.cluster_source import feature_options
+from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
@@ -292,7 +292,7 @@ def command(  # noqa: PLR0913 - one for each option
         stop(str(error))
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
-    click.echo(_rendered(result, output), nl=output == "json")
+    click.echo(_rendered(result, output, page_head(paths, features)), nl=output == "json")
     if recorded:
         _compare(recorded, result, Path(plan.trace).stem)
 
@@ -371,14 +371,14 @@ def _full_name(name: str) -> str:
     return name if "/" in name else f"default/{name}"
 
 
-def _rendered(result: SimulationResult, output: str) -> str:
+def _rendered(result: SimulationResult, output: str, head: Sequence[str]) -> str:
     match output:
         case "json":
             return result_json(result).decode()
         case "csv":
             return csv_text(result)
         case "html":
-            return simulation_page(result)
+            return simulation_page(result, head)
         case _:
             return f"{table(result)}\n"
 

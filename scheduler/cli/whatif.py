@@ -110,7 +110,7 @@ def command(  # noqa: PLR0913 - one for each option
     if output == PAGE:
         (pools, _), (pools_then, claims) = first.devices(), second.devices()
         report = replace(report, pools=(pools, pools_then), claims=claims)
-    print_report(report, output)
+    print_report(report, output, source.head)
     lost = any(one.kind is DifferenceKind.LOST for one in found)
     is_complete = not (inventory.unseen or changed.unseen)
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost or not is_complete))

@@ -222,15 +222,15 @@ class FindingsReport(PagedReport):
         return (one for one in self.found if "\n" in one.observation.message)
 
 
-def rendered_findings(report: FindingsReport, output: str) -> str:
-    """The report in that format, with the line end after it; empty if there is nothing to be said."""
+def rendered_findings(report: FindingsReport, output: str, head: Sequence[str] = ()) -> str:
+    """The report in that format, with the line end after it; empty if there is nothing to be said. head: of a page."""
     match output:
         case "sarif":
             return f"{json_text(sarif(report))}\n"
         case "junit":
             return f"{junit(report)}\n"
         case _:
-            return rendered(report, output)
+            return rendered(report, output, head)
 
 
 def first_line(one: AnyFinding) -> str:
@@ -346,9 +346,12 @@ _SELECTED, _IN_NO_CLASS = "selected", "in no class"
 CLASS_MAP = replace(
     MAP,
     holders="CLASSES",
+    kind="",
+    place="",
+    whole="",
     groups=(("class", "Class"),),
     states=(
-        StateLook(_SELECTED, "S", 2, "a class selects it"),
+        StateLook(_SELECTED, "C", 2, "a class selects it"),
         StateLook(_IN_NO_CLASS, "N", 4, "no class selects it"),
     ),
 )

@@ -231,23 +231,34 @@ def _nodes_text(names: Sequence[str]) -> str:
 
 
 _ASKED = "FOR THE REQUESTS"
+_CHECK = "CHECK"
+_LEFT, _TAKEN = "✓", "★"
 _ALL = "Pending pods and claims"
 
 
-def explanation_page(explanation: Explanation, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> str:
+def explanation_page(
+    explanation: Explanation, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus], head: Sequence[str]
+) -> str:
     """The page of one explanation, as HTML. pools, claims: as they are without what is explained."""
     devices = device_map(pools, claims)
-    asked = _asked(explanation)
-    rows = [[*row, asked.get(row[0], "-")] for row in devices.table.rows]
-    described = replace(devices, table=ColumnTable([*devices.table.header, _ASKED], rows))
+    asked, checks = _asked(explanation), _Checks(explanation)
+    rows = [[*row, asked.get(row[0], "-"), checks.symbols.get(row[0], "-")] for row in devices.table.rows]
+    described = replace(devices, table=ColumnTable([*devices.table.header, _ASKED, _CHECK], rows))
     return data_page(
         DataPage(
             subject_of(explanation),
             [f"{first_line(explanation)}."],
             [*_nodes(explanation), described],
-            replace(MAP, marks=_ASKED, mark_text="of the node that is described"),
+            replace(
+                MAP,
+                marks=_ASKED,
+                mark_text=f"reached by {explanation.node}, the node that is described",
+                check=_CHECK,
+                checks=checks.legend,
+            ),
             [element("section", {}, element("h2", {}, "Details"), tree(list(detail_lines(explanation))))],
-        )
+        ),
+        head,
     )
 
 
@@ -263,14 +274,16 @@ class ExplanationsPage:
         self._rows.append([subject_of(one), verdict_text(one), one.node or "-", reason_of(one)])
         self._details.append(_folded(one))
 
-    def html(self, counted: str, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> str:
+    def html(
+        self, counted: str, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus], head: Sequence[str]
+    ) -> str:
         """The page. counted: how many fit, in words. pools, claims: after all of them."""
         header = ["POD OR CLAIM", "VERDICT", "NODE", "REASON"]
         table = PageTable("explained", "Pods and claims", ColumnTable(header, self._rows))
         answer = [f"{counted}.", states_text(states_of(pools))]
         heading = element("h2", {}, "Details")
         sections = [element("section", {}, heading, *self._details)] if self._details else []
-        return data_page(DataPage(_ALL, answer, [table, device_map(pools, claims)], MAP, details=sections))
+        return data_page(DataPage(_ALL, answer, [table, device_map(pools, claims)], MAP, details=sections), head)
 
 
 def _folded(explanation: Explanation) -> Element:
@@ -306,6 +319,36 @@ def _asked(explanation: Explanation) -> Mapping[str, str]:
     for taken in _taken_devices(on_node.answer):
         found[str(taken)] = [*found.get(str(taken), ()), "taken"]
     return {device: "; ".join(texts) for device, texts in found.items()}
+
+
+class _Checks:
+    """What the map shows of the devices of the node that is described.
+
+    symbols: by device, the number of the first check that removes it, unless a request can have it. legend: their
+    meanings, as (symbol, text).
+    """
+
+    def __init__(self, explanation: Explanation) -> None:
+        self.symbols: dict[str, str] = {}
+        self.legend: list[tuple[str, str]] = []
+        on_node = explanation.on_node
+        if on_node is None:
+            return
+        for funnel in on_node.offer.funnels:
+            for refusal in funnel.refusals:
+                number = str(len(self.legend) + 1)
+                self.legend.append((number, f"request {funnel.request}: {refusal_text(refusal, reader=OPERATOR)}"))
+                for device in refusal.devices:
+                    self.symbols.setdefault(str(device), number)
+        left = [str(device) for funnel in on_node.offer.funnels for device in funnel.left]
+        taken = [str(device) for device in _taken_devices(on_node.answer)]
+        self._mark(_LEFT, "passes all checks of a request", left)
+        self._mark(_TAKEN, "taken", taken)
+
+    def _mark(self, symbol: str, text: str, devices: Sequence[str]) -> None:
+        self.symbols |= dict.fromkeys(devices, symbol)
+        if devices:
+            self.legend.append((symbol, text))
 
 
 def _of_request(funnel: Funnel) -> Iterator[tuple[DeviceID, str]]:

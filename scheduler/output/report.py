@@ -1,7 +1,7 @@
 """One answer of a command: made once, and printed as text, as an object in JSON or YAML, or as a page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 import orjson
@@ -42,8 +42,8 @@ class PagedReport(Report):
         """Its sentences, tables and map."""
 
 
-def rendered(report: Report, output: str) -> str:
-    """The report in that format, with the line end after it; empty if there is nothing to be said."""
+def rendered(report: Report, output: str, head: Sequence[str] = ()) -> str:
+    """The report in that format, with the line end after it; empty if there is nothing to be said. head: of a page."""
     match output:
         case "json":
             return json_text(object_of(report)) + "\n"
@@ -51,7 +51,7 @@ def rendered(report: Report, output: str) -> str:
             return dump(object_of(report))
         case "html":
             assert isinstance(report, PagedReport), f"{report.kind} has no page"
-            return data_page(report.page())
+            return data_page(report.page(), head)
         case _:
             text = text_of(report)
             return f"{text}\n" if text else ""

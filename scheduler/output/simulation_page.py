@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from allocator.words import agreeing, listed
-from scheduler.output.data_page import STYLE, Child, document, element, table
+from scheduler.output.data_page import STYLE, Child, document, element, head_line, table
 from scheduler.output.line_chart import NARROW, WIDE, Band, Chart, Curve, band, detail, line_chart, number
 from scheduler.output.simulation_text import acceptance, alignment
 from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
@@ -86,13 +86,13 @@ Policies = Mapping[str, Sequence[Scenario]]
 """The scenarios of each policy, one for each seed."""
 
 
-def simulation_page(result: SimulationResult) -> str:
-    """The page, as HTML."""
+def simulation_page(result: SimulationResult, head: Sequence[str] = ()) -> str:
+    """The page, as HTML. head: the input, the release, and the time."""
     groups = _groups(result.scenarios)
     parts = [*_overview(groups)] if len(groups) > 1 else []
     parts += [part for parameters, policies in groups.items() for part in _group(parameters, policies)]
     title = f"Simulation of {listed(list(dict.fromkeys(one.policy for one in result.scenarios)))}"
-    return document(title, STYLE, element("main", {}, *_heading(title, result), *parts, *_explained(result)))
+    return document(title, STYLE, element("main", {}, *_heading(title, result, head), *parts, *_explained(result)))
 
 
 def _groups(scenarios: Sequence[Scenario]) -> Mapping[tuple[tuple[str, str], ...], Policies]:
@@ -103,11 +103,12 @@ def _groups(scenarios: Sequence[Scenario]) -> Mapping[tuple[tuple[str, str], ...
     return found
 
 
-def _heading(title: str, result: SimulationResult) -> Iterator[Element]:
+def _heading(title: str, result: SimulationResult, head: Sequence[str]) -> Iterator[Element]:
     fleets = dict.fromkeys(one.fleet for one in result.scenarios)
     sizes = [f"{one.nodes:,} nodes with {one.units:,} units and {one.pods:,} pods at the start" for one in fleets]
     seeds = list(dict.fromkeys(str(one.seed) for one in result.scenarios))
     yield element("h1", {}, title)
+    yield head_line(head)
     yield element(
         "p", {}, f"{listed(sizes)}; {agreeing(len(seeds), 'seed')} {listed(seeds)}. Program: {result.program}"
     )

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from allocator.model import Device
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.search.rules import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
 from allocator.words import agreeing, and_more, counted
@@ -270,14 +272,30 @@ def _amount(amount: Amount) -> Json:
 
 
 DEVICES = "devices"
-MAP = MapColumns(DEVICES, name="DEVICE", node="NODE", state="STATE", holders="CLAIMS")
+_SORTS = ("KIND", "PLACE", "CUT FROM")
+MAP = MapColumns(
+    DEVICES,
+    name="DEVICE",
+    node="NODE",
+    state="STATE",
+    holders="CLAIMS",
+    kind=_SORTS[0],
+    place=_SORTS[1],
+    whole=_SORTS[2],
+)
 """The map of the devices."""
+
+_PLACES = ((NUMA_NODE, "NUMA "), (PCIE_ROOT, ""))
+"""Attributes that say where in its node a device is, and what stands before their values."""
 
 _CHANGE = "CHANGE"
 _SAME = "-"
 _GONE = StateLook("gone", "G", 1, "no longer there")
-CHANGE_MAP = replace(MAP, marks=_CHANGE, mark_text="the change concerns it", states=(*DEVICE_STATES, _GONE))
-"""The map of the devices after a change."""
+_BEFORE = ("STATE BEFORE", "CLAIMS BEFORE")
+CHANGE_MAP = replace(
+    MAP, marks=_CHANGE, mark_text="the change concerns it", states=(*DEVICE_STATES, _GONE), before=_BEFORE
+)
+"""The maps of the devices before and after a change."""
 
 
 class DeviceChange(StrEnum):
@@ -292,21 +310,51 @@ class DeviceChange(StrEnum):
 
 def device_map(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
     """A row for each device."""
-    return PageTable(DEVICES, "Devices", device_columns(pools, claims))
+    return PageTable(DEVICES, "Devices", map_columns(pools, claims))
+
+
+def map_columns(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> ColumnTable:
+    """A line for each device, with its kind, its place in the node, and what it is cut from, as the map shows them."""
+    found = list(pools)
+    table = device_columns(found, claims)
+    rows = [[*row, *_sorts(one.device)] for row, one in zip(table.rows, _all(found), strict=True)]
+    return ColumnTable([*table.header, *_SORTS], rows)
+
+
+def _sorts(device: Device) -> tuple[str, str, str]:
+    """Its kind, such as `gpu`; NUMA node and PCIe root; and the counters that it shares with what is cut from the same.
+
+    Its driver says the kind in the attribute `type`; otherwise it is the name without its number.
+    """
+    type_, value = device.attributes.get(f"{device.driver}/type", ("", None))
+    kind = str(value) if type_ == "string" else device.name.rstrip("0123456789").rstrip("-") or device.driver
+    places = [(title, device.attributes.get(name, ("", None))[1]) for name, title in _PLACES]
+    counter_sets = dict.fromkeys(one.counter_set for one in device.consumes_counters)
+    return (
+        kind,
+        ", ".join(f"{title}{value}" for title, value in places if value is not None) or "-",
+        _listed([*counter_sets]),
+    )
 
 
 def change_map(before: Sequence[PoolStatus], after: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
     """A row for each device as it is after a change, with what has changed, and for those that are gone."""
     old = {one.device.id: one for one in _all(before)}
-    table = device_columns(after, claims)
-    rows = [[*row, _change(old.get(one.device.id), one)] for row, one in zip(table.rows, _all(after), strict=True)]
+    table = map_columns(after, claims)
+    changes = zip(table.rows, _all(after), strict=True)
+    rows = [[*row, *_before(old.get(one.device.id)), _change(old.get(one.device.id), one)] for row, one in changes]
     there = {one.device.id for one in _all(after)}
     rows += [_gone(status) for one, status in old.items() if one not in there]
-    return PageTable(DEVICES, "Devices after the change", ColumnTable([*table.header, _CHANGE], rows))
+    return PageTable(DEVICES, "Devices after the change", ColumnTable([*table.header, *_BEFORE, _CHANGE], rows))
 
 
 def _all(pools: Iterable[PoolStatus]) -> Iterator[DeviceStatus]:
     return (one for pool in pools for one in pool.devices)
+
+
+def _before(old: DeviceStatus | None) -> tuple[str, str]:
+    """State and holders; nothing of a device that was not there."""
+    return ("-", "-") if old is None else (old.state, _listed(old.holders))
 
 
 def _change(old: DeviceStatus | None, new: DeviceStatus) -> str:
@@ -320,8 +368,8 @@ def _change(old: DeviceStatus | None, new: DeviceStatus) -> str:
 
 
 def _gone(old: DeviceStatus) -> list[str]:
-    holders = ",".join(old.holders) or "-"
-    return [str(old.device.id), ",".join(by_node(old)), _GONE.name, holders, "-", "-", DeviceChange.GONE]
+    own = [str(old.device.id), ",".join(by_node(old)), _GONE.name, _listed(old.holders), "-", "-"]
+    return [*own, *_sorts(old.device), *_before(old), DeviceChange.GONE]
 
 
 # Claims as a table and as JSON (docs/status.md describes each field).
@@ -485,8 +533,7 @@ def _first(sentences: Sequence[str]) -> Iterator[str]:
 def _tables(report: StatusReport) -> Iterator[PageTable]:
     yield PageTable("drivers", "Drivers", driver_table(report))
     yield PageTable("classes", "Classes", class_table(report))
-    if (problems := problem_table(report)).rows:
-        yield PageTable("problems", "Pools with problems", problems)
+    yield PageTable("problems", "Pools with problems", problem_table(report), "No pool has problems.")
     yield device_map(report.pools, report.claims)
     yield PageTable("nodes", "Nodes", node_table(report))
     yield PageTable("pools", "Pools", pool_table(report))
@@ -524,13 +571,15 @@ _TABLES = (
         DECISIONS,
         "Last decisions",
         ColumnTable(["TIME", "POD", "RESULT", "NODE", "DEVICES, OR WHY THERE ARE NONE"], ()),
+        "No decision since the program started.",
     ),
     PageTable(
         QUEUE,
         "Pods that wait",
         ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
+        "No pod waits.",
     ),
-    PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ())),
+    PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ()), "No pool has problems."),
     PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
     PageTable(CLASSES, "Classes", class_columns((), {})),
     device_map((), ()),

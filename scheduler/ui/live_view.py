@@ -28,8 +28,8 @@ from scheduler.output.status_report import (
     QUEUE,
     ClassRoom,
     class_columns,
-    device_columns,
     largest_claim_text,
+    map_columns,
     pool_problems,
     states_text,
     tally_columns,
@@ -263,7 +263,7 @@ class LiveView:
     def _show(self, pool_id: PoolID, status: PoolStatus, claims: Mapping[str, ClaimObject | None]) -> None:
         name = f"{pool_id.driver}/{pool_id.pool}"
         holding = claim_statuses([one for one in claims.values() if one is not None], ())
-        self._set(DEVICES, name, device_columns([status], holding).rows)
+        self._set(DEVICES, name, map_columns([status], holding).rows)
         self._set(PROBLEMS, name, [[name, problem] for problem in pool_problems(status)])
 
     def _forget(self, pool_id: PoolID) -> None:
@@ -310,9 +310,10 @@ class LiveView:
             self._set_all(DRIVERS, _by_name(tally_columns("DRIVER", self._drivers.tallies())))
             classes = self._classes.tallies(self._class_views)
             self._set_all(CLASSES, _by_name(class_columns(classes, self._rooms)))
-        waiting = islice(source.queue(), MOST_WAITING)
+        waiting = list(islice(source.queue(), MOST_WAITING))
+        names = {str(one.get("pod")) for one in waiting}
         self._set_all(QUEUE, {f"{one.get('pod')} {one.get('uid')}": _waiting(one) for one in waiting})
-        self._set_all(DECISIONS, {_newest_first(number): one.cells() for number, one in source.decisions.kept()})
+        self._set_all(DECISIONS, {_newest_first(number): one.cells(names) for number, one in source.decisions.kept()})
 
     def _answer(self) -> Iterator[str]:
         yield states_text(self._states) if self._is_whole else "The devices are being read."

@@ -157,7 +157,7 @@ async def _follow(view: "LiveView", response: web.StreamResponse) -> None:
         await _write(response, _event("now", []))
         seen = version
         while not await _is_changed(view, seen):
-            await _write(response, b":\n\n")
+            await _write(response, _event("alive", []))
 
 
 async def _is_changed(view: "LiveView", seen: int) -> bool:

@@ -1,11 +1,13 @@
 """The page at /ui of running programs, in a real browser beside a real control plane: it follows what happens."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from scheduler.ui.decision_log import WAITS
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.fleet import EXAMPLES, publish
@@ -76,7 +78,7 @@ def test_page_of_the_scheduler_follows_what_it_does(tab: Browser, scheduler: Pro
     last = shown(tab, f"{ROWS}('Last decisions')", lambda rows: len(rows) >= 3)
     decisions = {row[1]: row[2:] for row in last}
     assert decisions["default/too-much"][0] == "Unschedulable"
-    assert decisions["default/too-much"][2] == waiting[4]
+    assert decisions["default/too-much"][2] == WAITS
     bound = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in await_bound(api, 2)}
     for name in ("a", "b"):
         assert decisions[f"default/{name}"][:2] == ["placed", bound[name]]
@@ -96,7 +98,8 @@ def test_page_is_there_again_after_the_program_was_away(tab: Browser, plane: Con
     shown(tab, ANSWER, lambda found: found[0] == "80 of 80 devices are free.")
     scheduler.stop()
     live = 'document.getElementById("live").textContent'
-    shown(tab, live, lambda text: "cannot be reached" in text)
+    found = shown(tab, live, lambda text: "cannot be reached" in text)
+    assert re.match(r"The program cannot be reached since \d\d:\d\d:\d\d, ", found)
     port = scheduler.url.rpartition(":")[2]
     again = Scheduler(plane, [f"--health-address=127.0.0.1:{port}"], name="again")
     try:

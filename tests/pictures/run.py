@@ -1,0 +1,88 @@
+"""`make pictures`: the pages as a browser shows them, wide and narrow, light and dark; and the picture of the README.
+
+All of them go to .cache/pictures, to be looked at; the README's, which is kept in the repository, to docs/pictures.
+"""
+
+import sys
+import tempfile
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from itertools import product
+from pathlib import Path
+
+from tests.browser import MISSING, PROGRAM, Browser, browser
+from tests.unit.scheduler.cli.command import dra
+
+ROOT = Path(__file__).resolve().parents[2]
+FLEET = ROOT / "manifests" / "examples" / "fleet"
+ALL, KEPT = ROOT / ".cache" / "pictures", ROOT / "docs" / "pictures"
+WIDTHS, SCHEMES = (1400, 390), ("light", "dark")
+MOST_HEIGHT = 6000
+"""Of a picture, in pixels: what is further down looks alike."""
+
+MAP_HEIGHT = "Math.ceil(document.querySelector('.map').closest('section').getBoundingClientRect().height) + 12"
+
+SHOWN: Mapping[str, Sequence[str]] = {
+    "status": ["status", "FLEET"],
+    "claims": ["claims", "FLEET"],
+    "explain": ["explain", "research/wish", "FLEET"],
+    "explain-all": ["explain", "--all", "FLEET"],
+    "fit": ["fit", "pod/inference/chat-0", "FLEET"],
+    "whatif": ["whatif", "FLEET", "--overlay", "drain:gpu-a", "--overlay", "remove:node/cpu-a"],
+    "lint": ["lint", "FLEET"],
+    "audit": ["audit", "FLEET"],
+    "simulate": ["simulate", "FLEET", "--policy", "first-fit", "--policy", "pack"],
+    "nics": ["explain", "--all", "NICS"],
+    "partitions": ["explain", "--all", "PARTITIONS"],
+}
+"""The commands by the names of their pictures."""
+
+PRESETS = {"NICS": ("nic", 8, 30), "PARTITIONS": ("mig", 4, 24)}
+"""Inputs that are generated: preset, nodes and pods."""
+
+
+def main() -> None:
+    """The program."""
+    if not PROGRAM:
+        sys.exit(MISSING)
+    ALL.mkdir(parents=True, exist_ok=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, browser(Path(name, "profile")) as tab:
+        inputs = {"FLEET": str(FLEET), **{title: _generated(title, Path(name)) for title in PRESETS}}
+        for title, command in SHOWN.items():
+            page = Path(name, f"{title}.html")
+            page.write_text(dra(*(inputs.get(one, one) for one in command), "-o", "html").out)
+            for width, scheme in product(WIDTHS, SCHEMES):
+                tab.open(page, width, scheme=scheme)
+                _save(tab, ALL / f"{title}-{width}-{scheme}.png", _height(tab))
+        for scheme in SCHEMES:
+            tab.open(Path(name, "nics.html"), 740, scheme=scheme)
+            _save(tab, KEPT / f"map-{scheme}.png", int(tab.evaluate(MAP_HEIGHT)), _top_of_the_map(tab))
+    print(f"pictures of {len(SHOWN)} pages are in {ALL}, and two in {KEPT}")
+
+
+def _generated(title: str, folder: Path) -> str:
+    preset, nodes, pods = PRESETS[title]
+    path = folder / f"{title}.jsonl"
+    path.write_text(dra("generate", "--preset", preset, "--nodes", str(nodes), "--pods", str(pods)).out)
+    return str(path)
+
+
+def _height(tab: Browser) -> int:
+    return min(MOST_HEIGHT, int(tab.evaluate("document.documentElement.scrollHeight")))
+
+
+def _top_of_the_map(tab: Browser) -> int:
+    top = "Math.floor(document.querySelector('.map').closest('section').getBoundingClientRect().top + scrollY)"
+    return int(tab.evaluate(top))
+
+
+def _save(tab: Browser, path: Path, height: int, top: int = 0) -> None:
+    width = int(tab.evaluate("innerWidth"))
+    clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
+    found = tab.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+    path.write_bytes(b64decode(found["data"]))
+
+
+if __name__ == "__main__":
+    main()
