@@ -39,4 +39,6 @@ def navigation(docs: Path) -> Navigation:
     for group, (title, folder) in FOLDERS.items():
         pages = sorted((docs / folder).glob("*.md"))
         groups[group].append({title: [str(path.relative_to(docs)) for path in pages]})
-    return ["index.md", *({title: pages} for title, pages in groups.items())]
+    tabs: Navigation = ["index.md"]
+    tabs.extend({title: pages} for title, pages in groups.items())
+    return tabs

@@ -69,7 +69,7 @@ def command(*, given: InputSource, output: str, fail_on: str) -> None:
 
 
 def _devices(state: ClusterState) -> tuple[MapColumns, PageTable]:
-    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))
+    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods), None)
 
 
 def _state(inventory: Inventory, features: Features, ending: Sequence[Eviction]) -> ClusterState:

@@ -57,8 +57,9 @@ def command(*, given: InputSource, output: str) -> None:
     claims = Claims(inventory)
     report = claims_report(claims_of(claims, inventory.pods, source.shown), source.shown)
     if output == PAGE:
-        pools = pool_statuses(cluster_of(inventory, claims, inventory.pods, source.features).fleet.current)
-        report = replace(report, pools=list(held_by(pools, {str(one.claim) for one in report.claims})))
+        cluster = cluster_of(inventory, claims, inventory.pods, source.features)
+        held = held_by(pool_statuses(cluster.fleet.current), {str(one.claim) for one in report.claims})
+        report = replace(report, pools=list(held), cluster=cluster)
     print_claims(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else 0)
 

@@ -147,4 +147,5 @@ def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects
         claims=claims,
         by="" if by in (None, CLAIM) else by,
         shown="" if shown.is_everything else str(shown),
+        cluster=cluster,
     )

@@ -23,6 +23,7 @@ from scheduler.cli.inputs import (
 )
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
@@ -108,8 +109,8 @@ def command(  # noqa: PLR0913 - one for each option
     found = differences(before, after, {name: causes[name] for name in causes.keys() - set(_names(ending))})
     report = DifferenceReport(before, after, found)
     if output == PAGE:
-        (pools, _), (pools_then, claims) = first.devices(), second.devices()
-        report = replace(report, pools=(pools, pools_then), claims=claims)
+        (pools, _, cluster), (pools_then, claims, cluster_then) = first.devices(), second.devices()
+        report = replace(report, pools=(pools, pools_then), claims=claims, clusters=(cluster, cluster_then))
     print_report(report, output, source.head)
     lost = any(one.kind is DifferenceKind.LOST for one in found)
     is_complete = not (inventory.unseen or changed.unseen)
@@ -124,7 +125,7 @@ class _OnePlacement:
     placement: Placement
     places: Places
 
-    def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+    def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:
         return self.given.devices_of(self.placement)
 
 

@@ -349,6 +349,7 @@ CLASS_MAP = replace(
     kind="",
     place="",
     whole="",
+    nodes="",
     groups=(("class", "Class"),),
     states=(
         StateLook(_SELECTED, "C", 2, "a class selects it"),

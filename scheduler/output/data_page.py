@@ -174,6 +174,7 @@ class MapColumns:
     kind: a column whose values have a shape each. place, whole: columns by which the devices of a node are grouped:
     where they are, and what they are cut from. check: a column with a symbol in place of the letter, or `-`; checks
     explain the symbols. before: state and holders before a change, of a map beside this one.
+    nodes: a table of nodes that the map marks, with the reason beside each name.
     groups: what devices can be coloured by besides their states, as (value, title); by all but `namespace`, the first
     of the holders counts as it is written.
     """
@@ -191,6 +192,7 @@ class MapColumns:
     check: str = ""
     checks: Sequence[tuple[str, str]] = ()
     before: tuple[str, str] | None = None
+    nodes: str = ""
     groups: Sequence[tuple[str, str]] = (("namespace", "Namespace"), ("claim", "Claim"))
     states: Sequence[StateLook] = DEVICE_STATES
 
@@ -323,6 +325,7 @@ def _map(columns: MapColumns, tables: Sequence[PageTable]) -> Json:
         "whole": header.index(columns.whole) if columns.whole else None,
         "check": header.index(columns.check) if columns.check else None,
         "checks": columns.checks,
+        "nodes": columns.nodes,
         "before": dict(zip(("state", "holders"), map(header.index, columns.before), strict=True))
         if columns.before
         else None,

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from allocator.status import PoolStatus
 from allocator.words import agreeing, counted
+from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
 from scheduler.output.data_page import ColumnTable, DataPage, PageTable
 from scheduler.output.report import Json, PagedReport
-from scheduler.output.status_report import CHANGE_MAP, change_map
+from scheduler.output.status_report import CHANGE_MAP, change_map, closed_nodes
 from scheduler.output.table import reason_of
 from scheduler.status import ClaimStatus
 
@@ -24,7 +25,7 @@ _NUMBERS = frozenset({"BEFORE", "AFTER"})
 
 @dataclass(frozen=True, slots=True)
 class DifferenceReport(PagedReport):
-    """What a change does. pools: of a page, before and after the change. claims: of a page, after it."""
+    """What a change does. pools, clusters: of a page, before and after the change. claims: of a page, after it."""
 
     kind = "PlacementDifference"
 
@@ -33,6 +34,7 @@ class DifferenceReport(PagedReport):
     found: Sequence[PlaceDifference]
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    clusters: tuple[Cluster | None, Cluster | None] = (None, None)
 
     def blocks(self) -> Iterable[str | ColumnTable]:
         """How many are placed, and a line for each pod whose place differs."""
@@ -61,7 +63,8 @@ class DifferenceReport(PagedReport):
         """The differences, with the devices that are taken or released marked in the map."""
         tables = [
             PageTable("differences", "Pods and claims whose place differs", moves_table(self.found)),
-            change_map(*self.pools, self.claims),
+            change_map(*self.pools, self.claims, self.clusters),
+            closed_nodes(self.clusters[1], self.clusters[0]),
         ]
         counts = [
             f"{name.capitalize()}: {before} before, {after} after."
@@ -152,7 +155,7 @@ def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
 class FitReport(PagedReport):
     """How many copies fit. subject: in words, such as `pod ml/train-0`.
 
-    pools: of a page, without and with the copies. claims: of a page, with theirs.
+    pools: of a page, without and with the copies. claims, cluster: of a page, with theirs.
     """
 
     kind = "Fit"
@@ -161,6 +164,7 @@ class FitReport(PagedReport):
     found: FittingCopies
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    cluster: Cluster | None = None
 
     def blocks(self) -> Iterator[str | ColumnTable]:
         """How many, a line for each node, and what stops the next one."""
@@ -185,7 +189,11 @@ class FitReport(PagedReport):
 
     def page(self) -> DataPage:
         """The copies, with the devices that they take marked in the map."""
-        tables = [PageTable("nodes", "Copies by node", self._copies()), change_map(*self.pools, self.claims)]
+        tables = [
+            PageTable("nodes", "Copies by node", self._copies()),
+            change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
+            closed_nodes(self.cluster),
+        ]
         return DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
 
     def _counted(self) -> str:

@@ -25,10 +25,11 @@ from allocator.outcome import Allocated, AllocationError, Exhausted
 from allocator.policies.contract import FIRST_FIT
 from allocator.status import PoolStatus
 from allocator.words import counted, listed_up_to
+from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import ColumnTable, DataPage, PageTable, data_page, element, tree
-from scheduler.output.status_report import MAP, device_map, states_of, states_text
+from scheduler.output.status_report import MAP, closed_nodes, device_map, states_of, states_text
 from scheduler.output.table import answer_text, by_reason
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
@@ -237,10 +238,14 @@ _ALL = "Pending pods and claims"
 
 
 def explanation_page(
-    explanation: Explanation, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus], head: Sequence[str]
+    explanation: Explanation,
+    pools: Sequence[PoolStatus],
+    claims: Iterable[ClaimStatus],
+    cluster: Cluster,
+    head: Sequence[str],
 ) -> str:
     """The page of one explanation, as HTML. pools, claims: as they are without what is explained."""
-    devices = device_map(pools, claims)
+    devices = device_map(pools, claims, cluster)
     asked, checks = _asked(explanation), _Checks(explanation)
     rows = [[*row, asked.get(row[0], "-"), checks.symbols.get(row[0], "-")] for row in devices.table.rows]
     described = replace(devices, table=ColumnTable([*devices.table.header, _ASKED, _CHECK], rows))
@@ -248,7 +253,7 @@ def explanation_page(
         DataPage(
             subject_of(explanation),
             [f"{first_line(explanation)}."],
-            [*_nodes(explanation), described],
+            [*_nodes(explanation), described, closed_nodes(cluster)],
             replace(
                 MAP,
                 marks=_ASKED,
@@ -275,7 +280,12 @@ class ExplanationsPage:
         self._details.append(_folded(one))
 
     def html(
-        self, counted: str, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus], head: Sequence[str]
+        self,
+        counted: str,
+        pools: Sequence[PoolStatus],
+        claims: Iterable[ClaimStatus],
+        cluster: Cluster,
+        head: Sequence[str],
     ) -> str:
         """The page. counted: how many fit, in words. pools, claims: after all of them."""
         header = ["POD OR CLAIM", "VERDICT", "NODE", "REASON"]
@@ -283,7 +293,8 @@ class ExplanationsPage:
         answer = [f"{counted}.", states_text(states_of(pools))]
         heading = element("h2", {}, "Details")
         sections = [element("section", {}, heading, *self._details)] if self._details else []
-        return data_page(DataPage(_ALL, answer, [table, device_map(pools, claims)], MAP, details=sections), head)
+        tables = [table, device_map(pools, claims, cluster), closed_nodes(cluster)]
+        return data_page(DataPage(_ALL, answer, tables, MAP, details=sections), head)
 
 
 def _folded(explanation: Explanation) -> Element:

@@ -269,7 +269,7 @@ function filterInput(id, use) {
 /* -- the map */
 
 class NodeMap {
-  /* data: {table, name, node, state, holders, marks, markText, kind, place, whole, check, checks: [[symbol, text]], groups,
+  /* data: {table, name, node, state, holders, marks, markText, kind, place, whole, check, checks: [[symbol, text]], groups, closed,
      states: [{name, letter, colour, text}]}: columns. title: of one of two maps, the second of which has no tools. */
   constructor(data, table, place, title = "Nodes and devices", other = null) {
     this.data = data;
@@ -285,6 +285,7 @@ class NodeMap {
     this.isPrinted = false;
     this.build(place);
     table.listeners.push(() => this.refresh());
+    if (data.closed) data.closed.listeners.push(() => this.refresh());
     new ResizeObserver(() => this.arrange()).observe(this.box);
     this.refresh();
   }
@@ -335,6 +336,7 @@ class NodeMap {
       if (!nodes.has(name)) nodes.set(name, []);
       nodes.get(name).push(row);
     }
+    this.closed = new Map(this.data.closed ? this.data.closed.all : []);
     this.rank();
     const kinds = this.data.kind === null ? [] : [...new Set(this.table.all.map((row) => row[this.data.kind]))];
     this.kinds = kinds.length > 1 ? kinds.sort(collator.compare) : [];
@@ -439,6 +441,10 @@ class NodeMap {
     const others = this.kinds.slice(SHAPES - 1);
     if (others.length) shaped.push([this.shapeOf(others[0]), others.join(", ")]);
     for (const [shape, text] of shaped) items.push(make("li", {}, make("span", { class: `cell free ${shape}` }), text));
+    if (this.closed.size) {
+      const mark = make("span", { class: "cell free" }, "\u2298");
+      items.push(make("li", {}, mark, "before a node: it is cordoned, tainted or removed"));
+    }
     if (this.data.marks !== null) {
       items.push(make("li", {}, make("span", { class: "cell free marked" }), `border: ${this.data.markText}`));
     }
@@ -511,16 +517,17 @@ class NodeMap {
       const drawn = make("span", { class: "cells", "aria-hidden": "true" }, ...own.map((row) => this.device(row)));
       return name ? [make("span", { class: "group", "aria-hidden": "true", title: name }, name), drawn] : [drawn];
     });
-    const name = make("span", { class: "name", "aria-hidden": "true" }, title);
+    const why = this.closed.get(node);
+    const name = make("span", { class: "name", "aria-hidden": "true" }, why ? `\u2298 ${title}` : title);
     const tile = make(
       "button",
       {
-        class: "node",
+        class: why ? "node closed" : "node",
         type: "button",
         tabindex: at === this.current ? "0" : "-1",
-        "aria-label": this.words(title, rows),
+        "aria-label": this.words(title, rows) + (why ? `; ${why}` : ""),
         "aria-pressed": String(node === this.chosen),
-        title,
+        title: why ? `${title}: ${why}` : title,
       },
       name,
       ...cells,
@@ -632,7 +639,7 @@ function start(data) {
     tables.set(one.id, new Table(one, section));
   }
   const drawn = [...tables.values()];
-  if (map) drawn.push(...maps(data.map, tables.get(data.map.table), map));
+  if (map) drawn.push(...maps({ ...data.map, closed: tables.get(data.map.nodes) }, tables.get(data.map.table), map));
   const print = (isPrinted) => drawn.forEach((one) => one.print(isPrinted));
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));

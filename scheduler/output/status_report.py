@@ -10,7 +10,8 @@ from allocator.model import Device
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.search.rules import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
-from allocator.words import agreeing, and_more, counted
+from allocator.words import agreeing, and_more, counted, listed_up_to
+from scheduler.decision.cluster import Cluster
 from scheduler.output.data_page import (
     DEVICE_STATES,
     ColumnTable,
@@ -51,7 +52,7 @@ class StatusReport(PagedReport):
     """What there is of devices, and who holds them.
 
     rooms: by class. by: the only table of the text; empty for the overview. shown: of which claims alone, in words such
-    as `in namespace ml`; empty for everything.
+    as `in namespace ml`; empty for everything. cluster: of a page.
     """
 
     kind = "Status"
@@ -65,6 +66,7 @@ class StatusReport(PagedReport):
     claims: Sequence[ClaimStatus]
     by: str = ""
     shown: str = ""
+    cluster: Cluster | None = None
 
     def blocks(self) -> Iterable[ColumnTable]:
         """The table of `by`; else drivers, classes with the largest claim that fits, and pools with problems."""
@@ -282,6 +284,7 @@ MAP = MapColumns(
     kind=_SORTS[0],
     place=_SORTS[1],
     whole=_SORTS[2],
+    nodes="closed",
 )
 """The map of the devices."""
 
@@ -308,17 +311,60 @@ class DeviceChange(StrEnum):
     GONE = "gone"
 
 
-def device_map(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
-    """A row for each device."""
-    return PageTable(DEVICES, "Devices", map_columns(pools, claims))
+def device_map(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus], cluster: Cluster | None) -> PageTable:
+    """A row for each device. cluster: knows the nodes that reach devices of several."""
+    return PageTable(DEVICES, "Devices", map_columns(pools, claims, cluster))
 
 
-def map_columns(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> ColumnTable:
+CLOSED = MAP.nodes
+NO_NODE_IS_CLOSED = "No node is cordoned or tainted."
+
+
+def closed_nodes(cluster: Cluster | None, before: Cluster | None = None) -> PageTable:
+    """Nodes that take no pods, or not all, and those that were there before a change."""
+    rows = list(_closed(cluster)) if cluster is not None else []
+    if before is not None and cluster is not None:
+        rows += [[name, "removed"] for name in sorted(before.names()) if cluster.node(name) is None]
+    return PageTable(
+        CLOSED, "Nodes that are cordoned, tainted or removed", ColumnTable(["NODE", "WHY"], rows), NO_NODE_IS_CLOSED
+    )
+
+
+def _closed(cluster: Cluster) -> Iterator[list[str]]:
+    for name in sorted(cluster.names()):
+        node = cluster.node(name)
+        assert node is not None
+        reasons = ["cordoned"] if node.unschedulable else []
+        reasons += [f"taint {one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in node.taints]
+        if reasons:
+            yield [name, ", ".join(reasons)]
+
+
+def map_columns(
+    pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus], cluster: Cluster | None = None
+) -> ColumnTable:
     """A line for each device, with its kind, its place in the node, and what it is cut from, as the map shows them."""
     found = list(pools)
     table = device_columns(found, claims)
-    rows = [[*row, *_sorts(one.device)] for row, one in zip(table.rows, _all(found), strict=True)]
+    nodes = [_nodes_of(one, cluster) for one in _all(found)]
+    rows = [
+        [row[0], node, *row[2:], *_sorts(one.device)]
+        for row, node, one in zip(table.rows, nodes, _all(found), strict=True)
+    ]
     return ColumnTable([*table.header, *_SORTS], rows)
+
+
+def _nodes_of(device: DeviceStatus, cluster: Cluster | None) -> str:
+    """The node that reaches the device; of several, the number and the first names."""
+    reach = device.device.reach if device.slice.reach.per_device else device.slice.reach
+    if reach.node_name or cluster is None or (reach.node_selector is None and not reach.all_nodes):
+        return ",".join(by_node(device))
+    if reach.all_nodes:
+        names = sorted(cluster.names())
+    else:
+        assert reach.node_selector is not None
+        names = sorted(map(cluster.name_of, bits(cluster.reached(reach.node_selector))))
+    return f"{counted(len(names), 'node')}: {listed_up_to(names, MOST_NODES)}" if names else "0 nodes"
 
 
 def _sorts(device: Device) -> tuple[str, str, str]:
@@ -337,14 +383,19 @@ def _sorts(device: Device) -> tuple[str, str, str]:
     )
 
 
-def change_map(before: Sequence[PoolStatus], after: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
+def change_map(
+    before: Sequence[PoolStatus],
+    after: Sequence[PoolStatus],
+    claims: Iterable[ClaimStatus],
+    clusters: tuple[Cluster | None, Cluster | None],
+) -> PageTable:
     """A row for each device as it is after a change, with what has changed, and for those that are gone."""
     old = {one.device.id: one for one in _all(before)}
-    table = map_columns(after, claims)
+    table = map_columns(after, claims, clusters[1])
     changes = zip(table.rows, _all(after), strict=True)
     rows = [[*row, *_before(old.get(one.device.id)), _change(old.get(one.device.id), one)] for row, one in changes]
     there = {one.device.id for one in _all(after)}
-    rows += [_gone(status) for one, status in old.items() if one not in there]
+    rows += [_gone(status, clusters[0]) for one, status in old.items() if one not in there]
     return PageTable(DEVICES, "Devices after the change", ColumnTable([*table.header, *_BEFORE, _CHANGE], rows))
 
 
@@ -367,8 +418,8 @@ def _change(old: DeviceStatus | None, new: DeviceStatus) -> str:
     return DeviceChange.OTHER_CLAIMS if new.holders else DeviceChange.RELEASED
 
 
-def _gone(old: DeviceStatus) -> list[str]:
-    own = [str(old.device.id), ",".join(by_node(old)), _GONE.name, _listed(old.holders), "-", "-"]
+def _gone(old: DeviceStatus, cluster: Cluster | None) -> list[str]:
+    own = [str(old.device.id), _nodes_of(old, cluster), _GONE.name, _listed(old.holders), "-", "-"]
     return [*own, *_sorts(old.device), *_before(old), DeviceChange.GONE]
 
 
@@ -400,7 +451,7 @@ _CLAIM_COLUMNS = ("NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY")
 
 @dataclass(frozen=True, slots=True)
 class ClaimsReport(PagedReport):
-    """Claims. shown: in words, such as `in namespace ml`. now: for their ages. pools: of a page, with their devices."""
+    """Claims. shown: in words, such as `in namespace ml`. now: for their ages. pools, cluster: of a page."""
 
     kind = "ClaimStatusList"
 
@@ -408,6 +459,7 @@ class ClaimsReport(PagedReport):
     shown: str
     now: datetime
     pools: Sequence[PoolStatus] = ()
+    cluster: Cluster | None = None
 
     def blocks(self) -> Iterable[ColumnTable]:
         """A line for each claim."""
@@ -420,7 +472,11 @@ class ClaimsReport(PagedReport):
 
     def page(self) -> DataPage:
         """The claims, with the devices that they hold in the map."""
-        tables = [claims_table(self.claims), device_map(self.pools, self.claims)]
+        tables = [
+            claims_table(self.claims),
+            device_map(self.pools, self.claims, self.cluster),
+            closed_nodes(self.cluster),
+        ]
         return DataPage("Claims", list(_claims_answer(self)), tables, MAP)
 
     def nothing(self) -> str:
@@ -534,7 +590,8 @@ def _tables(report: StatusReport) -> Iterator[PageTable]:
     yield PageTable("drivers", "Drivers", driver_table(report))
     yield PageTable("classes", "Classes", class_table(report))
     yield PageTable("problems", "Pools with problems", problem_table(report), "No pool has problems.")
-    yield device_map(report.pools, report.claims)
+    yield device_map(report.pools, report.claims, report.cluster)
+    yield closed_nodes(report.cluster)
     yield PageTable("nodes", "Nodes", node_table(report))
     yield PageTable("pools", "Pools", pool_table(report))
     yield PageTable("namespaces", "Namespaces", namespace_table(report))
@@ -582,7 +639,8 @@ _TABLES = (
     PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ()), "No pool has problems."),
     PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
     PageTable(CLASSES, "Classes", class_columns((), {})),
-    device_map((), ()),
+    device_map((), (), None),
+    closed_nodes(None),
 )
 
 

@@ -21,6 +21,7 @@ from scheduler.output.data_page import ColumnTable
 from scheduler.output.status_report import (
     ANSWER,
     CLASSES,
+    CLOSED,
     DECISIONS,
     DEVICES,
     DRIVERS,
@@ -28,6 +29,7 @@ from scheduler.output.status_report import (
     QUEUE,
     ClassRoom,
     class_columns,
+    closed_nodes,
     largest_claim_text,
     map_columns,
     pool_problems,
@@ -263,7 +265,7 @@ class LiveView:
     def _show(self, pool_id: PoolID, status: PoolStatus, claims: Mapping[str, ClaimObject | None]) -> None:
         name = f"{pool_id.driver}/{pool_id.pool}"
         holding = claim_statuses([one for one in claims.values() if one is not None], ())
-        self._set(DEVICES, name, map_columns([status], holding).rows)
+        self._set(DEVICES, name, map_columns([status], holding, self._source.cluster).rows)
         self._set(PROBLEMS, name, [[name, problem] for problem in pool_problems(status)])
 
     def _forget(self, pool_id: PoolID) -> None:
@@ -310,6 +312,7 @@ class LiveView:
             self._set_all(DRIVERS, _by_name(tally_columns("DRIVER", self._drivers.tallies())))
             classes = self._classes.tallies(self._class_views)
             self._set_all(CLASSES, _by_name(class_columns(classes, self._rooms)))
+        self._set_all(CLOSED, {row[0]: row for row in closed_nodes(source.cluster).table.rows})
         waiting = list(islice(source.queue(), MOST_WAITING))
         names = {str(one.get("pod")) for one in waiting}
         self._set_all(QUEUE, {f"{one.get('pod')} {one.get('uid')}": _waiting(one) for one in waiting})

@@ -423,7 +423,8 @@ def test_the_head_names_input_release_time_and_program(tab: Browser, printed: Ma
 def test_bars_have_the_shares_that_the_numbers_say(tab: Browser, printed: Mapping[str, Path]) -> None:
     tab.open(printed["status"], 1000)
     bars = """[...document.querySelectorAll('section[aria-label="Nodes"] tbody tr:not(.gap)')].map(row => [
-      row.cells[1].textContent, ...[...row.querySelectorAll(".bar span")].map(one => [one.className, one.style.flexGrow])])"""
+      row.cells[1].textContent,
+      ...[...row.querySelectorAll(".bar span")].map(one => [one.className, one.style.flexGrow])])"""
     found = {bar[0]: dict(bar[1:]) for bar in tab.evaluate(bars)}
     assert found
     for devices, parts in found.items():

@@ -47,18 +47,25 @@ def main() -> None:
         sys.exit(MISSING)
     ALL.mkdir(parents=True, exist_ok=True)
     KEPT.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name, browser(Path(name, "profile")) as tab:
+    with tempfile.TemporaryDirectory() as name:
         inputs = {"FLEET": str(FLEET), **{title: _generated(title, Path(name)) for title in PRESETS}}
         for title, command in SHOWN.items():
             page = Path(name, f"{title}.html")
             page.write_text(dra(*(inputs.get(one, one) for one in command), "-o", "html").out)
-            for width, scheme in product(WIDTHS, SCHEMES):
-                tab.open(page, width, scheme=scheme)
-                _save(tab, ALL / f"{title}-{width}-{scheme}.png", _height(tab))
-        for scheme in SCHEMES:
-            tab.open(Path(name, "nics.html"), 740, scheme=scheme)
-            _save(tab, KEPT / f"map-{scheme}.png", int(tab.evaluate(MAP_HEIGHT)), _top_of_the_map(tab))
+            with browser(Path(name, f"profile-{title}")) as tab:
+                for width, scheme in product(WIDTHS, SCHEMES):
+                    tab.open(page, width, scheme=scheme)
+                    _save(tab, ALL / f"{title}-{width}-{scheme}.png", _height(tab))
+        with browser(Path(name, "profile")) as tab:
+            _keep(tab, Path(name, "nics.html"))
     print(f"pictures of {len(SHOWN)} pages are in {ALL}, and two in {KEPT}")
+
+
+def _keep(tab: Browser, page: Path) -> None:
+    """The picture of the README."""
+    for scheme in SCHEMES:
+        tab.open(page, 740, scheme=scheme)
+        _save(tab, KEPT / f"map-{scheme}.png", int(tab.evaluate(MAP_HEIGHT)), _top_of_the_map(tab))
 
 
 def _generated(title: str, folder: Path) -> str:
