@@ -336,7 +336,7 @@ class NodeMap {
       if (!nodes.has(name)) nodes.set(name, []);
       nodes.get(name).push(row);
     }
-    this.closed = new Map(this.data.closed ? this.data.closed.all : []);
+    this.closed = this.closedNodes();
     this.rank();
     const kinds = this.data.kind === null ? [] : [...new Set(this.table.all.map((row) => row[this.data.kind]))];
     this.kinds = kinds.length > 1 ? kinds.sort(collator.compare) : [];
@@ -348,6 +348,12 @@ class NodeMap {
     this.explain();
     this.arrange();
     this.show(nodes.get(this.chosen));
+  }
+
+  /* The nodes that take no pods, or not all, and why. */
+  closedNodes() {
+    const rows = this.data.closed ? this.data.closed.all : [];
+    return new Map(rows.map((row) => [row[0], row[this.data.why]]).filter(([, why]) => why !== "-"));
   }
 
   tilesOf(node, rows) {
@@ -439,7 +445,7 @@ class NodeMap {
     }
     const shaped = this.kinds.slice(0, SHAPES - 1).map((kind) => [this.shapeOf(kind), kind]);
     const others = this.kinds.slice(SHAPES - 1);
-    if (others.length) shaped.push([this.shapeOf(others[0]), others.join(", ")]);
+    if (others.length) shaped.push([this.shapeOf(others[0]), others.length === 1 ? others[0] : `${others.length} other kinds`]);
     for (const [shape, text] of shaped) items.push(make("li", {}, make("span", { class: `cell free ${shape}` }), text));
     if (this.closed.size) {
       const mark = make("span", { class: "cell free" }, "\u2298");
@@ -639,7 +645,7 @@ function start(data) {
     tables.set(one.id, new Table(one, section));
   }
   const drawn = [...tables.values()];
-  if (map) drawn.push(...maps({ ...data.map, closed: tables.get(data.map.nodes) }, tables.get(data.map.table), map));
+  if (map) drawn.push(...maps({ ...data.map, why: 1, closed: tables.get(data.map.nodes) }, tables.get(data.map.table), map));
   const print = (isPrinted) => drawn.forEach((one) => one.print(isPrinted));
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
@@ -651,7 +657,7 @@ function maps(data, table, place) {
   if (!data.before) return [new NodeMap(data, table, place)];
   const [left, right] = [make("div"), make("div")];
   const after = new NodeMap(data, table, right, "After the change");
-  const before = new NodeMap({ ...data, ...data.before }, table, left, "Before the change", after);
+  const before = new NodeMap({ ...data, ...data.before, why: 2 }, table, left, "Before the change", after);
   place.append(make("h2", {}, "Nodes and devices"), after.tools, after.legend);
   place.append(make("div", { class: "beside" }, left, right), after.details);
   return [before, after];

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from allocator.model import Device
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
+from allocator.requests.constraints import lookup
 from allocator.search.rules import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
 from allocator.words import agreeing, and_more, counted, listed_up_to
@@ -317,27 +318,32 @@ def device_map(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus], clust
 
 
 CLOSED = MAP.nodes
+_CLOSED_CAPTION = "Nodes that are cordoned, tainted or removed"
 NO_NODE_IS_CLOSED = "No node is cordoned or tainted."
 
 
 def closed_nodes(cluster: Cluster | None, before: Cluster | None = None) -> PageTable:
     """Nodes that take no pods, or not all, and those that were there before a change."""
-    rows = list(_closed(cluster)) if cluster is not None else []
+    rows = _closed(cluster) if cluster is not None else {}
     if before is not None and cluster is not None:
-        rows += [[name, "removed"] for name in sorted(before.names()) if cluster.node(name) is None]
-    return PageTable(
-        CLOSED, "Nodes that are cordoned, tainted or removed", ColumnTable(["NODE", "WHY"], rows), NO_NODE_IS_CLOSED
-    )
+        old = _closed(before)
+        rows |= {name: "removed" for name in before.names() if cluster.node(name) is None}
+        both = [[name, rows.get(name, "-"), old.get(name, "-")] for name in sorted({**rows, **old})]
+        return PageTable(CLOSED, _CLOSED_CAPTION, ColumnTable(["NODE", "WHY", "BEFORE"], both), NO_NODE_IS_CLOSED)
+    listed = [list(one) for one in sorted(rows.items())]
+    return PageTable(CLOSED, _CLOSED_CAPTION, ColumnTable(["NODE", "WHY"], listed), NO_NODE_IS_CLOSED)
 
 
-def _closed(cluster: Cluster) -> Iterator[list[str]]:
+def _closed(cluster: Cluster) -> dict[str, str]:
+    found = {}
     for name in sorted(cluster.names()):
         node = cluster.node(name)
         assert node is not None
         reasons = ["cordoned"] if node.unschedulable else []
         reasons += [f"taint {one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in node.taints]
         if reasons:
-            yield [name, ", ".join(reasons)]
+            found[name] = ", ".join(reasons)
+    return found
 
 
 def map_columns(
@@ -372,9 +378,9 @@ def _sorts(device: Device) -> tuple[str, str, str]:
 
     Its driver says the kind in the attribute `type`; otherwise it is the name without its number.
     """
-    type_, value = device.attributes.get(f"{device.driver}/type", ("", None))
+    type_, value = lookup(device, f"{device.driver}/type") or ("", None)
     kind = str(value) if type_ == "string" else device.name.rstrip("0123456789").rstrip("-") or device.driver
-    places = [(title, device.attributes.get(name, ("", None))[1]) for name, title in _PLACES]
+    places = [(title, (lookup(device, name) or ("", None))[1]) for name, title in _PLACES]
     counter_sets = dict.fromkeys(one.counter_set for one in device.consumes_counters)
     return (
         kind,

@@ -215,8 +215,11 @@ class LiveView:
         self._publish()
 
     def since(self, version: int) -> list[bytes]:
-        """The groups that have changed after that version: `[table, group, rows]`, or null for rows that are gone."""
-        return [one.json for one in reversed(self._newer(version))]
+        """The groups that have changed after that version: `[table, group, rows]`, or null for rows that are gone.
+
+        Devices come last: a new reader sees the answer before thousands of them are sent.
+        """
+        return sorted((one.json for one in reversed(self._newer(version))), key=_is_of_devices)
 
     async def changed(self, version: int) -> None:
         """Return once there is something newer."""
@@ -361,6 +364,10 @@ class LiveView:
             self.version += 1
             self._published.set()
             self._published = asyncio.Event()
+
+
+def _is_of_devices(group: bytes) -> bool:
+    return group.startswith(b'["%s"' % DEVICES.encode())
 
 
 def _are_same(old: Sequence[object], new: Sequence[object]) -> bool:

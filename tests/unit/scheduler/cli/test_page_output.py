@@ -203,7 +203,7 @@ def test_devices_of_the_network_name_their_nodes_and_closed_nodes_say_why() -> N
 
 def test_a_removed_node_is_marked() -> None:
     run = page(["whatif"], [*two_nodes(), a_pod("p", template="one")], "--overlay", "remove:node/node-2")
-    assert tables_of(run.out)["closed"] == [["node-2", "removed"]]
+    assert tables_of(run.out)["closed"] == [["node-2", "removed", "-"]]
 
 
 def test_devices_stand_by_kind_and_place_and_with_what_is_cut_from_the_same() -> None:
@@ -225,3 +225,8 @@ def test_devices_stand_by_kind_and_place_and_with_what_is_cut_from_the_same() ->
     assert shown["node-1/nic-7"][-3:] == ["nic", "NUMA 1, pci0000:00", "-"]
     assert shown["node-1/part-0"][-3:] == ["mig", "NUMA 1, pci0000:00", "board-0"]
     assert shown["node-1/plain"][-3:] == ["plain", "-", "-"]
+
+
+def test_a_node_that_only_the_change_closes_was_open_before() -> None:
+    run = page(["whatif"], [*two_nodes(), a_pod("p", template="one")], "--overlay", "drain:node-2")
+    assert tables_of(run.out)["closed"] == [["node-2", "cordoned", "-"]]

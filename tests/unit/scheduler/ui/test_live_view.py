@@ -1,6 +1,7 @@
 """The page's data: what has changed, and no more, for readers who come at any time."""
 
 import asyncio
+import json
 from dataclasses import replace
 from itertools import count
 from random import Random
@@ -374,3 +375,14 @@ def test_closed_nodes_are_shown_until_they_are_open() -> None:
     assert rows_of(refreshed(view), "closed") == [["node-1", "cordoned"]]
     program.cluster.set_node(node)
     assert rows_of(refreshed(view), "closed") == []
+
+
+def test_a_new_reader_gets_devices_last() -> None:
+    program = Program(1, 1, 1)
+    view = program.view()
+    refreshed(view)
+    program.troubles = ["caches: not filled"]
+    refreshed(view)
+    tables = [json.loads(one)[0] for one in view.since(0)]
+    assert tables[-3:] == ["devices"] * 3
+    assert "answer" in tables[:-3]
