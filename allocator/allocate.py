@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from allocator.bits import bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.explain.cause import cause_of, named
@@ -18,6 +19,7 @@ from allocator.model import Allocation, Claim, Device, Node, PoolID
 from allocator.outcome import (
     Allocated,
     AllocationError,
+    BrokenPool,
     Cause,
     Exhausted,
     InvalidClaim,
@@ -30,7 +32,7 @@ from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_a
 from allocator.results import allocation_of
 from allocator.search.backtracking import Answer, BudgetSpent, Poisoned, Terms
 from allocator.search.budget import Budget, OutOfSteps
-from allocator.search.rules import Candidates, Choice, Pick, bits
+from allocator.search.rules import Candidates, Choice, Pick
 from cel import Cancelled
 
 BUDGET_STEPS: Final = 500_000
@@ -103,6 +105,10 @@ def outcome_of(  # noqa: PLR0913 - as `allocate`
         problem = problem_of(snapshot, attempt, claims)
     except OutOfSteps:
         return Exhausted(budget.steps - before, snapshot.features)
+    except BrokenPool as broken:
+        if snapshot.features.release.broken_pools_end:
+            raise
+        return Refused(_beside_invalid(broken.cause, attempt), budget.steps - before, snapshot.features)
     spent = budget.steps - before
     terms = Terms(budget_steps - spent, MAX_RESULTS, problem.is_exhaustive, problem.may_end, is_cancelled)
     try:
@@ -207,6 +213,9 @@ def _allocations(
 
 
 def _cause(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) -> Cause | InvalidPoolSeen:
-    cause = cause_of(problem, attempt, claims)
+    return _beside_invalid(cause_of(problem, attempt, claims), attempt)
+
+
+def _beside_invalid(cause: Cause, attempt: NodeAttempt) -> Cause | InvalidPoolSeen:
     invalid = tuple((pool.id, pool.contradiction) for pool in attempt.view.pools if pool.contradiction)
     return InvalidPoolSeen(invalid, cause) if invalid else cause

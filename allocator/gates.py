@@ -2,16 +2,16 @@
 
 Snapshots have it, and every outcome names it. `Release` has what differs between releases besides gates. `strict`
 turns off the deviations of docs/differences.md: the answer is then kube-scheduler's even where ours would be better.
-Source: pkg/features/kube_features.go of Kubernetes 1.36, the KEPs of the gates for 1.37.
+Source: pkg/features/kube_features.go of Kubernetes 1.36.3, 1.37.2 and 1.38.0-beta.0.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import cel
-from allocator.did_you_mean import did_you_mean
+from allocator.words import did_you_mean
 
 ADMIN_ACCESS: Final = "DRAAdminAccess"
 PRIORITIZED_LIST: Final = "DRAPrioritizedList"
@@ -29,16 +29,49 @@ DERIVED_ATTRIBUTES: Final = "DRADerivedAttributes"
 COMPATIBILITY_GROUPS: Final = "DRADeviceCompatibilityGroups"
 OPTIONAL_NODE_OPERATIONS: Final = "DRAOptionalNodeOperations"
 
-OF_SIMPLEST_ALLOCATOR: Final = frozenset(
-    {ADMIN_ACCESS, PRIORITIZED_LIST, PARTITIONABLE_DEVICES, DEVICE_TAINTS, DEVICE_TAINT_RULES}
-    | {CLAIM_DEVICE_STATUS, EXTENDED_RESOURCE, NODE_ALLOCATABLE_RESOURCES}
-)
-"""The gates with which kube-scheduler still chooses the oldest of its three allocators."""
+STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
+VOLUME_LIMIT_SCALING: Final = "VolumeLimitScaling"
+
+
+class GateStage(NamedTuple):
+    """Where a gate stands in a release. level: alpha, beta or GA; is_on: its default, which `is_locked` makes final."""
+
+    level: str
+    is_on: bool
+    is_locked: bool = False
+
+
+_ALPHA, _OFF, _BETA = GateStage("alpha", is_on=False), GateStage("beta", is_on=False), GateStage("beta", is_on=True)
+_GA, _LOCKED = GateStage("GA", is_on=True), GateStage("GA", is_on=True, is_locked=True)
+
+_RELEASE_NAMES: Final = ("1.34", "1.35", "1.36", "1.37", "1.38")
+_STAGES: Final[Mapping[str, tuple[GateStage | None, ...]]] = {
+    ADMIN_ACCESS: (_BETA, _BETA, _LOCKED, _LOCKED, _LOCKED),
+    PRIORITIZED_LIST: (_BETA, _BETA, _GA, _LOCKED, _LOCKED),
+    CLAIM_DEVICE_STATUS: (_BETA, _BETA, _BETA, _LOCKED, _LOCKED),
+    DEVICE_TAINTS: (_ALPHA, _ALPHA, _BETA, _GA, _LOCKED),
+    DEVICE_TAINT_RULES: (None, _ALPHA, _OFF, _GA, _LOCKED),
+    PARTITIONABLE_DEVICES: (_ALPHA, _ALPHA, _BETA, _BETA, _LOCKED),
+    CONSUMABLE_CAPACITY: (_ALPHA, _ALPHA, _BETA, _BETA, _GA),
+    BINDING_CONDITIONS: (_ALPHA, _ALPHA, _BETA, _BETA, _LOCKED),
+    EXTENDED_RESOURCE: (_ALPHA, _ALPHA, _BETA, _LOCKED, _LOCKED),
+    LIST_TYPE_ATTRIBUTES: (None, None, _ALPHA, _ALPHA, _ALPHA),
+    NODE_ALLOCATABLE_RESOURCES: (None, None, _ALPHA, _ALPHA, _ALPHA),
+    FRACTIONAL_CAPACITY_RANGE: (None, None, None, _BETA, _GA),
+    DERIVED_ATTRIBUTES: (None, None, None, _ALPHA, _ALPHA),
+    COMPATIBILITY_GROUPS: (None, None, None, _ALPHA, _ALPHA),
+    OPTIONAL_NODE_OPERATIONS: (None, None, None, _ALPHA, _ALPHA),
+    STORAGE_CAPACITY_SCORING: (_ALPHA, _ALPHA, _ALPHA, _BETA, _BETA),
+    VOLUME_LIMIT_SCALING: (None, _ALPHA, _ALPHA, _BETA, _BETA),
+}
+"""The gates that change an answer, release by release; None: it does not have the gate."""
 
 OF_NEWEST_ALLOCATOR: Final = frozenset(
     {LIST_TYPE_ATTRIBUTES, DERIVED_ATTRIBUTES, COMPATIBILITY_GROUPS, OPTIONAL_NODE_OPERATIONS}
 )
-"""The gates of which one makes it choose the newest."""
+"""The gates of which one makes kube-scheduler choose the newest of its three allocators."""
+
+_OF_SECOND_ALLOCATOR: Final = frozenset({BINDING_CONDITIONS, CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE})
 
 _SPLIT_FROM: Final[Mapping[str, str]] = MappingProxyType({DEVICE_TAINT_RULES: DEVICE_TAINTS})
 """Gates that governed a part of what another one did alone before: in releases that do not have them, it still does."""
@@ -49,15 +82,18 @@ _NEEDS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class UnknownGate(ValueError):
-    """A gate that the release does not have, or that needs another one that is off."""
+    """A gate that the release does not have, that it has locked, or that needs another one that is off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
     """One minor release of Kubernetes.
 
-    gates: those that it has, with their defaults; a release ignores the fields of gates that it does not have.
-    environment, list_environment: in which selectors are compiled, with DRAListTypeAttributes off and on.
+    gates: those that it has; a release ignores the fields of gates that it does not have. beyond_simplest: those of
+    which one makes kube-scheduler choose an allocator other than its oldest. simplest_knows_capacity: the oldest one
+    knows distinctAttribute and requests for capacity. knowing_node_operations: its allocators that know
+    skipNodeOperations. environment, list_environment: in which selectors are compiled, with DRAListTypeAttributes off
+    and on.
     clears_covering_config: a configuration that names every request is written with no names. repeats_claim_config: a
     claim's configuration is written once for each request that it names. counter_slices_reach_all: a slice with
     counter sets belongs to every node's pools. capacity_errors_skip: a request that a capacity's arithmetic cannot
@@ -67,10 +103,17 @@ class Release:
     keeps_combined_slices: such slices may be there, of before. unused_mappings_refuse: a pod is refused if none of its
     containers uses a claim that stands for resources of the node; later the claim counts for the pod.
     sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
+    negative_requests_end: a request for less than nothing of a capacity ends the attempt before a policy rounds it up.
+    misprints_amounts: an amount of 1e21 or more, given in digits, is written as another one. shares_hold_devices: a
+    share without amounts holds a device that is no longer shared. broken_pools_end: `All` beside a pool that is being
+    updated or invalid ends the attempt on every node; later it refuses the node.
     """
 
     name: str
-    gates: Mapping[str, bool]
+    gates: Mapping[str, GateStage]
+    beyond_simplest: frozenset[str]
+    simplest_knows_capacity: bool
+    knowing_node_operations: frozenset[str]
     environment: cel.Environment
     list_environment: cel.Environment
     clears_covering_config: bool
@@ -83,6 +126,10 @@ class Release:
     keeps_combined_slices: bool
     unused_mappings_refuse: bool
     sums_node_resources: bool
+    negative_requests_end: bool
+    misprints_amounts: bool
+    shares_hold_devices: bool
+    broken_pools_end: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -93,46 +140,21 @@ class Release:
         return next((name for name, one in RELEASES.items() if name > self.name and gate in one.gates), "")
 
 
-def _before_1_37(name: str, gates: Mapping[str, bool]) -> Release:
-    # The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.
-    return Release(
-        name,
-        MappingProxyType(dict(gates)),
-        cel.V1_36,
-        cel.V1_36_LISTS,
-        clears_covering_config=False,
-        repeats_claim_config=True,
-        counter_slices_reach_all=True,
-        capacity_errors_skip=True,
-        full_devices_leave_all=True,
-        empty_shares_charge=True,
-        combined_slices=name == "1.34",
-        keeps_combined_slices=name in ("1.34", "1.35"),
-        unused_mappings_refuse=True,
-        sums_node_resources=True,
-    )
+def _gates_of(name: str) -> Mapping[str, GateStage]:
+    column = _RELEASE_NAMES.index(name)
+    stages = {gate: row[column] for gate, row in _STAGES.items()}
+    return MappingProxyType({gate: stage for gate, stage in stages.items() if stage is not None})
 
 
-_OFF_IN_1_34: Final = (DEVICE_TAINTS, PARTITIONABLE_DEVICES, CONSUMABLE_CAPACITY, BINDING_CONDITIONS, EXTENDED_RESOURCE)
-_GATES_1_34: Final = dict.fromkeys((ADMIN_ACCESS, PRIORITIZED_LIST, CLAIM_DEVICE_STATUS), True) | dict.fromkeys(
-    _OFF_IN_1_34, False
-)
-_GATES_1_36: Final = (
-    _GATES_1_34
-    | dict.fromkeys(_OFF_IN_1_34, True)
-    | dict.fromkeys((DEVICE_TAINT_RULES, LIST_TYPE_ATTRIBUTES, NODE_ALLOCATABLE_RESOURCES), False)
-)
-_GATES_1_37: Final = (
-    _GATES_1_36
-    | {DEVICE_TAINT_RULES: True, FRACTIONAL_CAPACITY_RANGE: True}
-    | dict.fromkeys((DERIVED_ATTRIBUTES, COMPATIBILITY_GROUPS, OPTIONAL_NODE_OPERATIONS), False)
-)
-
-V1_37: Final = Release(
-    "1.37",
-    MappingProxyType(_GATES_1_37),
-    cel.V1_37,
-    cel.V1_37,
+# What differs between releases is a switch of the newest one, turned back in those before it.
+V1_38: Final = Release(
+    "1.38",
+    _gates_of("1.38"),
+    beyond_simplest=OF_NEWEST_ALLOCATOR,
+    simplest_knows_capacity=True,
+    knowing_node_operations=frozenset({"incubating", "experimental"}),
+    environment=cel.V1_38,
+    list_environment=cel.V1_38,
     clears_covering_config=True,
     repeats_claim_config=False,
     counter_slices_reach_all=False,
@@ -143,16 +165,48 @@ V1_37: Final = Release(
     keeps_combined_slices=False,
     unused_mappings_refuse=False,
     sums_node_resources=False,
+    negative_requests_end=True,
+    misprints_amounts=False,
+    shares_hold_devices=True,
+    broken_pools_end=False,
 )
+V1_37: Final = replace(
+    V1_38,
+    name="1.37",
+    gates=_gates_of("1.37"),
+    beyond_simplest=OF_NEWEST_ALLOCATOR | _OF_SECOND_ALLOCATOR,
+    simplest_knows_capacity=False,
+    knowing_node_operations=frozenset({"experimental"}),
+    environment=cel.V1_37,
+    list_environment=cel.V1_37,
+    negative_requests_end=False,
+    misprints_amounts=True,
+    shares_hold_devices=False,
+    broken_pools_end=True,
+)
+V1_36: Final = replace(
+    V1_37,
+    name="1.36",
+    gates=_gates_of("1.36"),
+    knowing_node_operations=frozenset(),
+    environment=cel.V1_36,
+    list_environment=cel.V1_36_LISTS,
+    clears_covering_config=False,
+    repeats_claim_config=True,
+    counter_slices_reach_all=True,
+    capacity_errors_skip=True,
+    full_devices_leave_all=True,
+    empty_shares_charge=True,
+    unused_mappings_refuse=True,
+    sums_node_resources=True,
+)
+# The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.
+_V1_35: Final = replace(V1_36, name="1.35", gates=_gates_of("1.35"), keeps_combined_slices=True)
+_V1_34: Final = replace(_V1_35, name="1.34", gates=_gates_of("1.34"), combined_slices=True)
 RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
-    {
-        "1.34": _before_1_37("1.34", _GATES_1_34),
-        "1.35": _before_1_37("1.35", _GATES_1_34 | {DEVICE_TAINT_RULES: False}),
-        "1.36": _before_1_37("1.36", _GATES_1_36),
-        "1.37": V1_37,
-    }
+    {release.name: release for release in (_V1_34, _V1_35, V1_36, V1_37, V1_38)}
 )
-"""By name, as `--kubernetes` takes it."""
+"""By name, as `--kubernetes` takes it; the last one is a beta."""
 
 DEFAULT_RELEASE: Final = "1.36"
 """The default of `--kubernetes`."""
@@ -177,24 +231,25 @@ class Features:
     def of(release: str, overrides: Mapping[str, bool] | None = None, *, is_strict: bool = False) -> "Features":
         """The release's defaults with single gates on top. Raises UnknownGate, KeyError for an unknown release."""
         defaults = RELEASES[release]
-        for gate in overrides or ():
-            if gate not in defaults.gates:
-                known = ", ".join(sorted(defaults.gates))
-                meant = did_you_mean(gate, defaults.gates)
-                raise UnknownGate(
-                    f"Kubernetes {release} has no gate {gate!r} that changes an allocation; it has {known}{meant}"
-                )
-        gates = {**defaults.gates, **(overrides or {})}
+        for gate, is_on in (overrides or {}).items():
+            _check_override(defaults, gate, is_on=is_on)
+        gates = {**{gate: stage.is_on for gate, stage in defaults.gates.items()}, **(overrides or {})}
         for gate, needed in _NEEDS.items():
             if gates.get(gate) and not gates.get(needed):
                 raise UnknownGate(f"{gate} needs {needed}, which is off")
-        on = frozenset(gate for gate, is_on in gates.items() if is_on)
+        return Features.with_gates(defaults, (gate for gate, is_on in gates.items() if is_on), is_strict=is_strict)
+
+    @staticmethod
+    def with_gates(release: Release, gates: Iterable[str], *, is_strict: bool = False) -> "Features":
+        """What these gates of the release turn on, whatever it has locked."""
+        on = frozenset(gates)
+        knows_operations = release.knowing_node_operations and on & OF_NEWEST_ALLOCATOR
         return Features(
-            defaults,
+            release,
             on,
             is_strict,
-            knows_capacity=bool(on - OF_SIMPLEST_ALLOCATOR),
-            knows_node_operations=OPTIONAL_NODE_OPERATIONS in defaults.gates and bool(on & OF_NEWEST_ALLOCATOR),
+            knows_capacity=release.simplest_knows_capacity or bool(on & release.beyond_simplest),
+            knows_node_operations=bool(knows_operations),
         )
 
     def has(self, gate: str) -> bool:
@@ -214,3 +269,17 @@ class Features:
     def __str__(self) -> str:
         strict = ", strict" if self.is_strict else ""
         return f"Kubernetes {self.release.name}{strict}: {', '.join(sorted(self.gates)) or 'no gate'}"
+
+
+def _check_override(release: Release, gate: str, *, is_on: bool) -> None:
+    """Raises UnknownGate where the release does not have the gate, or has it locked to the other value."""
+    stage = release.gates.get(gate)
+    if stage is None:
+        known = ", ".join(sorted(release.gates))
+        meant = did_you_mean(gate, release.gates)
+        raise UnknownGate(
+            f"Kubernetes {release.name} has no gate {gate!r} that changes an answer; it has {known}{meant}"
+        )
+    if stage.is_locked and is_on is not stage.is_on:
+        locked = str(stage.is_on).lower()
+        raise UnknownGate(f"Kubernetes {release.name} has locked {gate} to {locked}: it cannot be {str(is_on).lower()}")

@@ -18,7 +18,7 @@ class Topic(Generic[Value]):
         return f"Topic({self.name!r})"
 
 
-Key = Topic[Value] | tuple[Topic[Value], Hashable] | tuple[Topic[Value], Hashable, Hashable]
+MemoKey = Topic[Value] | tuple[Topic[Value], Hashable] | tuple[Topic[Value], Hashable, Hashable]
 """A topic, and what distinguishes its values where it has several."""
 
 
@@ -36,7 +36,7 @@ class TypedMemo:
     def __len__(self) -> int:
         return len(self._values)
 
-    def remember(self, key: Key[Value], make: Callable[[], Value]) -> Value:
+    def remember(self, key: MemoKey[Value], make: Callable[[], Value]) -> Value:
         """The value of the key, made if it is not there. What `make` raises is not remembered."""
         value: Value
         try:
@@ -48,7 +48,7 @@ class TypedMemo:
         value = self._values[key] = self._from_before(key, make)
         return value
 
-    def forget(self, key: Key[Value]) -> None:
+    def forget(self, key: MemoKey[Value]) -> None:
         """Forget the value of the key; it is computed again when needed."""
         self._values.pop(key, None)
         self._before.pop(key, None)
@@ -58,7 +58,7 @@ class TypedMemo:
         if len(self._values) - self._kept > most:
             self._before, self._values, self._kept = self._values, {}, 0
 
-    def _from_before(self, key: Key[Value], make: Callable[[], Value]) -> Value:
+    def _from_before(self, key: MemoKey[Value], make: Callable[[], Value]) -> Value:
         if key not in self._before:
             return make()
         self._kept += 1

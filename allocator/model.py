@@ -6,7 +6,7 @@ depends on (driver configuration) stay raw JSON objects.
 Source: k8s.io/api resource/v1, KEP-4381 and the KEPs of the single features.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from operator import attrgetter
@@ -31,6 +31,10 @@ class PoolID(NamedTuple):
 
     driver: str
     pool: str
+
+
+CounterSetID = tuple[PoolID, str]
+"""A counter set of a pool, by its name."""
 
 
 class DeviceID(NamedTuple):
@@ -180,11 +184,30 @@ class CounterSet:
     counters: Mapping[str, Quantity]
 
 
+def qualified(name: str, driver: str) -> str:
+    """The name of an attribute or capacity with its domain; one without is the driver's. Source: KEP-4381."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def own_name(names: Collection[str], name: str, driver: str) -> str | None:
+    """Which of the driver's names is that one, however it is written; None if none is.
+
+    The spelling with the driver's domain comes first. Source: KEP-4381.
+    """
+    domain, slash, identifier = name.partition("/")
+    if slash and domain != driver:
+        return name if name in names else None
+    short = identifier if slash else name
+    long = name if slash else f"{driver}/{name}"
+    return long if long in names else short if short in names else None
+
+
 @dataclass(frozen=True, slots=True)
 class Device:
     """One device of a slice, which selectors see as a `cel.DeviceLike`.
 
-    They see driver, attributes, capacity (name to value) and allow_multiple_allocations.
+    They see driver, attributes, capacity (name to value) and allow_multiple_allocations. A capacity that is published
+    in both spellings is one: the entry with the driver's domain counts, with its policy.
     unknown_fields: names of fields that this version does not know; such a device is never used.
     unusual: attributes with a list of values, and those that cannot be read, such as an invalid version; compared
     exactly (`exact`).
@@ -210,6 +233,11 @@ class Device:
     def __post_init__(self) -> None:
         found = [(name, exact(attribute)) for name, attribute in self.attributes.items() if not _is_usual(*attribute)]
         object.__setattr__(self, "unusual", tuple(found))
+        if any(["/" in name for name in self.capacity]):  # noqa: C419 - faster
+            hidden = [name for name in self.capacity if own_name(self.capacity, name, self.driver) != name]
+            for table in ("capacity", "policies") if hidden else ():
+                own = {name: value for name, value in getattr(self, table).items() if name not in hidden}
+                object.__setattr__(self, table, own)
 
     @property
     def id(self) -> DeviceID:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from allocator.model import Allocation, Container, Device, DeviceID, DeviceResult
+from allocator.model import Allocation, Container, Device, DeviceID, DeviceResult, own_name
 from cel.values.quantity import Quantity
 
 Amounts = Mapping[str, int]
@@ -154,9 +154,10 @@ def _mapped(mapping: Mapping[str, object], result: DeviceResult) -> int | None:
     key = mapping.get("capacityKey")
     if not isinstance(key, str):
         return _nanos(mapping.get("deviceMultiplier")) if mapping else None
-    consumed = result.consumed_capacity.get(key)
-    if consumed is None:
+    own = own_name(result.consumed_capacity, key, result.driver)
+    if own is None:
         return None
+    consumed = result.consumed_capacity[own]
     return _rounded_up(consumed.nanos * _nanos(mapping.get("capacityMultiplier")), _UNIT)
 
 

@@ -8,9 +8,10 @@ Source: KEP-4381.
 
 from dataclasses import dataclass
 
+from allocator.bits import Mask
 from allocator.gates import Features
 from allocator.model import Allocation, DeviceID, PoolID
-from allocator.search.rules import Category, Mask
+from allocator.search.rules import Category
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,15 @@ class NotTogether:
     left: int = 0
 
 
-Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether
+@dataclass(frozen=True, slots=True)
+class PoolNotWhole:
+    """A request for all devices cannot say how many these are: a pool of the node is being updated or invalid."""
+
+    claim: str
+    request: str
+
+
+Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether | PoolNotWhole
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +161,14 @@ class InvalidClaim(AllocationError):
 
 class InvalidPool(AllocationError):
     """The published slices do not allow a decision; the driver has to correct them."""
+
+
+class BrokenPool(InvalidPool):
+    """All devices are asked for, and a pool of the node is being updated or invalid. cause: the same, of this node."""
+
+    def __init__(self, cause: PoolNotWhole, problem: str) -> None:
+        super().__init__(f"claim {cause.claim}, request {cause.request}: asks for all devices, but {problem}")
+        self.cause = cause
 
 
 class PolicyFailed(AllocationError):

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import cel
 from allocator.allocate import BUDGET_STEPS, allocate, share_id_of
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import view_of
 from allocator.cluster.pools import Pool, whole_pool
 from allocator.cluster.read_key import ReadKey
 from allocator.cluster.snapshot import Snapshot
-from allocator.cluster.usage import Names, Shares, Usage
+from allocator.cluster.usage import ClaimNames, Shares, Usage, consumed_of
 from allocator.features import concerned
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.device_taints import blocking_taints
@@ -22,7 +23,6 @@ from allocator.gates import DEVICE_TAINTS
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID, PoolID, Request, Slice
 from allocator.outcome import Allocated, AllocationError
 from allocator.requests.candidates import MAX_RESULTS
-from allocator.search.rules import Mask, bits
 from cel.lru import LruCache
 from cel.values.quantity import Quantity
 
@@ -307,7 +307,7 @@ class DeviceStatus:
     device: Device
     slice: Slice
     state: DeviceState
-    holders: Names = ()
+    holders: ClaimNames = ()
     capacity: Mapping[str, Amount] = field(default_factory=dict)
 
 
@@ -324,7 +324,7 @@ class PoolStatus:
     devices: tuple[DeviceStatus, ...]
     problem: str = ""
     counters: Mapping[tuple[str, str], Amount] = field(default_factory=dict)
-    unpublished: Mapping[str, Names] = field(default_factory=dict)
+    unpublished: Mapping[str, ClaimNames] = field(default_factory=dict)
     is_published: bool = True
 
 
@@ -354,12 +354,12 @@ def _problem(pool: Pool) -> str:
     return f"incomplete: {pool.missing}" if pool.missing else pool.contradiction
 
 
-def _holders(usage: Usage, pool_id: PoolID) -> Mapping[str, Names]:
+def _holders(usage: Usage, pool_id: PoolID) -> Mapping[str, ClaimNames]:
     names = sorted(usage.allocated_in(pool_id))
     return {name: tuple(sorted(usage.users(DeviceID(*pool_id, name)))) for name in names}
 
 
-def _devices(pool: Pool, attempt: NodeAttempt, holders: Mapping[str, Names]) -> Iterator[DeviceStatus]:
+def _devices(pool: Pool, attempt: NodeAttempt, holders: Mapping[str, ClaimNames]) -> Iterator[DeviceStatus]:
     shares, states = attempt.usage.shares_in(pool.id), _states(attempt)
     every = [(slice_, device) for slice_ in pool.slices for device in slice_.devices]
     for position, (slice_, device) in enumerate(every):
@@ -407,7 +407,7 @@ def _tainted(attempt: NodeAttempt) -> Mask:
 
 
 def _capacity(device: Device, shares: Shares | None) -> Mapping[str, Amount]:
-    consumed = shares.consumed if shares else {}
+    consumed = consumed_of(device, shares)
     return {name: Amount.of(total, total.nanos - consumed.get(name, 0)) for name, total in device.capacity.items()}
 
 

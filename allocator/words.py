@@ -1,6 +1,12 @@
-"""Numbers with their nouns, and lists that name the first few and count the rest: the one home of such words."""
+"""Words of messages: numbers with nouns, lists that count the rest, suggestions for a name that does not exist."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+MOST = 3
+"""Names that are offered."""
+
+_LIKENESS = 0.75
 
 
 def agreeing(number: int, one: str, several: str = "") -> str:
@@ -28,3 +34,15 @@ def and_more(number: int, most: int, noun: str = "", word: str = "and") -> str:
     """`and 3 more` of so many of which the first are shown; empty if that is all of them."""
     rest = number - most
     return f"{word} {rest} more{f' {agreeing(rest, noun)}' if noun else ''}" if rest > 0 else ""
+
+
+def similar(name: str, known: Iterable[str]) -> list[str]:
+    """Other known names that are like it, at most `MOST`, the likest first. Cost: O(names)."""
+    by_folded = {one.casefold(): one for one in sorted(known) if one != name}
+    return [by_folded[one] for one in get_close_matches(name.casefold(), by_folded, MOST, _LIKENESS)]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean X?`, the likest first; empty if no name is like it. Cost: O(names)."""
+    found = similar(name, known)
+    return f"; did you mean {' or '.join(found)}?" if found else ""

@@ -18,6 +18,8 @@ class Environment:
         return f"Environment({self.name})"
 
 
+V1_38: Final = Environment("1.38")
+"""Kubernetes 1.38."""
 V1_37: Final = Environment("1.37")
 """Kubernetes 1.37."""
 V1_36: Final = Environment("1.36", has_list_attributes=False)

@@ -17,12 +17,13 @@ from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import count, islice
 
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
 from scheduler.rates import backoff_s
 from scheduler.state.claims import awaited_claims
-from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, GivenBack, NodeChanged, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged
 
 # Which event may help which rejected pod, by the hints of its plugins and by changes of the pod itself.
 #
@@ -442,10 +443,10 @@ class _WaitingPods:
     """The pods that wait for events, found by what they wait for."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[PodPlace, tuple[Reason, ...], tuple[ClaimKey, ...]]] = {}
+        self._known: dict[str, tuple[PodPlace, tuple[Reason, ...], tuple[NamespacedName, ...]]] = {}
         self._by_place: dict[PodPlace, dict[str, None]] = {}
         self._by_reason: dict[Reason, dict[str, None]] = {}
-        self._by_claim: dict[ClaimKey, dict[str, None]] = {}
+        self._by_claim: dict[NamespacedName, dict[str, None]] = {}
         self._counts: Counter[tuple[str, str]] = Counter()
 
     def __len__(self) -> int:
@@ -495,7 +496,7 @@ class _WaitingPods:
         for reason in reasons:
             yield from self._by_reason.get(reason, {})
 
-    def users_of(self, claim: ClaimKey) -> Iterable[str]:
+    def users_of(self, claim: NamespacedName) -> Iterable[str]:
         """The pods that need the claim."""
         return self._by_claim.get(claim, {})
 

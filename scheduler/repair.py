@@ -6,19 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from allocator.api.versions import Json
 from scheduler.attempt import claim_calls, claim_objects, pod_calls
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_calls import Send, edit_alone
-from scheduler.attempt.claim_objects import (
-    ClaimRef,
-    Intent,
-    Json,
-    RawClaim,
-    allocation_of,
-    consumers_of,
-    intent_of,
-    key_of,
-)
+from scheduler.attempt.claim_objects import ClaimRef, Intent, RawClaim, allocation_of, consumers_of, intent_of, key_of
 from scheduler.attempt.slots import CallLimit
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.cache.watch_events import Undecodable
@@ -195,7 +187,7 @@ def _ending(binder: Binder, claim: RawClaim, is_bound: Callable[[str], bool]) ->
 # controller creates it again. Source: kubernetes issue 138407, observed on 1.36.3.
 
 
-Names = Mapping[str, str]
+ClaimOfEntry = Mapping[str, str]
 """The name of the claim of each entry."""
 
 _STATUS_TRIES = 5
@@ -210,7 +202,7 @@ class _Loser:
     """A pod that has lost entries. whole: all that it should have, save those that need no claim."""
 
     pod: Pod
-    whole: Names
+    whole: ClaimOfEntry
 
 
 class ClaimStatuses:
@@ -315,6 +307,6 @@ class ClaimStatuses:
         return []
 
 
-def _names(pod: Pod) -> Names:
+def _names(pod: Pod) -> ClaimOfEntry:
     """Those that its status has."""
     return {entry: name for entry, name in pod.claim_statuses.items() if name}

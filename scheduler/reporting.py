@@ -9,8 +9,9 @@ from datetime import datetime
 from itertools import count
 from typing import Literal, NamedTuple
 
+from allocator.api.versions import Json
 from scheduler.attempt import pod_calls
-from scheduler.attempt.claim_objects import ClaimRef, Json
+from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import PodKey
 from scheduler.attempt.pod_calls import Reason
 from scheduler.attempt.slots import CallLimit
@@ -23,6 +24,7 @@ from scheduler.core_v1.object_fields import in_microseconds
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import Condition
 from scheduler.rates import TokenBucket
+from scheduler.terminal_text import printable
 
 # Writes the condition PodScheduled of rejected pods, in parallel with decisions.
 #
@@ -396,7 +398,7 @@ class Events:
             self._say(Said(self._controller, regarding, "Warning", "Unreadable", "Reading"), message)
 
     def _say(self, said: Said, message: str, gist: str = "") -> None:
-        now, note = self._now(), shortened(message)
+        now, note = self._now(), note_of(message)
         gist = gist or note
         self._finish(now)
         series = self._known.get(said)
@@ -514,8 +516,9 @@ def _by_its_scheduler(pod: PodKey) -> tuple[str, Regarding]:
     return pod.scheduler_name, Regarding("v1", "Pod", pod.namespace, pod.name, pod.uid)
 
 
-def shortened(note: str) -> str:
-    """The note, cut with an ellipsis where it is longer than the API server takes (bytes of UTF-8)."""
+def note_of(message: str) -> str:
+    """The message as it steers no terminal, cut where it is longer than the API server takes (bytes of UTF-8)."""
+    note = printable(message)
     encoded = note.encode()
     if len(encoded) <= NOTE_MAX_BYTES:
         return note

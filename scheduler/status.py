@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import cel
 from allocator.api.allocation import Consumer
-from allocator.did_you_mean import did_you_mean
 from allocator.explain.selector_operands import SelectorOperand, operands_of
 from allocator.model import Claim, Device, DeviceID, DeviceResult, Reach
 from allocator.status import DeviceState, DeviceStatus, ExpressionAnswers, Membership, PoolStatus
+from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.state.claims import ClaimObject
@@ -126,7 +126,7 @@ NO_NODE = "(no node)"
 NO_CLASS = "(no class)"
 """Names of groups that no object can have."""
 
-Names = Callable[[DeviceStatus], Iterable[str]]
+NamesOf = Callable[[DeviceStatus], Iterable[str]]
 """The groups that a device belongs to, by name."""
 
 
@@ -149,7 +149,7 @@ class Tally:
         self.claims.update(device.holders)
 
 
-def tallies(pools: Iterable[PoolStatus], names_of: Names, known: Iterable[str] = ()) -> Sequence[Tally]:
+def tallies(pools: Iterable[PoolStatus], names_of: NamesOf, known: Iterable[str] = ()) -> Sequence[Tally]:
     """The groups by name; those of `known` also where they have no device. Cost: O(devices)."""
     found = {name: Tally(name) for name in known}
     for pool in pools:
@@ -186,7 +186,7 @@ def by_namespace(device: DeviceStatus) -> Iterator[str]:
     yield from {holder.partition("/")[0] for holder in device.holders}
 
 
-def by_class(classes: Sequence[Membership]) -> Names:
+def by_class(classes: Sequence[Membership]) -> NamesOf:
     """The classes that select the device: any number."""
 
     def names(device: DeviceStatus) -> Iterator[str]:

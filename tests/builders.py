@@ -12,7 +12,7 @@ from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata, OwnerReference
 from allocator.cluster.snapshot import Snapshot
 from allocator.extended_resources import CLAIM_ANNOTATION
-from allocator.gates import Features
+from allocator.gates import RELEASES, Features
 from allocator.model import (
     Allocation,
     Alternative,
@@ -235,8 +235,10 @@ def a_node(name: str = NODE, labels: Mapping[str, str] | None = None, **more: An
 
 
 def kubernetes(release: str = "1.37", *, is_strict: bool = False, **gates: bool) -> Features:
-    """The features of a release with single gates on top; where nothing is said, the defaults of the newest."""
-    return Features.of(release, gates, is_strict=is_strict)
+    """The features of a release with single gates on top, also with locked ones: what is there for a gate's sake."""
+    off = {gate for gate, is_on in gates.items() if not is_on}
+    defaults = Features.of(release, {gate: True for gate in gates if gate not in off})
+    return Features.with_gates(RELEASES[release], defaults.gates - off, is_strict=is_strict)
 
 
 def a_snapshot(

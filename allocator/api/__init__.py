@@ -6,7 +6,7 @@ Source: k8s.io/api resource/v1, v1beta2, v1beta1, v1alpha3 and their conversion,
 """
 
 from allocator.api.allocation import Consumer
-from allocator.api.decode import Decoded, Object, decode
+from allocator.api.decode import Decoded, DraObject, decode
 from allocator.api.device_class import DeviceTaintSelector, TaintRule
 from allocator.api.encode import allocation_to_v1
 from allocator.api.findings import FieldError, UnknownField
@@ -19,9 +19,9 @@ __all__ = [
     "Consumer",
     "Decoded",
     "DeviceTaintSelector",
+    "DraObject",
     "FieldError",
     "Metadata",
-    "Object",
     "OwnerReference",
     "TaintRule",
     "UnknownField",

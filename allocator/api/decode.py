@@ -39,7 +39,7 @@ from allocator.api.resource_slice import SliceFields, build_slice, check_slice
 from allocator.api.schema import Reader, advice_on_place
 from allocator.model import Claim, DeviceClass, Slice
 
-Object = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
+DraObject = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Decoded:
     in the form of v1 with the API's defaults, as an API server would return it. reserved_for: of a claim.
     """
 
-    object: Object | None
+    object: DraObject | None
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[UnknownField, ...] = ()
     notes: tuple[FieldError, ...] = ()
@@ -65,7 +65,7 @@ class _Decoder:
 
     reader: Reader[Any]
     check: Callable[[Any, Findings], None]
-    build: Callable[[Any, Mapping[str, object], Findings], Object]
+    build: Callable[[Any, Mapping[str, object], Findings], DraObject]
 
 
 _DECODERS: Mapping[object, _Decoder] = {

@@ -163,8 +163,8 @@ AttributeFields = TypedDict(  # noqa: UP013
     total=False,
 )
 
-_Kind = Literal["ints", "bools", "strings", "versions", "int", "bool", "string", "version"]
-_PRECEDENCE: tuple[_Kind, ...] = ("ints", "bools", "strings", "versions", "int", "bool", "string", "version")
+_ValueKind = Literal["ints", "bools", "strings", "versions", "int", "bool", "string", "version"]
+_PRECEDENCE: tuple[_ValueKind, ...] = ("ints", "bools", "strings", "versions", "int", "bool", "string", "version")
 _LISTS = frozenset(_PRECEDENCE[:4])
 _CLASSES: Mapping[object, type] = {"int": int, "bool": bool, "string": str, "version": str}
 

@@ -5,6 +5,7 @@ Source: k8s.io/api resource/v1 AllocationResult: the order of its fields, and `o
 
 from typing import Generic, TypeVar
 
+from allocator.api.versions import Json
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, ResultConfig, Term, Toleration
 
 # JSON values as keys: equal if they have the same text, which also distinguishes 1, true and 1.0.
@@ -30,9 +31,6 @@ class ByText(Generic[T]):
 
     def __hash__(self) -> int:
         return hash(self.text)
-
-
-Json = dict[str, object]
 
 
 def allocation_to_v1(allocation: Allocation) -> Json:

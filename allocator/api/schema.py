@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeVar, Union, get_args, 
 from pydantic_core import CoreSchema, ErrorDetails, SchemaValidator, ValidationError, core_schema
 from typing_extensions import is_typeddict
 
-from allocator.did_you_mean import did_you_mean
+from allocator.words import did_you_mean
 
 # From the annotations of a type to the schema that pydantic-core checks by.
 #

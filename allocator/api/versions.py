@@ -99,7 +99,7 @@ def _unserved(version: str, kind: str) -> FieldError:
 # Kubernetes, v1alpha3 as of 1.31 to 1.33.
 
 
-Raw = dict[str, Any]
+Json = dict[str, Any]
 """A JSON object whose fields have not been typed yet."""
 
 _EXACT_FIELDS = (
@@ -133,10 +133,10 @@ _OF_A_REQUEST = re.compile(rf"spec(\.spec)?\.devices\.requests\[\d+\]\.(exactly|
 _OF_A_DEVICE = re.compile(rf"spec\.devices\[\d+\]\.(basic|{'|'.join(_BASIC_FIELDS)})")
 
 
-def to_v1(raw: Mapping[str, object], findings: Findings) -> Raw:
+def to_v1(raw: Mapping[str, object], findings: Findings) -> Json:
     """The object in the form of v1. raw: of a served version and kind."""
     version, kind = str(raw["apiVersion"]).rpartition("/")[2], raw["kind"]
-    converted: Raw = {**raw, "apiVersion": "resource.k8s.io/v1"}
+    converted: Json = {**raw, "apiVersion": "resource.k8s.io/v1"}
     if kind == "ResourceSlice":
         if version in _FLAT_VERSIONS:
             converted = _mapped(converted, "spec", lambda spec: _slice_spec(spec, version, findings))
@@ -159,14 +159,14 @@ def advice_on(path: str, api_version: str) -> str:
     return ""
 
 
-def with_defaults(raw: Raw) -> Raw:
+def with_defaults(raw: Json) -> Json:
     """The object in the form of v1 with what the API server sets where it is silent: modes, counts, operators."""
     if raw["kind"] == "ResourceClaim":
         raw = _in_path(raw, ("status", "allocation", "devices"), lambda devices: _each(devices, "results", _tolerating))
     return _with_requests(raw, lambda _, request: _with_default_fields(request))
 
 
-def _with_requests(raw: Raw, change: Callable[[Location, Raw], Raw]) -> Raw:
+def _with_requests(raw: Json, change: Callable[[Location, Json], Json]) -> Json:
     """The claim or template with each of its requests changed; another kind as it is."""
     path = _DEVICES.get(str(raw["kind"]))
     if path is None:
@@ -178,18 +178,18 @@ def _with_requests(raw: Raw, change: Callable[[Location, Raw], Raw]) -> Raw:
 _DEVICES = {"ResourceClaim": ("spec", "devices"), "ResourceClaimTemplate": ("spec", "spec", "devices")}
 
 
-def _in_path(holder: Raw, path: tuple[str, ...], change: Callable[[Raw], Raw]) -> Raw:
+def _in_path(holder: Json, path: tuple[str, ...], change: Callable[[Json], Json]) -> Json:
     """A copy of `holder` with the object at the path changed."""
     return _mapped(holder, path[0], lambda inner: _in_path(inner, path[1:], change)) if path else change(holder)
 
 
-def _mapped(holder: Raw, name: str, change: Callable[[Raw], Raw]) -> Raw:
+def _mapped(holder: Json, name: str, change: Callable[[Json], Json]) -> Json:
     """A copy of `holder` with the object in the field `name` changed, or `holder` where there is no such object."""
     value = holder.get(name)
     return {**holder, name: change(value)} if isinstance(value, dict) else holder
 
 
-def _each(holder: Raw, name: str, change: Callable[[int, Raw], Raw]) -> Raw:
+def _each(holder: Json, name: str, change: Callable[[int, Json], Json]) -> Json:
     """A copy of `holder` with the objects of the list in the field `name` changed."""
     values = holder.get(name)
     if not isinstance(values, list):
@@ -198,7 +198,7 @@ def _each(holder: Raw, name: str, change: Callable[[int, Raw], Raw]) -> Raw:
     return {**holder, name: changed}
 
 
-def _slice_spec(spec: Raw, version: str, findings: Findings) -> Raw:
+def _slice_spec(spec: Json, version: str, findings: Findings) -> Json:
     kept = dict(spec)
     if kept.get("nodeName") == "":
         del kept["nodeName"]
@@ -207,7 +207,7 @@ def _slice_spec(spec: Raw, version: str, findings: Findings) -> Raw:
     return _each(kept, "devices", lambda index, device: _device(device, version, ("spec", "devices", index), findings))
 
 
-def _device(device: Raw, version: str, location: Location, findings: Findings) -> Raw:
+def _device(device: Json, version: str, location: Location, findings: Findings) -> Json:
     basic = device.get("basic")
     for name in device:
         if name not in {"name", "basic"}:
@@ -222,14 +222,14 @@ def _device(device: Raw, version: str, location: Location, findings: Findings) -
     return _mapped(converted, "capacity", _valued) if version == "v1alpha3" else converted
 
 
-def _with_newest_mappings(spec: Raw) -> Raw:
+def _with_newest_mappings(spec: Json) -> Json:
     """The slice with 1.36's alpha field nodeAllocatableResourceMappings as the field that replaced it in 1.37."""
     devices = spec.get("devices")
     is_there = isinstance(devices, list) and any(isinstance(one, dict) and _MAPPINGS in one for one in devices)
     return _each(spec, "devices", lambda _, device: _with_newest_mapping(device)) if is_there else spec
 
 
-def _with_newest_mapping(device: Raw) -> Raw:
+def _with_newest_mapping(device: Json) -> Json:
     mappings = device.get(_MAPPINGS)
     if not isinstance(mappings, dict) or "nodeAllocatableResources" in device:
         return device
@@ -251,12 +251,12 @@ def _mapping(own: object) -> object:
     return {**rest, "capacityMultiplier": "1" if multiplier is None else multiplier}
 
 
-def _valued(capacity: Raw) -> Raw:
+def _valued(capacity: Json) -> Json:
     """v1alpha3's capacity, name -> quantity, as name -> {value}."""
     return {name: {"value": quantity} for name, quantity in capacity.items()}
 
 
-def _structured(request: Raw, location: Location, findings: Findings) -> Raw:
+def _structured(request: Json, location: Location, findings: Findings) -> Json:
     """A request whose flat fields have moved into `exactly`, if any of them is set."""
     if "exactly" in request:
         findings.unknown_field((*location, "exactly"))
@@ -276,12 +276,12 @@ def _is_zero(count: object) -> bool:
     return count is None or (type(count) is int and count == 0)
 
 
-def _with_default_fields(request: Raw) -> Raw:
+def _with_default_fields(request: Json) -> Json:
     with_exact = _mapped(request, "exactly", lambda exactly: _defaulted(0, exactly))
     return _each(with_exact, "firstAvailable", _defaulted)
 
 
-def _defaulted(_: int, alternative: Raw) -> Raw:
+def _defaulted(_: int, alternative: Json) -> Json:
     """The request with its mode, ExactCount unless given, and its count, 1 unless given for that mode."""
     mode = alternative.get("allocationMode")
     mode = "ExactCount" if mode is None or mode == "" else mode
@@ -291,11 +291,11 @@ def _defaulted(_: int, alternative: Raw) -> Raw:
     return defaulted
 
 
-def _tolerating(_: int, holder: Raw) -> Raw:
+def _tolerating(_: int, holder: Json) -> Json:
     """The request or result with the operators of its tolerations, Equal unless given."""
     return _each(holder, "tolerations", lambda _, toleration: {**toleration, "operator": _operator(toleration)})
 
 
-def _operator(toleration: Raw) -> object:
+def _operator(toleration: Json) -> object:
     operator = toleration.get("operator")
     return "Equal" if operator is None or operator == "" else operator

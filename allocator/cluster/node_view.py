@@ -7,11 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.pools import Pool
 from allocator.memo import Topic, TypedMemo
 from allocator.model import Device, DeviceID, Node, PoolID, Slice
-from allocator.search.rules import Mask
 
 
 @dataclass(frozen=True, slots=True)

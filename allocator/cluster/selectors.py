@@ -12,12 +12,12 @@ from functools import lru_cache
 from typing import Final
 
 import cel
+from allocator.bits import Mask
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.read_key import ReadKey
-from allocator.did_you_mean import did_you_mean
 from allocator.model import Alternative, Device, DeviceClass, Slice
 from allocator.search.budget import Budget, OutOfSteps
-from allocator.search.rules import Mask
+from allocator.words import did_you_mean
 from cel import Cancelled
 
 MOST_SELECTIONS = 1 << 16

@@ -10,24 +10,24 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from allocator.model import Claim, DeviceID, DeviceResult, PoolID
+from allocator.model import Claim, Device, DeviceID, DeviceResult, PoolID, own_name, qualified
 
 Held = TypeVar("Held")
 Key = TypeVar("Key", bound=Hashable)
 
-Names = tuple[str, ...]
+ClaimNames = tuple[str, ...]
 """Claims, in order; a claim that holds the same thing twice is listed twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The shares of one device. holders: by share id. consumed: the sums by capacity that are not zero, in 10**-9.
+    """The shares of one device. holders: by share id. consumed: the sums that are not zero, in 10**-9, by full name.
 
     measured: how many shares say what they consume, even if it is zero. token: equal for devices of which the same is
     consumed, whichever claims hold it.
     """
 
-    holders: Mapping[str, Names] = field(default_factory=dict)
+    holders: Mapping[str, ClaimNames] = field(default_factory=dict)
     consumed: Mapping[str, int] = field(default_factory=dict)
     measured: int = 0
     token: Hashable = field(init=False, repr=False, compare=False)
@@ -59,7 +59,7 @@ class Usage:
     """
 
     has_shares: bool = True
-    holders: dict[PoolID, Mapping[str, Names]] = field(default_factory=dict)
+    holders: dict[PoolID, Mapping[str, ClaimNames]] = field(default_factory=dict)
     shares: dict[PoolID, Mapping[str, Shares]] = field(default_factory=dict)
 
     def copy(self) -> "Usage":
@@ -86,10 +86,10 @@ class Usage:
     def _change(
         self,
         claims: Iterable[Claim],
-        of_device: Callable[[Names | None, str], Names],
+        of_device: Callable[[ClaimNames | None, str], ClaimNames],
         of_shares: Callable[[Shares | None, str, DeviceResult], Shares | None],
     ) -> None:
-        holders: dict[PoolID, dict[str, Names]] = {}
+        holders: dict[PoolID, dict[str, ClaimNames]] = {}
         shares: dict[PoolID, dict[str, Shares]] = {}
         for claim in claims:
             name = str(claim)
@@ -134,7 +134,7 @@ def occupying(claim: Claim) -> Sequence[DeviceResult]:
     return [result for result in claim.allocation.results if not result.admin_access]
 
 
-def with_name(names: Names | None, name: str) -> Names:
+def with_name(names: ClaimNames | None, name: str) -> ClaimNames:
     """The names with one more, in order."""
     if not names:
         return (name,)
@@ -143,7 +143,7 @@ def with_name(names: Names | None, name: str) -> Names:
     return tuple(more)
 
 
-def without_name(names: Names | None, name: str) -> Names:
+def without_name(names: ClaimNames | None, name: str) -> ClaimNames:
     """The names without one of these. Raises ValueError if there is none."""
     fewer = list(names or ())
     if name not in fewer:
@@ -152,10 +152,22 @@ def without_name(names: Names | None, name: str) -> Names:
     return tuple(fewer)
 
 
+def consumed_of(device: Device, shares: Shares | None) -> Mapping[str, int]:
+    """What the shares take of the device's capacities, by the names that it has for them, in 10**-9."""
+    if shares is None:
+        return {}
+    sums = ((name, shares.consumed.get(qualified(name, device.driver), 0)) for name in device.capacity)
+    return {name: amount for name, amount in sums if amount}
+
+
 def _summed(consumed: Mapping[str, int], result: DeviceResult, sign: int) -> Mapping[str, int]:
-    sums = dict(consumed)
-    for name, amount in result.consumed_capacity.items():
-        _set(sums, name, sums.get(name, 0) + sign * amount.nanos)
+    """A capacity counts however its name is written: a status may have been written by another allocator."""
+    sums, names = dict(consumed), result.consumed_capacity
+    for name, amount in names.items():
+        if own_name(names, name, result.driver) == name:  # of two spellings, the one with the domain counts
+            full = qualified(name, result.driver)
+            # Less than nothing would give others what there is not.
+            _set(sums, full, sums.get(full, 0) + sign * max(0, amount.nanos))
     return sums
 
 

@@ -12,6 +12,7 @@ from itertools import chain, combinations, islice
 from operator import or_
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.usage import Usage
 from allocator.features.consumable_capacity import short_of
 from allocator.features.contract import NodeAttempt
@@ -28,7 +29,7 @@ from allocator.outcome import (
     Refused,
 )
 from allocator.requests.candidates import Problem
-from allocator.search.rules import Candidates, Mask, Stage, bits
+from allocator.search.rules import Candidates, Stage
 
 MOST_COMPARED: Final = 256
 """Different requests of which each two are compared, to name those that compete."""

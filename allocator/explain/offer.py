@@ -11,6 +11,7 @@ from operator import or_
 from typing import Final
 
 from allocator.allocate import BUDGET_STEPS
+from allocator.bits import Mask, bits
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.asking import Asking
@@ -24,7 +25,7 @@ from allocator.outcome import DeviceRefusal
 from allocator.requests.candidates import Problem, problem_of, selector_reason
 from allocator.requests.constraints import AttributeRule
 from allocator.search.budget import Budget, OutOfSteps
-from allocator.search.rules import Candidates, Mask, bits
+from allocator.search.rules import Candidates
 
 MATCHING = ("in use", "capacity", "taint")
 """Kinds of stages whose devices are what a request means, though it cannot have them now."""

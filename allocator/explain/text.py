@@ -28,6 +28,7 @@ from allocator.outcome import (
     NotEnough,
     NotTogether,
     Outcome,
+    PoolNotWhole,
     Refused,
 )
 from allocator.words import agreeing, and_more, counted, listed, listed_up_to
@@ -150,6 +151,8 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
             return 2.0 + cause.best / cause.wanted, 0, 0
         case NotTogether():
             return 4.0, 0, 0
+        case PoolNotWhole():
+            return 0.0, 0, 0
         case None:
             return (5.0, 0, 0) if isinstance(answer, Exhausted) else (-1.0, 0, 0)
 
@@ -173,13 +176,19 @@ def _cause_text(cause: Cause | None, reader: str) -> str:
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
             return f"{cause.constraint} lets at most {cause.best} of {wanted} together (requests {names})"
-        case NotTogether(requests=()):
-            return f"no choice of devices satisfies everything together (claims {', '.join(cause.claims)})"
         case NotTogether():
-            wanted = f"requests {', '.join(cause.requests)} need {devices_text(cause.wanted)} together"
-            return f"{wanted}, {left_text(cause.left)} (claims {', '.join(cause.claims)})"
+            return f"{_together_text(cause)} (claims {', '.join(cause.claims)})"
+        case PoolNotWhole():
+            return f"request {cause.request} needs all devices, and a pool is being updated or invalid"
         case None:
             return "no devices"
+
+
+def _together_text(cause: NotTogether) -> str:
+    if not cause.requests:
+        return "no choice of devices satisfies everything together"
+    wanted = f"requests {', '.join(cause.requests)} need {devices_text(cause.wanted)} together"
+    return f"{wanted}, {left_text(cause.left)}"
 
 
 def _funnel(total: int, refusals: tuple[DeviceRefusal, ...], reader: str) -> str:

@@ -9,11 +9,12 @@ Source: KEP-5018, feature gate DRAAdminAccess.
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from allocator.bits import Mask
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import ADMIN_ACCESS, Features
 from allocator.model import Alternative, Claim, DeviceResult
 from allocator.outcome import InvalidClaim
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Pick, Rule, Stage, Trail
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Stage, Trail
 
 
 class AdminAccess(Feature):

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from operator import add, gt, is_, sub
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
-from allocator.cluster.usage import Shares
+from allocator.cluster.usage import Shares, consumed_of
 from allocator.exact import exact
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
@@ -26,27 +27,17 @@ from allocator.model import (
     PoolID,
     RequestPolicy,
     ValidRange,
+    own_name,
+    qualified,
 )
 from allocator.outcome import CapacityShort, InvalidClaim
-from allocator.search.rules import (
-    UNBOUNDED,
-    Candidates,
-    Classes,
-    DeviceSlot,
-    Effort,
-    Mask,
-    Pick,
-    Rule,
-    Stage,
-    Trail,
-    bits,
-)
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Stage, Trail
 from cel.values.quantity import MAX_INT64, Format, Quantity
 
 Consumed = Mapping[str, Quantity]
 """What one share takes of each capacity of its device."""
 
-Amounts = tuple[int, ...]
+CapacityAmounts = tuple[int, ...]
 """The same in 10**-9, in the order in which the device has its capacities."""
 
 _WORK_OF_A_DEVICE: Final = 5
@@ -93,8 +84,9 @@ class ConsumableCapacity(Feature):
         # Under `All`, a constraint that may end the attempt is asked before: then the rule refuses the device.
         if alternative.mode != "All" or not attempt.features.is_strict or leaves_all:
             yield Stage(TOO_LITTLE, _full(attempt, alternative), "capacity", leaves_all=leaves_all)
-        if not attempt.features.is_strict and not alternative.admin_access:
-            # Differs from kube-scheduler, which would give the whole device away beside its shares.
+        features = attempt.features
+        if (features.release.shares_hold_devices or not features.is_strict) and not alternative.admin_access:
+            # Differs from kube-scheduler, which up to 1.37 would give the whole device away beside its shares.
             mask = attempt.shared & ~attempt.shareable
             yield Stage("are no longer shared, but shares are in use", mask, "in use")
 
@@ -135,7 +127,7 @@ class _Consumption:
     devices that cannot.
     """
 
-    amounts: Sequence[Amounts]
+    amounts: Sequence[CapacityAmounts]
     refused: Mask
     failures: Mapping[int, str]
 
@@ -185,14 +177,14 @@ class _SharesLeft:
     """What is left of the shared devices of a view, by position. shares: of its pools."""
 
     shares: Sequence[Mapping[str, Shares] | None] = ()
-    amounts: Mapping[int, Amounts] = field(default_factory=dict)
+    amounts: Mapping[int, CapacityAmounts] = field(default_factory=dict)
 
 
-_LEFT_BEFORE: Final[Topic[dict[int, Amounts]]] = Topic("left of devices before any pick")
+_LEFT_BEFORE: Final[Topic[dict[int, CapacityAmounts]]] = Topic("left of devices before any pick")
 _LEFT: Final[Topic[_SharesLeft]] = Topic("left of shared devices")
 
 
-def _left(attempt: NodeAttempt) -> Mapping[int, Amounts]:
+def _left(attempt: NodeAttempt) -> Mapping[int, CapacityAmounts]:
     """What is left of the shared devices, by position; once for all requests."""
     known = attempt.view.memo.remember(_LEFT, _SharesLeft)
     shares = [attempt.usage.shares.get(pool.id) for pool in attempt.view.pools]
@@ -201,7 +193,7 @@ def _left(attempt: NodeAttempt) -> Mapping[int, Amounts]:
     return known.amounts
 
 
-def _left_before(attempt: NodeAttempt, position: int) -> Amounts:
+def _left_before(attempt: NodeAttempt, position: int) -> CapacityAmounts:
     """What is left of a device before any pick, worked out once for an attempt."""
     known = attempt.memo.remember(_LEFT_BEFORE, dict)
     left = known.get(position)
@@ -210,7 +202,7 @@ def _left_before(attempt: NodeAttempt, position: int) -> Amounts:
     return left
 
 
-def _left_of(attempt: NodeAttempt, position: int) -> Amounts:
+def _left_of(attempt: NodeAttempt, position: int) -> CapacityAmounts:
     device = attempt.view.devices[position]
     used = _used(attempt, device)
     return tuple([amount.nanos - used.get(name, 0) for name, amount in device.capacity.items()])
@@ -224,13 +216,14 @@ def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> t
         device = attempt.view.devices[position]
         for name, amount, of_name in zip(device.capacity, amounts[position], left[position], strict=False):
             if amount > of_name:
-                key = name, name not in device.policies and name not in (alternative.capacity or {})
+                is_asked = any(own_name((name,), one, device.driver) for one in alternative.capacity or ())
+                key = name, name not in device.policies and not is_asked
                 counts[key] = counts.get(key, 0) + 1
     return tuple([CapacityShort(name, number, takes_all) for (name, takes_all), number in sorted(counts.items())])
 
 
 def _work_out(attempt: NodeAttempt, requested: Mapping[str, Quantity]) -> _Consumption:
-    amounts: list[Amounts] = []
+    amounts: list[CapacityAmounts] = []
     same: dict[int, int] = {}
     failures: dict[int, str] = {}
     refused = 0
@@ -252,44 +245,60 @@ def _share_of(attempt: NodeAttempt, position: int, requested: Mapping[str, Quant
     is_whole = not requested and NEGATIVE_CAPACITY not in attempt.view.traits
     if is_whole and not device.policies and not device.allow_multiple_allocations:
         return device.capacity  # the whole device, with all that it has
-    return consumed_by_share(
-        device,
-        requested,
-        is_fractional=features.has(FRACTIONAL_CAPACITY_RANGE),
-        is_strict=features.is_strict,
-    )
+    return consumed_by_share(device, requested, features)
 
 
-def consumed_by_share(
-    device: Device, requested: Mapping[str, Quantity], *, is_fractional: bool, is_strict: bool = False
-) -> Consumed | None:
-    """What a share of the device takes; None if the device has no such share to give even when it is empty.
+def consumed_by_share(device: Device, requested: Mapping[str, Quantity], features: Features) -> Consumed | None:
+    """What a share of the device takes, by the device's names; None if it has no such share even when it is empty.
 
-    is_fractional: ranges count in thousandths. is_strict: amounts that Kubernetes cannot write are let pass. Raises
-    Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
+    Raises Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
     """
-    if any(name not in device.capacity for name in requested):
+    asked = _asked_of(device, requested)
+    if asked is None:
         return None
     share = {}
+    is_fractional = features.has(FRACTIONAL_CAPACITY_RANGE)
     for name, value in device.capacity.items():
         try:
+            _check_request(asked.get(name), features)
             share[name] = consumed_amount(
-                requested.get(name), value, device.policies.get(name), is_fractional=is_fractional
+                asked.get(name), value, device.policies.get(name), is_fractional=is_fractional
             )
+            _check_share(share[name], features)
         except Unrepresentable as error:
-            raise Unrepresentable(f"capacity {name!r}: {error}") from error
-        if share[name].sign < 0:
-            raise Unrepresentable(f"capacity {name!r}: an amount of {share[name]} is negative")
-        if not is_strict and (misprint := misprint_of(share[name])) is not None:
-            # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
-            raise Unrepresentable(
-                f"capacity {name!r}: Kubernetes would write {Quantity.of(misprint)} for {share[name]}"
-            )
+            raise Unrepresentable(f"capacity {qualified(name, device.driver)!r}: {error}") from error
     for name, amount in share.items():
         policy = device.policies.get(name)
         if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
             return None
     return share
+
+
+def _asked_of(device: Device, requested: Mapping[str, Quantity]) -> Mapping[str, Quantity] | None:
+    """The requested amounts by the device's names; None if it lacks one. Raises Unrepresentable for one named twice."""
+    own = {name: own_name(device.capacity, name, device.driver) for name in requested}
+    asked = {found: requested[name] for name, found in own.items() if found is not None}
+    if None in own.values():
+        return None
+    if len(asked) < len(requested):
+        twice = sorted(name for name in own if list(own.values()).count(own[name]) > 1)
+        raise Unrepresentable(f"capacity {twice[0]!r} is requested as {twice[1]!r}, too, which is the same")
+    return asked
+
+
+def _check_request(requested: Quantity | None, features: Features) -> None:
+    """Raises Unrepresentable for an amount below zero, which rounding would hide."""
+    if features.release.negative_requests_end and requested is not None and requested.sign < 0:
+        raise Unrepresentable(f"an amount of {requested} is negative")
+
+
+def _check_share(amount: Quantity, features: Features) -> None:
+    """Raises Unrepresentable for what cannot be a share."""
+    if amount.sign < 0:
+        raise Unrepresentable(f"an amount of {amount} is negative")
+    if features.release.misprints_amounts and not features.is_strict and (misprint := misprint_of(amount)) is not None:
+        # Differs from kube-scheduler, which would write the wrong amount and give the rest away again.
+        raise Unrepresentable(f"Kubernetes would write {Quantity.of(misprint)} for {amount}")
 
 
 def consumed_amount(
@@ -402,8 +411,7 @@ def misprint_of(amount: Quantity) -> int | None:
 
 
 def _used(attempt: NodeAttempt, device: Device) -> Mapping[str, int]:
-    shares = attempt.usage.shares_in(PoolID(device.driver, device.pool)).get(device.name)
-    return shares.consumed if shares else {}
+    return consumed_of(device, attempt.usage.shares_in(PoolID(device.driver, device.pool)).get(device.name))
 
 
 @dataclass(slots=True, eq=False)
@@ -411,7 +419,7 @@ class Capacity(Rule):
     """What the picks of this attempt take of devices that are shared, by device."""
 
     attempt: NodeAttempt
-    _picked: dict[int, Amounts] = field(default_factory=dict)
+    _picked: dict[int, CapacityAmounts] = field(default_factory=dict)
 
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """Of the devices that this attempt has shares of, those with room for one more."""
@@ -477,16 +485,18 @@ class Capacity(Rule):
         picked = each * min(shared.bit_count(), picks)
         return Effort(1 + picked, joint=2 * picked, fingerprint=picked)
 
-    def _amounts_by_request(self, alternatives: Sequence[Candidates]) -> Sequence[tuple[Sequence[Amounts], Mask]]:
+    def _amounts_by_request(
+        self, alternatives: Sequence[Candidates]
+    ) -> Sequence[tuple[Sequence[CapacityAmounts], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
-        wanted: dict[int, tuple[Sequence[Amounts], Mask]] = {}
+        wanted: dict[int, tuple[Sequence[CapacityAmounts], Mask]] = {}
         for one in alternatives:
             amounts = _consumption(self.attempt, one.alternative).amounts
             _, devices = wanted.get(id(amounts), (amounts, 0))
             wanted[id(amounts)] = (amounts, devices | one.mask)
         return tuple(wanted.values())
 
-    def _most(self, wanted: Sequence[tuple[Sequence[Amounts], Mask]], device: int) -> int:
+    def _most(self, wanted: Sequence[tuple[Sequence[CapacityAmounts], Mask]], device: int) -> int:
         """How many of the smallest of these shares are left of the device."""
         shares = [amounts[device] for amounts, devices in wanted if devices >> device & 1]
         if not shares:
@@ -505,11 +515,11 @@ class Capacity(Rule):
             map(gt, map(add, picked, self._amounts(slot, device)), _left_before(self.attempt, device))
         )
 
-    def _amounts(self, slot: DeviceSlot, device: int) -> Amounts:
+    def _amounts(self, slot: DeviceSlot, device: int) -> CapacityAmounts:
         # A device that cannot be decided has no amounts; coming to it ends the attempt before they are counted.
         return _consumption(self.attempt, slot.candidates.alternative).amounts[device]
 
-    def _restore(self, old: tuple[int, Amounts | None]) -> None:
+    def _restore(self, old: tuple[int, CapacityAmounts | None]) -> None:
         device, picked = old
         if picked is None:
             del self._picked[device]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_view import Named, NodeView
 from allocator.cluster.pools import Pool
 from allocator.cluster.snapshot import Snapshot
@@ -17,7 +18,7 @@ from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
 from allocator.search.budget import Budget
-from allocator.search.rules import Mask, Pick, Rule, Stage
+from allocator.search.rules import Pick, Rule, Stage
 
 _HELD: Final[Topic[Named]] = Topic("held")
 _SHARED: Final[Topic[Named]] = Topic("shared")

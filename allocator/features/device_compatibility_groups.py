@@ -9,14 +9,13 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import COMPATIBILITY_GROUPS
 from allocator.memo import Topic
-from allocator.model import Alternative, CounterConsumption, Device, PoolID
-from allocator.search.rules import Classes, DeviceSlot, Effort, Mask, Rule, Stage, Trail
-
-CounterSetID = tuple[PoolID, str]
+from allocator.model import Alternative, CounterConsumption, CounterSetID, Device, PoolID
+from allocator.search.rules import Classes, DeviceSlot, Effort, Rule, Stage, Trail
 
 GroupsBySet = tuple[tuple[CounterSetID, frozenset[str]], ...]
 """The counter sets that a device draws on, with its groups there."""

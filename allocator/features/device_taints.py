@@ -8,19 +8,20 @@ Source: KEP-5055, feature gate DRADeviceTaints.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import DEVICE_TAINTS
 from allocator.memo import Topic
 from allocator.model import Alternative, Taint, Toleration
-from allocator.search.rules import Mask, Stage
+from allocator.search.rules import Stage
 
 BLOCKING: Final = frozenset({"NoSchedule", "NoExecute"})
 
-Tainted = Sequence[tuple[int, Sequence[Taint]]]
+TaintsByDevice = Sequence[tuple[int, Sequence[Taint]]]
 """(position, taints that keep it from being allocated) of the devices that have any."""
 
-_TAINTED: Final[Topic[Tainted]] = Topic("tainted devices")
+_TAINTED: Final[Topic[TaintsByDevice]] = Topic("tainted devices")
 
 
 class DeviceTaints(Feature):
@@ -43,12 +44,12 @@ class DeviceTaints(Feature):
             yield Stage(f"are tainted {text}", mask, "taint")
 
 
-def blocking_taints(view: NodeView) -> Tainted:
+def blocking_taints(view: NodeView) -> TaintsByDevice:
     """The devices of the view that have taints which keep them from being allocated, with those."""
     return view.memo.remember(_TAINTED, lambda: _tainted_of(view))
 
 
-def _tainted_of(view: NodeView) -> Tainted:
+def _tainted_of(view: NodeView) -> TaintsByDevice:
     blocking = [[taint for taint in device.taints if taint.effect in BLOCKING] for device in view.devices]
     return [(position, taints) for position, taints in enumerate(blocking) if taints]
 

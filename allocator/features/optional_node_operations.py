@@ -6,11 +6,12 @@ Source: feature gate DRAOptionalNodeOperations, field skipNodeOperations.
 from collections.abc import Iterable
 from dataclasses import replace
 
+from allocator.bits import Mask
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import OPTIONAL_NODE_OPERATIONS
 from allocator.model import Alternative, Claim, DeviceResult
-from allocator.search.rules import Mask, Pick, Stage
+from allocator.search.rules import Pick, Stage
 
 
 class OptionalNodeOperations(Feature):

@@ -11,13 +11,14 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import PARTITIONABLE_DEVICES
 from allocator.memo import Topic
 from allocator.model import Alternative, Device, PoolID
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Rule, Stage, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Stage, Trail
 
 CounterID = tuple[PoolID, str, str]
 """Pool, counter set and counter."""

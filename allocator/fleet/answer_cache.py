@@ -9,7 +9,7 @@ from allocator.cluster.node_view import NodeView
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.alike import SPARE, DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
 from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting, Unable
-from allocator.fleet.nodes import INVALID, NOTHING, Changes, CurrentSnapshot, FleetNode, FleetNodes, NodeGroup
+from allocator.fleet.nodes import INVALID, NOTHING, CurrentSnapshot, FleetNode, FleetNodes, LeftGroups, NodeGroup
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, DeviceClass, Node
 from allocator.outcome import Allocated, AllocationError, Outcome
@@ -152,7 +152,7 @@ class AnswerCache:
         return self._known.get(counting, 1, TypedMemo) if counting else None
 
     @property
-    def _changes(self) -> Changes:
+    def _changes(self) -> LeftGroups:
         return self._nodes.groups.changes
 
     def _drop_outdated(self) -> None:
@@ -192,7 +192,7 @@ class AnswerCache:
     def _catch_up(self, answers: Answers, question: DeviceQuestion) -> None:
         """Take into account what has changed since the question was asked last."""
         changes, groups = self._changes, self._nodes.groups
-        before = None if self._has_shared(answers) else changes.since(answers.seen)
+        before = None if self._has_shared(answers) else changes.left_since(answers.seen)
         answers.seen = NEVER  # until all is done: if it is cancelled, it starts again, with the answers that it has
         if before is None or len(before) > len(groups) or len(answers.of_group) > 2 * len(groups) + SPARE:
             answers.clear()

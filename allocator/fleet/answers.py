@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from allocator.allocate import with_names
+from allocator.bits import Mask, bits
 from allocator.cluster.usage import Usage
 from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.alike import Projection
@@ -19,10 +20,11 @@ from allocator.outcome import (
     NotEnough,
     NotTogether,
     Outcome,
+    PoolNotWhole,
     Refused,
 )
 from allocator.policies.contract import Score
-from allocator.search.rules import Choice, Mask, bits
+from allocator.search.rules import Choice
 
 # A refusal that holds for a group of nodes, and for all claims that ask the same question.
 #
@@ -100,6 +102,8 @@ def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
             return ConstraintUnmet(names[claim], constraint, requests, wanted, best)
         case NotTogether(claims, requests, wanted, left):
             return NotTogether(tuple(names[claim] for claim in claims), requests, wanted, left)
+        case PoolNotWhole(claim, request):
+            return PoolNotWhole(names[claim], request)
 
 
 # The answers of all nodes to one question.

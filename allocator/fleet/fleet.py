@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from dataclasses import dataclass
 
 from allocator.allocate import BUDGET_STEPS, share_id_of, with_names
+from allocator.bits import Mask, bits
 from allocator.cluster.pools import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
@@ -22,7 +23,7 @@ from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice
 from allocator.outcome import Allocated, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode, Score
-from allocator.search.rules import Choice, Mask, bits
+from allocator.search.rules import Choice
 from cel.lru import LruCache
 
 
@@ -264,7 +265,7 @@ class Fleet:
         """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""
         self._nodes.refresh()
         changes = self._nodes.groups.changes
-        touched = changes.since(seen[0]) if seen[1] == changes.shared else None
+        touched = changes.left_since(seen[0]) if seen[1] == changes.shared else None
         return (changes.now, changes.shared), touched
 
     @property

@@ -6,14 +6,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
+from allocator.bits import Mask
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.pools import Label, Pool, SliceIndex
 from allocator.cluster.snapshot import Snapshot, is_same
 from allocator.cluster.usage import Usage, occupying
 from allocator.fleet.alike import Fingerprints
+from allocator.journal import Journal
 from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 
 # The nodes of a fleet by name and by label, so that those that a slice may reach are found without asking all.
@@ -84,10 +85,6 @@ class NodeIndex:
 # Groups of nodes, and which nodes have left theirs, so that answers can catch up with what has changed.
 
 
-LEAST_CHANGES: Final = 256
-"""Changes that are kept however few nodes there are; of a large fleet, two for each node."""
-
-
 NOBODY: Final = -1
 """In place of the number of the only node in a group."""
 
@@ -138,43 +135,25 @@ class NodeGroup:
         self._only, self._several = (rest.bit_length() - 1, 0) if self._number == 1 else (NOBODY, rest)
 
 
-class Changes:
-    """Which nodes have left which group, the oldest first.
+class LeftGroups(Journal[tuple[int, NodeGroup | None]]):
+    """Which nodes have left which group; None where they were in none yet.
 
     shared: how often the use of a slice that several nodes reach has changed.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.shared = 0
-        self._left: list[tuple[int, NodeGroup | None]] = []
-        self._forgotten = 0
         self._watched: Counter[int] = Counter()
         self._moments: dict[int, int] = {}
 
-    @property
-    def now(self) -> int:
-        """The number of changes so far."""
-        return self._forgotten + len(self._left)
-
-    @property
-    def forgotten(self) -> int:
-        """The number of changes that are not kept any more."""
-        return self._forgotten
-
-    def add(self, number: int, old: NodeGroup | None, nodes: int) -> None:
-        """A node has left its group; None if it was in no group yet. nodes: how many nodes there are."""
-        self._left.append((number, old))
-        if len(self._left) > max(LEAST_CHANGES, 2 * nodes):
-            older = len(self._left) // 2
-            self._forgotten += older
-            del self._left[:older]
-
-    def since(self, seen: int) -> Mapping[int, NodeGroup | None] | None:
+    def left_since(self, seen: int) -> Mapping[int, NodeGroup | None] | None:
         """The nodes that have left a group after the first `seen` changes, with that group; None if not known."""
-        if seen < self._forgotten:
+        found = self.since(seen)
+        if found is None:
             return None
         before: dict[int, NodeGroup | None] = {}
-        for number, old in self._left[seen - self._forgotten :]:
+        for number, old in found:
             before.setdefault(number, old)
         return before
 
@@ -208,7 +187,7 @@ class NodeGroups:
     """The groups that have nodes, and the nodes that have changed from one to another."""
 
     def __init__(self) -> None:
-        self.changes = Changes()
+        self.changes = LeftGroups()
         self._groups: dict[tuple[int, Hashable], NodeGroup] = {}
 
     def __len__(self) -> int:
@@ -230,7 +209,7 @@ class NodeGroups:
 
     def leave(self, number: int, group: NodeGroup | None, nodes: int) -> None:
         """Take the node out of its group, if it is in one. nodes: how many nodes there are."""
-        self.changes.add(number, group, nodes)
+        self.changes.add((number, group), 2 * nodes)
         if group is None:
             return
         group.discard(number)

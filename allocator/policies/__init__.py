@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from allocator.did_you_mean import did_you_mean
 from allocator.policies.contract import FIRST_FIT, Policy
 from allocator.policies.fill_value import FillValue
 from allocator.policies.least_fragmentation import LeastFragmentation
 from allocator.policies.own import UnusableClass, guarded, names_a_class, policy_of_class
 from allocator.policies.pack import Pack, Spread
 from allocator.policies.published import FGD, BestFit, DotProduct, GpuClustering, GpuPacking, Random
+from allocator.words import did_you_mean
 
 
 class UnknownPolicy(ValueError):

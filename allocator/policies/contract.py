@@ -11,6 +11,7 @@ from enum import Enum
 from itertools import groupby
 from typing import Final, Protocol
 
+from allocator.bits import Mask
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
@@ -25,7 +26,7 @@ from allocator.search.backtracking import (
     Search,
     Terms,
 )
-from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick
+from allocator.search.rules import Candidates, DeviceSlot, Pick
 
 Requests = Sequence[Sequence[Candidates]]
 """The requests of all claims of an attempt in order, each with its alternatives in order of preference."""

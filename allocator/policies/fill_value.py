@@ -7,10 +7,11 @@ what pods lose for which there are few places, and how much the node's pool is n
 
 from collections.abc import Hashable, Iterable, Sequence
 
+from allocator.bits import Mask, bits
 from allocator.features.contract import NodeAttempt
 from allocator.policies.contract import PricedOrder, Requests, Score, Scoring
 from allocator.search.backtracking import Order, OrderEffort
-from allocator.search.rules import DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import DeviceSlot, Pick
 
 
 class FillValue:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.journal import ChangedNumbers
 from allocator.policies.fill_choices import FillAmounts, NodeChoices, NodeState, NodeTakes, Step, choices_on
 from allocator.policies.fill_rollouts import NONE, PRICE, SEQUENCES, FillShape, Rollouts, Units, UnitStates
 from allocator.policies.hardware import UNIT
@@ -25,7 +26,7 @@ from allocator.policies.hardware import UNIT
 
 
 Array = NDArray[np.float64]
-Numbers = NDArray[np.int64]
+IntArray = NDArray[np.int64]
 
 
 class FillSlots:
@@ -289,7 +290,7 @@ class PodCosts:
     """
 
     def __init__(
-        self, cpu: int, memory: int, kinds_of: Callable[[Numbers], Numbers], takes_of: Callable[[int], NodeTakes]
+        self, cpu: int, memory: int, kinds_of: Callable[[IntArray], IntArray], takes_of: Callable[[int], NodeTakes]
     ) -> None:
         self.needs = cpu, memory
         self.kinds_of = kinds_of
@@ -325,11 +326,10 @@ class FillValues:
         self._alike: dict[FillNode, _AlikeNodes] = {}
         self._nodes: dict[int, NodeState] = {}
         self._numbered = 0
-        self._now = 0
+        self._changes = ChangedNumbers()
         self._demand: _FleetDemand | None = None
-        self._state_of: Numbers = np.zeros(0, np.int64)
-        self._pool_of: Numbers = np.zeros(0, np.int64)
-        self._changed: Numbers = np.zeros(0, np.int64)
+        self._state_of: IntArray = np.zeros(0, np.int64)
+        self._pool_of: IntArray = np.zeros(0, np.int64)
         self._filled: Array = np.zeros(0)
         self._worth: Array = np.zeros(0)
         self._totals: Array = np.zeros((0, SEQUENCES))
@@ -380,8 +380,7 @@ class FillValues:
         return self._amounts.rolled_out
 
     def _change(self, number: int) -> None:
-        self._now += 1
-        self._changed[number] = self._now
+        self._changes.note(number, len(self._nodes))
         self._demand = None
 
     def _alike_of(self, node: FillNode) -> "_AlikeNodes":
@@ -419,13 +418,12 @@ class FillValues:
         if more > 0:
             more += len(self._state_of) // 2
             self._state_of, self._pool_of = np.pad(self._state_of, (0, more)), np.pad(self._pool_of, (0, more))
-            self._changed, self._worth = np.pad(self._changed, (0, more)), np.pad(self._worth, (0, more))
-            self._filled = np.pad(self._filled, (0, more))
+            self._worth, self._filled = np.pad(self._worth, (0, more)), np.pad(self._filled, (0, more))
             self._totals, self._rooms = (np.pad(one, ((0, more), (0, 0))) for one in (self._totals, self._rooms))
 
     # -- the costs
 
-    def costs(self, pod: PodCosts, numbers: Numbers) -> Array:
+    def costs(self, pod: PodCosts, numbers: IntArray) -> Array:
         """What the pod costs on each of these nodes by its best choice; infinite where it has no room.
 
         Of nodes that cost more than the best ones a lower bound, which is more as well.
@@ -466,18 +464,19 @@ class FillValues:
         demand = self._demand
         if demand is None:
             demand = self._demand = _FleetDemand(self._pools.scarcity(), self._pools.load())
-        pod.grow(len(self._changed))
-        if pod.at != self._now:
-            changed = np.flatnonzero(self._changed > pod.at)
+        pod.grow(len(self._state_of))
+        if pod.at != self._changes.now:
+            numbers = self._changes.numbers_since(pod.at)
+            changed = np.arange(len(pod.lost)) if numbers is None else np.array(numbers, np.int64)
             pod.lost[changed], pod.scarce[changed] = UNKNOWN, 0.0
-            pod.at = self._now
+            pod.at = self._changes.now
         if len(pod.choices) > MOST_CHOICES:
             pod.choices.clear()
         pod.scarce *= _least_ratio(pod.scarcity, demand.scarcity)
         pod.scarcity = demand.scarcity
         return demand
 
-    def _bounds(self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers) -> Array:
+    def _bounds(self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, kinds: IntArray) -> Array:
         least = np.array([pod.takes_of(kind).least for kind in range(int(kinds.max(initial=-1)) + 1)])[kinds]
         unknown = np.flatnonzero(pod.lost[numbers] == UNKNOWN)
         pod.lost[numbers[unknown]] = self._least_lost(numbers[unknown], least[unknown])
@@ -485,7 +484,7 @@ class FillValues:
         found += PRESSURE * demand.load[self._pool_of[numbers]] * least
         return found
 
-    def _least_lost(self, numbers: Numbers, taken: Numbers) -> Array:
+    def _least_lost(self, numbers: IntArray, taken: IntArray) -> Array:
         """What sequences fill less of nodes of which that is taken, if they fill what they can."""
         most = np.minimum(self._totals[numbers], (self._worth[numbers] - taken)[:, None]).sum(axis=1)
         found: Array = (self._filled[numbers] - most) / SEQUENCES
@@ -499,7 +498,7 @@ class FillValues:
             pod.choices[state.number, kind] = known
         return known
 
-    def _worked_out(self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, kinds: Numbers) -> Array:
+    def _worked_out(self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, kinds: IntArray) -> Array:
         """In rows: the cost of the best choice on each node, and the least lost and scarce of all choices there."""
         choices = [self._choices(pod, *one) for one in zip(numbers.tolist(), kinds.tolist(), strict=True)]
         able = [place for place, one in enumerate(choices) if one.steps]
@@ -515,7 +514,7 @@ class FillValues:
         return found
 
     def _of_choices(
-        self, pod: PodCosts, demand: _FleetDemand, numbers: Numbers, choices: Sequence[NodeChoices]
+        self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, choices: Sequence[NodeChoices]
     ) -> tuple[Array, Array]:
         """The cost of each choice, and its scarcity at the time of which that is known for the pod."""
         self._slots.add(self._amounts.units)

@@ -4,19 +4,21 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
+from allocator.cluster.usage import consumed_of
 from allocator.exact import exact
 from allocator.features.consumable_capacity import consumed_by_share
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, tokens
 from allocator.features.partitionable_devices import consumed
-from allocator.gates import FRACTIONAL_CAPACITY_RANGE, LIST_TYPE_ATTRIBUTES
+from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.memo import Topic
-from allocator.model import Alternative, Device, PoolID
+from allocator.model import Alternative, CounterSetID, Device, PoolID
 from allocator.requests.constraints import lookup
 from allocator.search.backtracking import OrderEffort
-from allocator.search.rules import Mask, Pick, bits
+from allocator.search.rules import Pick
 from cel.lru import LruCache
 from cel.values.quantity import Quantity
 
@@ -55,23 +57,21 @@ def _groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:
 # Source: KEP-5075, shared devices.
 
 
-Amounts = Mapping[str, int]
+UnitAmounts = Mapping[str, int]
 """Amounts by capacity, in 10**-9 of its unit."""
 
-_SHARE: Final[Topic[Amounts]] = Topic("share")
+_SHARE: Final[Topic[UnitAmounts]] = Topic("share")
 
 
-def share_of(attempt: NodeAttempt, alternative: Alternative, device: int) -> Amounts:
+def share_of(attempt: NodeAttempt, alternative: Alternative, device: int) -> UnitAmounts:
     """What one share for the alternative takes of the device, which is a candidate for it."""
     requested = alternative.capacity or {}
     key = (_SHARE, device, exact(requested))
     return attempt.view.memo.remember(key, lambda: _share_of(attempt, attempt.view.devices[device], requested))
 
 
-def _share_of(attempt: NodeAttempt, device: Device, requested: Mapping[str, Quantity]) -> Amounts:
-    features = attempt.features
-    is_fractional = features.has(FRACTIONAL_CAPACITY_RANGE)
-    consumed = consumed_by_share(device, requested, is_fractional=is_fractional, is_strict=features.is_strict)
+def _share_of(attempt: NodeAttempt, device: Device, requested: Mapping[str, Quantity]) -> UnitAmounts:
+    consumed = consumed_by_share(device, requested, attempt.features)
     assert consumed is not None, f"device {device.id} is no candidate"
     return {name: amount.nanos for name, amount in consumed.items()}
 
@@ -80,7 +80,7 @@ def shared_of(attempt: NodeAttempt, device: int, picks: Iterable[Pick]) -> dict[
     """What is taken of the device by all its shares, those among the picks included."""
     subject = attempt.view.devices[device]
     held = attempt.usage.shares_in(PoolID(subject.driver, subject.pool)).get(subject.name)
-    amounts = dict(held.consumed) if held else {}
+    amounts = dict(consumed_of(subject, held))
     for pick in picks:
         if pick.device == device:
             for name, amount in share_of(attempt, pick.candidates.alternative, device).items():
@@ -96,8 +96,6 @@ def shared_of(attempt: NodeAttempt, device: int, picks: Iterable[Pick]) -> dict[
 # count as nothing. Source: KEP-4815 (counter sets), KEP-5075 (shares).
 
 
-CounterSetID = tuple[PoolID, str]
-
 Unit = int | CounterSetID
 """A device, by its position in the view, or a counter set."""
 
@@ -107,14 +105,14 @@ ITSELF: Final = ""
 UNLIMITED: Final = 10**9
 
 
-def own_cells(device: Device) -> Amounts:
+def own_cells(device: Device) -> UnitAmounts:
     """The cells of the device itself, and what there is of them."""
     if device.allow_multiple_allocations:
         return {name: max(0, amount.nanos) for name, amount in device.capacity.items()} or {ITSELF: UNLIMITED}
     return {ITSELF: 1}
 
 
-def drawn(device: Device) -> Mapping[CounterSetID, Amounts]:
+def drawn(device: Device) -> Mapping[CounterSetID, UnitAmounts]:
     """What the device takes of the cells of each of its counter sets."""
     found: dict[CounterSetID, dict[str, int]] = {}
     for (pool_id, counter_set, name), amount in consumed(device):
@@ -123,7 +121,7 @@ def drawn(device: Device) -> Mapping[CounterSetID, Amounts]:
     return found
 
 
-def _allocated(attempt: NodeAttempt, device: Device, position: int | None) -> Iterator[tuple[Unit, Amounts]]:
+def _allocated(attempt: NodeAttempt, device: Device, position: int | None) -> Iterator[tuple[Unit, UnitAmounts]]:
     """What an allocated device takes of its units. position: None where the node does not reach it."""
     yield from drawn(device).items()
     if position is not None:
@@ -131,7 +129,7 @@ def _allocated(attempt: NodeAttempt, device: Device, position: int | None) -> It
         yield position, (shared_of(attempt, position, ()) or {ITSELF: 1}) if is_shared else own_cells(device)
 
 
-def _taken(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Unit, Amounts]]:
+def _taken(attempt: NodeAttempt, alternative: Alternative, position: int) -> Iterator[tuple[Unit, UnitAmounts]]:
     """What a candidate for the alternative would take of its units."""
     device = attempt.view.devices[position]
     yield from drawn(device).items()
@@ -166,7 +164,7 @@ class Hardware:
     groups_of: for each unit those that it is in. local: the units of devices that not every node reaches.
     """
 
-    sets: Mapping[CounterSetID, Amounts]
+    sets: Mapping[CounterSetID, UnitAmounts]
     units: Sequence[tuple[Unit, ...]]
     groups: Sequence[Sequence[Unit]]
     parents: Sequence[tuple[int, ...]]
@@ -297,7 +295,7 @@ def _filled(attempt: NodeAttempt, alternative: Alternative, position: int) -> It
     yield position, _full_of_shares(share_of(attempt, alternative, position), device)
 
 
-def _full_of_shares(taken: Amounts, device: Device) -> int:
+def _full_of_shares(taken: UnitAmounts, device: Device) -> int:
     """How full shares make the device: never nothing, so that it counts as used."""
     return max(1, _average(taken, own_cells(device)))
 
@@ -353,7 +351,7 @@ def _units_of(position: int, device: Device) -> tuple[Unit, ...]:
     return (position, *sets) if device.allow_multiple_allocations or not sets else sets
 
 
-def _sets(pools: Iterable[Pool]) -> dict[CounterSetID, Amounts]:
+def _sets(pools: Iterable[Pool]) -> dict[CounterSetID, UnitAmounts]:
     return {
         (pool.id, counter_set.name): {name: max(0, amount.nanos) for name, amount in counter_set.counters.items()}
         for pool in pools
@@ -433,7 +431,7 @@ class HardwareCells:
     units: Sequence[UnitCells]
     places: Mapping[Cell, tuple[int, int]]
 
-    def placed(self, unit: Unit, taken: Amounts) -> Iterator[tuple[tuple[int, int], int]]:
+    def placed(self, unit: Unit, taken: UnitAmounts) -> Iterator[tuple[tuple[int, int], int]]:
         """What is taken of those cells of the unit that are here, with their places."""
         for name, amount in taken.items():
             if (unit, name) in self.places:

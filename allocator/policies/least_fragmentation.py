@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 from math import inf
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
 from allocator.memo import Topic
+from allocator.model import CounterSetID
 from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.hardware import (
     NUMA_NODE,
     PCIE_ROOT,
-    Amounts,
-    CounterSetID,
+    UnitAmounts,
     drawn,
     fraction,
     groups_of,
@@ -31,7 +32,7 @@ from allocator.policies.hardware import (
 )
 from allocator.requests.constraints import MatchAttribute
 from allocator.search.backtracking import Order, OrderEffort
-from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import Candidates, DeviceSlot, Pick
 from cel.lru import LruCache
 
 # What can still be cut from counter sets, and what a cut costs: the partitions that are not possible afterwards.
@@ -141,20 +142,20 @@ def partitioned(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
 
 
 def _partitioned_of(view: NodeView) -> Mapping[CounterSetID, Partitioned]:
-    takes: dict[CounterSetID, dict[int, Amounts]] = {}
+    takes: dict[CounterSetID, dict[int, UnitAmounts]] = {}
     for position, device in enumerate(view.devices):
         for key, amounts in drawn(device).items():
             takes.setdefault(key, {})[position] = amounts
     return {key: _set_of(counters, takes[key]) for key, counters in hardware_of(view).sets.items() if key in takes}
 
 
-def _set_of(counters: Amounts, takes: Mapping[int, Amounts]) -> Partitioned:
+def _set_of(counters: UnitAmounts, takes: Mapping[int, UnitAmounts]) -> Partitioned:
     names = tuple(sorted(counters))
     amounts = {position: tuple(own.get(name, 0) for name in names) for position, own in takes.items()}
     return Partitioned(names, tuple(counters[name] for name in names), amounts, len(set(amounts.values())))
 
 
-def _less(one: Partitioned, used: Amounts) -> Counters:
+def _less(one: Partitioned, used: UnitAmounts) -> Counters:
     return tuple(amount - used.get(name, 0) for name, amount in zip(one.names, one.whole, strict=True))
 
 

@@ -7,12 +7,13 @@ from operator import index
 from traceback import extract_tb
 from typing import TypeVar
 
+from allocator.bits import Mask
 from allocator.features.contract import NodeAttempt
 from allocator.outcome import AllocationError, PolicyFailed
 from allocator.policies.contract import Policy, PricedOrder, Requests, Score
 from allocator.policies.whole_nodes import FreeResources, NodePolicy, PodNeeds, UnitPick
 from allocator.search.backtracking import Order
-from allocator.search.rules import DeviceSlot, Mask, Pick
+from allocator.search.rules import DeviceSlot, Pick
 from cel import Cancelled
 
 # A policy class of the user's, named as `MODULE:CLASS`.

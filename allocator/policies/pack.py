@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from allocator.bits import Mask, bits
 from allocator.features.contract import NodeAttempt
 from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.hardware import FULL, LEVELS, fullness_of
 from allocator.search.backtracking import Order
-from allocator.search.rules import DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import DeviceSlot, Pick
 
 # Pack: fill what is used already, so that whole nodes and whole devices stay empty.
 #

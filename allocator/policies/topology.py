@@ -14,12 +14,13 @@ from typing import Final
 
 import networkx as nx
 
+from allocator.bits import Mask, bits
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.search.backtracking import Order, OrderEffort
-from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import Candidates, DeviceSlot, Pick
 from cel.lru import LruCache
 
 MOST_PLACES: Final = 256
@@ -183,13 +184,13 @@ def _layout(values: Sequence[Values]) -> Layout:
     return Layout([numbers[own] for own in values], list(members.values()), distances, nearby)
 
 
-_Rows = Sequence[Sequence[int]]
+_Matrix = Sequence[Sequence[int]]
 
-_DISTANCES: Final[LruCache[Hashable, tuple[_Rows, _Rows]]] = LruCache(MOST_LAYOUTS, MOST_DISTANCES)
+_DISTANCES: Final[LruCache[Hashable, tuple[_Matrix, _Matrix]]] = LruCache(MOST_LAYOUTS, MOST_DISTANCES)
 """Nodes that are alike have the same."""
 
 
-def _distances(places: Sequence[Values]) -> tuple[_Rows, _Rows]:
+def _distances(places: Sequence[Values]) -> tuple[_Matrix, _Matrix]:
     """(the distances of places, on the diagonal those of two devices in one; for each place all, the nearest first).
 
     An edge to a value of the first attribute is 1 long, one to a value of the second 2, and one to the node, which all

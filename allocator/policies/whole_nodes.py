@@ -9,12 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from allocator.bits import Mask, bits
+from allocator.cluster.usage import Shares, consumed_of
 from allocator.features.contract import NodeAttempt
 from allocator.memo import TypedMemo
 from allocator.policies.contract import PricedOrder, Requests, Score, Scoring
 from allocator.policies.hardware import FULL, UNIT, Unit, fullness_of, hardware_of
 from allocator.search.backtracking import Order, OrderEffort
-from allocator.search.rules import DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import DeviceSlot, Pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,14 +203,15 @@ def held_by_claims(attempt: NodeAttempt) -> frozenset[int]:
             sharing = [name for own in shares.holders.values() for name in own]
             for name in sharing:
                 devices[name] = devices.get(name, 0) + 1
-            if len(sharing) > 1 or not _is_whole(attempt, attempt.view.positions(pool).get(device), shares.consumed):
+            if len(sharing) > 1 or not _is_whole(attempt, attempt.view.positions(pool).get(device), shares):
                 sharers.update(sharing)
     return frozenset(0 if number == 1 and name in sharers else number for name, number in devices.items())
 
 
-def _is_whole(attempt: NodeAttempt, device: int | None, consumed: object) -> bool:
+def _is_whole(attempt: NodeAttempt, device: int | None, shares: Shares) -> bool:
     """Whether nothing of the device is left."""
     if device is None:
         return False
-    capacity = attempt.view.devices[device].capacity
-    return consumed == {name: amount.nanos for name, amount in capacity.items() if amount.nanos}
+    subject = attempt.view.devices[device]
+    capacity = subject.capacity
+    return consumed_of(subject, shares) == {name: amount.nanos for name, amount in capacity.items() if amount.nanos}

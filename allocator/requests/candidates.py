@@ -11,18 +11,19 @@ from functools import partial
 from sys import intern
 from typing import Final
 
+from allocator.bits import Mask, bits
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.selectors import Selection, selectors_of
 from allocator.cluster.snapshot import Snapshot
-from allocator.did_you_mean import did_you_mean
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
-from allocator.outcome import InvalidClaim, InvalidPool
+from allocator.outcome import BrokenPool, InvalidClaim, PoolNotWhole
 from allocator.requests.constraints import AttributeRule, covers, rules_of
-from allocator.search.rules import Candidates, Category, Mask, Rule, Stage, bits
+from allocator.search.rules import Candidates, Category, Rule, Stage
+from allocator.words import did_you_mean
 
 # Why a device cannot be decided: made into words when the search reaches it, and not before.
 
@@ -291,7 +292,7 @@ class _CandidateBuilder:
         if alternative.mode not in ("ExactCount", "All"):
             raise InvalidClaim(f"{where}: unknown allocationMode {alternative.mode!r}")
         if alternative.mode == "All":
-            self._require_whole_pools(where)
+            self._require_whole_pools(PoolNotWhole(str(claim), alternative.name))
         selected, poison, stages = self._select(device_class, alternative)
         if alternative.mode == "All" and poison:
             raise InvalidClaim(failure(self.snapshot, self.attempt, claim, alternative, next(bits(poison))))
@@ -321,13 +322,13 @@ class _CandidateBuilder:
             raise _unknown(f"{where}: device class {device_class.name}", device_class.unknown_fields)
         return device_class
 
-    def _require_whole_pools(self, where: str) -> None:
+    def _require_whole_pools(self, cause: PoolNotWhole) -> None:
         for pool in self.attempt.view.pools:
             name = f"{pool.id.driver}/{pool.id.pool}"
             if pool.missing:
-                raise InvalidPool(f"{where}: asks for all devices, but pool {name} is being updated ({pool.missing})")
+                raise BrokenPool(cause, f"pool {name} is being updated ({pool.missing})")
             if pool.contradiction:
-                raise InvalidPool(f"{where}: asks for all devices, but pool {name} is invalid: {pool.contradiction}")
+                raise BrokenPool(cause, f"pool {name} is invalid: {pool.contradiction}")
 
     def _select(self, device_class: DeviceClass, alternative: Alternative) -> tuple[Mask, Mask, list[Stage]]:
         """(devices that the request means, devices that cannot be decided, the funnel so far)."""

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 import cel
+from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token, is_list, tokens
@@ -20,7 +21,7 @@ from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Constraint, Device
 from allocator.outcome import InvalidClaim
 from allocator.search.budget import Budget
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Mask, Rule, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Trail
 from cel import Cancelled
 from cel.lru import LruCache
 

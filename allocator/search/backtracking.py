@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from typing import Final, Protocol
 
+from allocator.bits import Mask, bits
 from allocator.outcome import AllocationError
 from allocator.search.budget import WORK_OF_A_STEP
-from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Mask, Pick, Rule, Trail, bits
+from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Trail
 from cel import Cancelled
 
 WORK_OF_A_BOUND: Final = 15

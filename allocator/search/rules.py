@@ -5,41 +5,14 @@ relies on both, and property tests check every rule for them; what is otherwise 
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from allocator.bits import Mask
 from allocator.model import Alternative
 
 Old = TypeVar("Old")
-
-Mask = int
-"""Bit i stands for device i of the NodeView."""
-
-
-_CHUNK: Final = 256
-"""Bits that are looked at together: each step costs as much as what is left of the mask is long."""
-
-
-def bits(mask: Mask) -> Iterator[int]:
-    """The positions of the set bits, ascending. Cost: O(bits set) for devices; O(size of the mask) for each chunk."""
-    start = 0
-    while mask >> _CHUNK:
-        skipped = (mask & -mask).bit_length() - 1
-        start += skipped
-        mask >>= skipped
-        chunk = mask & ((1 << _CHUNK) - 1)
-        while chunk:
-            low = chunk & -chunk
-            yield start + low.bit_length() - 1
-            chunk ^= low
-        start += _CHUNK
-        mask >>= _CHUNK
-    while mask:
-        low = mask & -mask
-        yield start + low.bit_length() - 1
-        mask ^= low
-
 
 Category = Literal["selector", "in use", "capacity", "taint", "other"]
 """Why devices were refused: by a selector, since they are in use, for a capacity, for a taint."""

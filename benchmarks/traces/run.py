@@ -26,9 +26,9 @@ from scheduler.simulation.compare import (
     ALLOCATION,
     FRAGMENTATION,
     FRAGMENTATION_RATIO,
-    Curve,
     InvalidRecord,
     Record,
+    ValueByPercent,
     curve_of,
     read_record,
 )
@@ -210,7 +210,7 @@ def compare(runs: Iterable[tuple[Replay, Scenario]], record: Sequence[Record]) -
     return results, equal, differ
 
 
-def _result(replay: Replay, allocation: Curve, columns: int, differing: int, seconds: float) -> Result:
+def _result(replay: Replay, allocation: ValueByPercent, columns: int, differing: int, seconds: float) -> Result:
     reached = allocation.get(100), allocation.get(130)
     return Result(
         replay.workload, replay.policy, replay.seed, *reached, columns, differing, seconds, replay.start_shapes

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Final, NamedTuple
 
 from cel.check.overloads import Library, Overload
-from cel.environment import V1_36, V1_36_LISTS, V1_37, Environment
+from cel.environment import V1_36, V1_36_LISTS, V1_37, V1_38, Environment
 from cel.ext import libraries, messages, optionals, stdlib
 from cel.ext.messages import Message
 from cel.syntax import ast
@@ -180,6 +180,7 @@ def _v1_37() -> Declarations:
 
 
 _BUILDERS: Final[Mapping[Environment, Callable[[], Declarations]]] = {
+    V1_38: _v1_37,
     V1_37: _v1_37,
     V1_36: partial(_V1_36, types.ANY),
     V1_36_LISTS: partial(_V1_36, types.DYN),

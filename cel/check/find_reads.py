@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from cel.check.checker import Checked, VariableReference
-from cel.run.device_paths import Path, Reads
+from cel.run.device_paths import DevicePath, Reads
 from cel.stack import LEVELS, with_room
 from cel.syntax import ast
 from cel.syntax.ast import Call, Comprehension, Expr, ListExpr, Literal, Select
@@ -26,7 +26,7 @@ def reads_of(checked: Checked) -> Reads:
     return Reads(paths, frozenset(collector.texts))
 
 
-def _is_covered(path: Path, paths: set[Path]) -> bool:
+def _is_covered(path: DevicePath, paths: set[DevicePath]) -> bool:
     return any(path[:length] in paths for length in range(len(path)))
 
 
@@ -38,9 +38,9 @@ class _PathCollector:
 
     def __init__(self, checked: Checked) -> None:
         self._references = checked.references
-        self._aliases: list[dict[str, Path | None]] = []
-        self.paths: set[Path] = set()
-        self.texts: set[tuple[Path, str]] = set()
+        self._aliases: list[dict[str, DevicePath | None]] = []
+        self.paths: set[DevicePath] = set()
+        self.texts: set[tuple[DevicePath, str]] = set()
         self._depth = 0
 
     def visit(self, node: Expr) -> None:
@@ -68,7 +68,7 @@ class _PathCollector:
             if path := self._path(one):
                 self.texts.update((path[:_DEEPEST], text) for text in _texts(other))
 
-    def _path(self, node: Expr) -> Path | None:
+    def _path(self, node: Expr) -> DevicePath | None:
         """The path that the node denotes, if any."""
         steps: list[str] = []
         while True:
@@ -80,7 +80,7 @@ class _PathCollector:
         start = self._start(node)
         return None if start is None else (*start, *reversed(steps))
 
-    def _start(self, node: Expr) -> Path | None:
+    def _start(self, node: Expr) -> DevicePath | None:
         reference = self._references.get(node)
         if not isinstance(reference, VariableReference):
             return None

@@ -12,7 +12,7 @@ from typing import Final
 from cel.check.overloads import ONCE, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
 from cel.errors import EvalError, no_such_overload
 from cel.ext.declare import method, scanning, succeeds, with_eval_errors
-from cel.ext.ip import Address, parse_address
+from cel.ext.ip import IPAddress, parse_address
 from cel.values.types import BOOL, CIDR, INT, IP, STRING, Type
 from cel.values.values import Value, register, size_of
 
@@ -24,7 +24,7 @@ _ADDRESS_SIZE: Final = Estimate(4, 16)  # bytes
 class Prefix:
     """An address and the number of its bits that name the network."""
 
-    address: Address
+    address: IPAddress
     bits: int
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Prefix:
         mask = (1 << width) - (1 << (width - self.bits))
         return Prefix(type(self.address)(int(self.address) & mask), self.bits)
 
-    def contains(self, address: Address) -> bool:
+    def contains(self, address: IPAddress) -> bool:
         """Whether the address is of the same family and in the network."""
         if address.version != self.address.version:
             return False

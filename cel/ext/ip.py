@@ -14,13 +14,13 @@ from cel.ext.declare import method, scanning, succeeds, with_eval_errors
 from cel.values.types import BOOL, INT, IP, STRING
 from cel.values.values import Value, register
 
-Address: TypeAlias = IPv4Address | IPv6Address
+IPAddress: TypeAlias = IPv4Address | IPv6Address
 
 _LONGEST: Final = len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")
 _BROADCAST: Final = IPv4Address("255.255.255.255")
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> IPAddress:
     """The address that `text` writes; raises ValueError."""
     try:
         address = ip_address(text[: _LONGEST + 1])
@@ -39,7 +39,7 @@ def _equals(left: Value, right: Value) -> bool:
     return left == right
 
 
-def _itself(address: Value) -> Address:
+def _itself(address: Value) -> IPAddress:
     assert isinstance(address, IPv4Address | IPv6Address)
     return address
 
@@ -57,13 +57,13 @@ def _is_canonical(text: str) -> bool:
     return str(parse_address(text)) == text
 
 
-def _is_link_local_multicast(address: Address) -> bool:
+def _is_link_local_multicast(address: IPAddress) -> bool:
     if isinstance(address, IPv4Address):
         return address.packed[:3] == bytes((224, 0, 0))
     return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 0x02
 
 
-def _is_global_unicast(address: Address) -> bool:
+def _is_global_unicast(address: IPAddress) -> bool:
     return not (
         address.is_unspecified
         or address.is_loopback

@@ -16,7 +16,7 @@ from cel.values.values import ABSENT, MISSING, Optional, Value
 # The paths of a device that an expression reads.
 
 
-Path: TypeAlias = tuple[str, ...]
+DevicePath: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Reads:
     texts: the literal strings that a path is compared with, by `==`, `!=` or `in`, such as (("driver",), "a.example").
     """
 
-    paths: frozenset[Path]
-    texts: frozenset[tuple[Path, str]] = frozenset()
+    paths: frozenset[DevicePath]
+    texts: frozenset[tuple[DevicePath, str]] = frozenset()
 
 
 _TABLES: Final = frozenset({"attributes", "capacity"})

@@ -29,14 +29,14 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
-_Kind = Literal["text", "character", "sequence", "choice", "other"]
+_TokenKind = Literal["text", "character", "sequence", "choice", "other"]
 
 
 @dataclass(frozen=True, slots=True)
 class _PatternTree:
     """A part of the expression, as a tree of so many levels."""
 
-    kind: _Kind
+    kind: _TokenKind
     levels: int
 
 

@@ -6,8 +6,9 @@ A claim is recorded before its first write is sent, because a write whose answer
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from allocator.api.versions import Json
 from scheduler.attempt.binder import Binder, pause_s
-from scheduler.attempt.claim_objects import ClaimRef, Intent, Json, RawClaim, version_of
+from scheduler.attempt.claim_objects import ClaimRef, Intent, RawClaim, version_of
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Retry
 from scheduler.attempt.slots import Slot, Slots
 from scheduler.attempt.write_outcome import WriteOutcome, outcome_of, write_outcome

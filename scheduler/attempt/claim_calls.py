@@ -9,8 +9,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
+from allocator.api.versions import Json
 from scheduler.attempt.binder import Binder, pause_s
-from scheduler.attempt.claim_objects import ANNOTATION, FENCE, ClaimRef, Json, RawClaim, key_of, version_of
+from scheduler.attempt.claim_objects import ANNOTATION, FENCE, ClaimRef, RawClaim, key_of, version_of
 from scheduler.attempt.decision import AttemptEnded
 from scheduler.attempt.write_outcome import may_pass, outcome_of
 from scheduler.client.connection import MERGE

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from allocator.api.versions import Json
 from scheduler.state.claims import FINALIZER, ClaimObject, is_of_extended_resources
 from scheduler.state.extended_resources import ExtendedClaim, annotations
 
@@ -84,7 +85,6 @@ def is_of_another_attempt(claim: Mapping[str, Any], intent: Intent) -> bool:
     return found is not None and found.podUID == intent.podUID and found != intent
 
 
-Json = dict[str, Any]  # Any: fields that are passed on may hold anything
 RawClaim = Mapping[str, Any]
 
 FENCE = "dra-scheduler.dev/fence"
@@ -168,6 +168,20 @@ def made(extended: ExtendedClaim, pod_name: str, pod_uid: str, intent: Intent) -
         "ownerReferences": [owner],
     }
     return {"metadata": metadata, "spec": extended.spec}
+
+
+def is_as_made(claim: RawClaim, extended: ExtendedClaim, pod_uid: str) -> bool:
+    """True once `made` is stored: without an owner, the claim would stay when the pod goes."""
+    return is_made_for(claim, pod_uid) and _has_all(claim.get("spec"), extended.spec)
+
+
+def _has_all(stored: object, sent: object) -> bool:
+    """Whether the fields that were sent are stored; the API server adds others by default."""
+    if isinstance(sent, dict):
+        return isinstance(stored, dict) and all(_has_all(stored.get(name), value) for name, value in sent.items())
+    if isinstance(sent, list):
+        return isinstance(stored, list) and len(stored) == len(sent) and all(map(_has_all, stored, sent))
+    return stored == sent
 
 
 def is_made_for(claim: RawClaim, pod_uid: str) -> bool:

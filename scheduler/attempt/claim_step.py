@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
+from allocator.api.versions import Json
 from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.attempt import TRIES, Attempt, WrittenClaim, pause
 from scheduler.attempt.binder import Binder
@@ -11,7 +12,6 @@ from scheduler.attempt.claim_calls import Send, edit_until_done
 from scheduler.attempt.claim_objects import (
     ANNOTATION,
     Intent,
-    Json,
     RawClaim,
     allocation_of,
     consumers_of,

@@ -37,10 +37,10 @@ class DevicesFailed:
     reason: str
 
 
-State = DevicesReady | DevicesPending | DevicesFailed
+Readiness = DevicesReady | DevicesPending | DevicesFailed
 
 
-def state_of(claim: RawClaim, now: datetime, timeout_s: float) -> State:
+def state_of(claim: RawClaim, now: datetime, timeout_s: float) -> Readiness:
     """The state of an allocated claim's devices. timeout_s: since the allocation."""
     allocation = allocation_of(claim) or {}
     conditional = [result for result in results_of(allocation) if result.get("bindingConditions")]

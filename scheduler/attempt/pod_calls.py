@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from scheduler.attempt.claim_objects import Json
+from allocator.api.versions import Json
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import APPLY, MERGE, STRATEGIC_MERGE, Api
@@ -13,6 +13,7 @@ from scheduler.core_v1.object_fields import in_seconds
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS, POD_SCHEDULED, TAKEN_STATUSES, Condition
 from scheduler.decision.schedule_result import Placed
+from scheduler.terminal_text import printable
 
 
 async def get(api: Api, namespace: str, name: str, uid: str) -> Json | None:
@@ -66,8 +67,8 @@ Reason = Literal["Unschedulable", "SchedulerError", "BindingPending"]
 
 
 def not_scheduled(reason: Reason, message: str, generation: int) -> Condition:
-    """The condition of a pod that got no node."""
-    return Condition(POD_SCHEDULED, "False", reason, message, generation)
+    """The condition of a pod that got no node. message: what others wrote may be in it; it steers no terminal."""
+    return Condition(POD_SCHEDULED, "False", reason, printable(message), generation)
 
 
 def current(conditions: Sequence[Condition]) -> Condition | None:

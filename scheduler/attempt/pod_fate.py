@@ -17,11 +17,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
+from allocator.api.versions import Json
 from scheduler.attempt import pod_calls
 from scheduler.attempt.attempt import Attempt
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_calls import until_answered
-from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import Bound, BoundElsewhere, Fatal, Gone, Retry, Unschedulable
 from scheduler.attempt.watched_objects import pod_subject
 from scheduler.attempt.write_outcome import MUTATED, WriteOutcome, outcome_of, write_outcome

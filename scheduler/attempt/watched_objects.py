@@ -9,11 +9,11 @@ from scheduler.attempt.claim_objects import ClaimRef, RawClaim, key_of, version_
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.cache.watch_events import Key
 from scheduler.cache.watcher import Reflector
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import WatchedClaim
-from scheduler.state.claims import Rival
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     Event,
@@ -23,7 +23,8 @@ from scheduler.state.cluster_changes import (
     PodChanged,
 )
 from scheduler.state.invariants import is_reached
-from scheduler.state.storage import ClaimKey, ObjectKey
+from scheduler.state.rivals import Rival
+from scheduler.state.storage import ObjectKey
 
 # How attempts wait for changes that the watches show, without asking the API server.
 
@@ -79,7 +80,7 @@ def node_subject(node: str) -> Subject:
     return "Node", node
 
 
-def claim_subject(key: ClaimKey) -> Subject:
+def claim_subject(key: NamespacedName) -> Subject:
     """The claim."""
     return "PersistentVolumeClaim", key
 
@@ -176,7 +177,7 @@ class WatchedVolumes:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def claim(self, key: ClaimKey) -> PersistentVolumeClaim | None:
+    def claim(self, key: NamespacedName) -> PersistentVolumeClaim | None:
         """The claim, None where there is none."""
         return self._cluster.volumes.objects.claims.watched.get(key)
 
@@ -206,6 +207,6 @@ class WatchedVolumes:
         """What the pod's decision took of this volume or claim is stored."""
         self._cluster.volumes.written(pod.uid, key)
 
-    def declined(self, claim: ClaimKey, node: str) -> None:
+    def declined(self, claim: NamespacedName, node: str) -> None:
         """The claim's provisioner asks for another node."""
         self._cluster.volumes.decline(claim, node)

@@ -8,12 +8,11 @@ from allocator.cluster.usage import occupying
 from allocator.status import DeviceState, PoolStatus
 from allocator.words import counted
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.state.claims import FINALIZER, ClaimObject, share_misfit
+from scheduler.state.claims import FINALIZER, ClaimObject
 from scheduler.state.evicting_taints import Eviction
-
-ClaimKey = tuple[str, str]
-"""Namespace and name."""
+from scheduler.state.rivals import share_misfit
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class ClusterState:
     """
 
     pools: Sequence[PoolStatus]
-    claims: Mapping[ClaimKey, ClaimObject]
+    claims: Mapping[NamespacedName, ClaimObject]
     pods: Sequence[Pod]
     knows_pods: bool
     evictions: Sequence[Eviction] = ()

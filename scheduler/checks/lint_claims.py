@@ -5,15 +5,16 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
-from allocator.did_you_mean import did_you_mean
+from allocator.bits import bits
 from allocator.explain.text import summary
 from allocator.fleet.fleet import Fleet
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Claim, Constraint, Device
 from allocator.outcome import AllocationError
-from allocator.search.rules import bits
+from allocator.words import did_you_mean
 from scheduler.checks.contract import Check, FindingLevel, Observation
 from scheduler.checks.manifests import CheckedPod, Manifests, alternatives_of
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import objects
 from scheduler.decision.filters import LABEL
@@ -42,7 +43,7 @@ ADMIN_ACCESS_WITHOUT_LABEL = Check(
 )
 
 
-_ObjectKey = tuple[str, str, str]
+_KindAndName = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
@@ -55,7 +56,7 @@ def _missing_claim(manifests: Manifests) -> Iterator[Observation]:
                 yield Observation(one.subject, text, f"{one.path}.{field}")
 
 
-def _named_objects(pod: Pod) -> Iterator[tuple[str, _ObjectKey]]:
+def _named_objects(pod: Pod) -> Iterator[tuple[str, _KindAndName]]:
     """(field, what it names). A template is not needed any more once the pod has its claim."""
     for number, entry in enumerate(pod.claims):
         at = f"resourceClaims[{number}]"
@@ -65,14 +66,14 @@ def _named_objects(pod: Pod) -> Iterator[tuple[str, _ObjectKey]]:
             yield f"{at}.resourceClaimTemplateName", ("ResourceClaimTemplate", pod.namespace, entry.template_name)
 
 
-def _is_missing_object(inventory: Inventory, key: _ObjectKey) -> bool:
+def _is_missing_object(inventory: Inventory, key: _KindAndName) -> bool:
     """False where the input has no object of the kind: what it does not contain may exist."""
     if key[0] == "ResourceClaimTemplate" and key[1:] in inventory.makers:
         return False
     return key[0] in inventory.kinds and key not in inventory.versions and key not in inventory.faults
 
 
-def _meant_object(inventory: Inventory, key: _ObjectKey) -> str:
+def _meant_object(inventory: Inventory, key: _KindAndName) -> str:
     """A name of the namespace that is like it, or another namespace that has the name."""
     kind, namespace, name = key
     known = [one for one in inventory.versions if one[0] == kind]
@@ -220,7 +221,6 @@ UNSATISFIABLE_REQUEST = Check(
 
 
 HOSTNAME = "kubernetes.io/hostname"
-_ClaimKey = tuple[str, str]
 
 
 def _unshareable_claim(manifests: Manifests) -> Iterator[Observation]:
@@ -239,9 +239,9 @@ def _unshareable_claim(manifests: Manifests) -> Iterator[Observation]:
                 yield Observation(one.subject, text, f"{one.path}.resourceClaims[{number}].resourceClaimName")
 
 
-def _users_of_claims(manifests: Manifests) -> Mapping[_ClaimKey, Sequence[Pod]]:
+def _users_of_claims(manifests: Manifests) -> Mapping[NamespacedName, Sequence[Pod]]:
     """The pods that name each claim, with those that workloads ask for."""
-    found = defaultdict[_ClaimKey, list[Pod]](list)
+    found = defaultdict[NamespacedName, list[Pod]](list)
     for pod in (*manifests.inventory.pods, *manifests.expanded):
         for entry in pod.claims:
             if entry.claim_name and not pod.is_over:
@@ -249,7 +249,7 @@ def _users_of_claims(manifests: Manifests) -> Mapping[_ClaimKey, Sequence[Pod]]:
     return found
 
 
-def _devices_of_classes(manifests: Manifests, key: _ClaimKey) -> Sequence[Device]:
+def _devices_of_classes(manifests: Manifests, key: NamespacedName) -> Sequence[Device]:
     """The devices that the classes of the claim select."""
     claim = manifests.inventory.claims.get(key)
     classes = {one.name: one for one in manifests.classes}

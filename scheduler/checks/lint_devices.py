@@ -7,10 +7,9 @@ import cel
 from allocator.api import TaintRule
 from allocator.api.device_class import DeviceTaintSelector
 from allocator.cluster.selectors import Selectors
-from allocator.did_you_mean import did_you_mean
 from allocator.explain.selector_operands import blaming, operands_of
 from allocator.model import Device
-from allocator.words import counted
+from allocator.words import counted, did_you_mean
 from scheduler.checks.audit import pool_subject
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.manifests import CheckedSelector, Manifests

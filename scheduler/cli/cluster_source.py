@@ -15,6 +15,7 @@ from allocator.policies import NAMES
 from scheduler.cli.ending import print_to_stderr
 from scheduler.client.api_resources import NAMESPACES, PODS, Resource
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject, read
 from scheduler.terminal_text import printable
@@ -184,10 +185,6 @@ def feature_options(command: Callable[..., None]) -> Callable[..., None]:
 # What every subcommand that looks at a cluster is given: files or a live cluster, and what of it is printed.
 
 
-Key = tuple[str, str]
-"""Namespace and name."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
     """Which cluster is read. Empty: as kubectl finds it."""
@@ -221,7 +218,7 @@ class ShownObjects:
         """True for an object of that namespace with these labels; an object of the cluster is in no namespace."""
         return self.namespace in ("", namespace) and selects(self.selector, labels)
 
-    def key_of(self, name: str) -> Key:
+    def key_of(self, name: str) -> NamespacedName:
         """Namespace and name of `ns/name`, or of a name in the namespace of -n, `default` without it.
 
         Raises UsageError for a name in another namespace.

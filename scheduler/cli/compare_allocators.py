@@ -15,6 +15,8 @@ from typing import Any, Self
 import click
 import orjson
 
+from allocator.api.versions import Json
+from allocator.api.versions import Json as JsonObject
 from allocator.gates import Features
 from scheduler.cli.claims import output_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
@@ -25,7 +27,6 @@ from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
 from scheduler.input.documents import RawObject
 from scheduler.offline.placement import unused_claims
 from scheduler.output.data_page import ColumnTable
-from scheduler.output.report import Json as JsonObject
 from scheduler.output.report import Report
 from scheduler.terminal_text import printable
 
@@ -38,8 +39,6 @@ LIMIT = "60s"
 
 RELEASES: Mapping[str, tuple[str, ...]] = {"1.37": (), "1.36": ("-modfile=go-1.36.mod", "-tags=kubernetes_1_36")}
 """Releases whose allocator can be built, and the options of `go build`."""
-
-Json = dict[str, Any]
 
 
 class NoReferenceAllocator(Exception):

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from allocator.api.versions import Json
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.progress import after_delay
@@ -17,9 +18,6 @@ from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_e
 from scheduler.offline.redaction import Redaction
 from scheduler.offline.shareable import changed_selectors, shareable
 from scheduler.output.report import json_text
-
-Json = dict[str, Any]
-"""An object of the API."""
 
 _EPILOG = """
 \b

@@ -11,7 +11,7 @@ import click
 from allocator.model import Claim
 from allocator.words import counted
 from scheduler.cli import cluster_source
-from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, cluster_options
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     Input,
@@ -22,6 +22,7 @@ from scheduler.cli.inputs import (
     profile_options,
 )
 from scheduler.cli.progress import Progress, after_delay
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.offline.placement import Placement, PodToPlace, order_of, unused_claims
@@ -54,7 +55,7 @@ class _Subject:
     """The pod to explain, or a claim that no pending pod uses."""
 
     pod: Pod | None
-    claim: Key | None
+    claim: NamespacedName | None
 
 
 @click.command(name="explain", epilog=_EPILOG)

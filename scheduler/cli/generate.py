@@ -12,6 +12,7 @@ import orjson
 from click.core import ParameterSource
 
 from allocator.api import names
+from allocator.api.versions import Json
 from allocator.words import counted
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
@@ -19,7 +20,6 @@ from scheduler.input.documents import STDIN
 from scheduler.input.yaml_1_1 import dump
 from scheduler.synthetic.blueprint import Blueprint, InvalidLoad, InvalidMix, machines_of, shapes_of
 from scheduler.synthetic.catalogue import MACHINES, PRESETS, Weights, shapes
-from scheduler.synthetic.devices import Json
 
 MOST_NODES = 1_000_000
 MOST_PODS = 10_000_000

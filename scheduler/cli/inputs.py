@@ -9,18 +9,18 @@ from typing import Any
 
 import click
 
-from allocator.did_you_mean import did_you_mean, similar
 from allocator.gates import Features
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from allocator.status import PoolStatus, pool_statuses
-from allocator.words import counted, listed_up_to
+from allocator.words import counted, did_you_mean, listed_up_to, similar
 from scheduler.cli import cluster_source
-from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.progress import after_delay
 from scheduler.core_v1.node import PriorityClass
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, RawObject, read
@@ -219,7 +219,7 @@ class Input:
         if name not in names:
             stop(f"node {name} is not in the input{did_you_mean(name, names)}")
 
-    def pod(self, key: Key) -> Pod:
+    def pod(self, key: NamespacedName) -> Pod:
         """The pod of that name; a living one goes before one that it replaces."""
         named = [pod for pod in self.pods if (pod.namespace, pod.name) == key]
         if not named:
@@ -227,7 +227,7 @@ class Input:
             stop(f"pod {'/'.join(key)} is not in the input{meant(key, known)}")
         return min(named, key=lambda pod: pod.is_over)
 
-    def users(self, key: Key) -> tuple[list[Pod], list[Claim]]:
+    def users(self, key: NamespacedName) -> tuple[list[Pod], list[Claim]]:
         """The pending pods that use the claim, or the claim alone where none does."""
         users = [pod for pod in self.pending if self.uses(pod, key)]
         if users:
@@ -237,7 +237,7 @@ class Input:
             stop(f"{missing}{meant(key, self.claims.objects)}")
         return [], [self.claims.objects[key].claim]
 
-    def uses(self, pod: Pod, key: Key) -> bool:
+    def uses(self, pod: Pod, key: NamespacedName) -> bool:
         """True for a pod with that claim."""
         found = self.claims.of(pod)
         return isinstance(found, list) and any((c.claim.namespace, c.claim.name) == key for _, c in found)
@@ -348,7 +348,7 @@ _KINDS = {
 """Kinds that commands take names of, as kubectl takes them."""
 
 
-def kind_and_key(name: str, shown: ShownObjects, kinds: Sequence[str], wanted: str) -> tuple[str, Key]:
+def kind_and_key(name: str, shown: ShownObjects, kinds: Sequence[str], wanted: str) -> tuple[str, NamespacedName]:
     """Kind, and namespace and name, of `kind/namespace/name`; a pod without a kind. wanted: the kinds, in words."""
     first, slash, rest = name.partition("/")
     if slash and (kind := _KINDS.get(first)) in kinds:
@@ -358,13 +358,13 @@ def kind_and_key(name: str, shown: ShownObjects, kinds: Sequence[str], wanted: s
     return "pod", shown.key_of(name)
 
 
-def meant(key: Key, known: Collection[Key]) -> str:
+def meant(key: NamespacedName, known: Collection[NamespacedName]) -> str:
     """A suggestion (did you mean) for a namespace and name that is not known; empty if nothing is like it."""
     names = ["/".join(one) for one in _like(key, known)]
     return f"; did you mean {listed_up_to(names, _MOST_MEANT, word='or')}?" if names else ""
 
 
-def _like(key: Key, known: Collection[Key]) -> Sequence[Key]:
+def _like(key: NamespacedName, known: Collection[NamespacedName]) -> Sequence[NamespacedName]:
     """That name in other namespaces, else the pods of the workload, else similar names in the namespace."""
     namespace, name = key
     return (

@@ -12,9 +12,7 @@ import orjson
 from allocator.api.findings import shown
 from allocator.gates import RELEASES
 from scheduler.cli.ending import stop
-
-Json = Mapping[str, Any]
-"""An object of a recorded case, whose fields are the format's."""
+from scheduler.kinds import Raw
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")
@@ -63,7 +61,7 @@ def replay_all(files: Iterable[str], replay: Callable[[Iterator[bytes]], Iterato
             stop(f"{file} contains no case")
 
 
-def cases_of(lines: Iterable[bytes], decode: Callable[[Json], Case]) -> Iterator[Case]:
+def cases_of(lines: Iterable[bytes], decode: Callable[[Raw], Case]) -> Iterator[Case]:
     """The case of each line. Raises InvalidCase for a line that is none, with its number."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -73,7 +71,7 @@ def cases_of(lines: Iterable[bytes], decode: Callable[[Json], Case]) -> Iterator
                 raise InvalidCase(f"line {number} is not a valid case: {error}") from error
 
 
-def field_of(raw: Json, name: str, kind: type[Any] = object) -> Any:
+def field_of(raw: Raw, name: str, kind: type[Any] = object) -> Any:
     """The value of a field that has to be there, of that kind (Any: the caller knows which)."""
     if name not in raw:
         raise InvalidCase(f"{name} is missing")
@@ -87,12 +85,12 @@ def of_kind(value: object, name: str, kind: type[Any]) -> Any:
     return value
 
 
-def list_of(raw: Json, name: str) -> list[Any]:
+def list_of(raw: Raw, name: str) -> list[Any]:
     """The list in an optional field."""
     return of_kind(raw[name], name, list) if raw.get(name) is not None else []
 
 
-def objects_of(raw: Json, name: str) -> list[Json]:
+def objects_of(raw: Raw, name: str) -> list[Raw]:
     """The objects in an optional field."""
     return [of_kind(one, f"{name}[{number}]", dict) for number, one in enumerate(list_of(raw, name))]
 

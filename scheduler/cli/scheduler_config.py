@@ -6,10 +6,11 @@ from pathlib import Path
 import click
 import orjson
 
+from allocator.api.versions import Json
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.extender_config import kube_configuration
 from scheduler.input.yaml_1_1 import dump
-from scheduler.kube_scheduler.conversion import Json, converted
+from scheduler.kube_scheduler.conversion import converted
 from scheduler.runtime.configuration import Configuration
 from scheduler.runtime.section import typed
 

@@ -6,8 +6,8 @@ answered. Share ids are random there, and quantities have several spellings, so 
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -22,12 +22,11 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.features.consumable_capacity import misprint_of
 from allocator.gates import RELEASES, Features, Release
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, Slice
-from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, Refused
+from allocator.outcome import Allocated, AllocationError, InvalidPoolSeen, PoolNotWhole, Refused
 from cel import Cancelled
 from cel.values.quantity import Quantity
 from scheduler.cli.recorded import (
     InvalidCase,
-    Json,
     cases_of,
     field_of,
     list_of,
@@ -37,6 +36,7 @@ from scheduler.cli.recorded import (
     replay_all,
 )
 from scheduler.core_v1.node import decode_node
+from scheduler.kinds import Raw
 
 GATES: Mapping[str, str] = {
     "AdminAccess": gates.ADMIN_ACCESS,
@@ -73,7 +73,7 @@ class ReplayedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AllocationCase:
-    """A recorded case, decoded. expected: by node name. allocator: which one answered, `stable` to `experimental`."""
+    """A recorded case, decoded. expected: by node name. allocator: which one answered, `auto` for the chosen one."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -112,12 +112,14 @@ def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> I
 
 
 def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
-    return Features(
-        release,
-        case.gates,
-        is_strict,
-        knows_capacity=case.allocator != "stable",
-        knows_node_operations=case.allocator == "experimental" and gates.OPTIONAL_NODE_OPERATIONS in release.gates,
+    """What is in force in the allocator that answered: the one that is named, or that kube-scheduler chooses."""
+    found = Features.with_gates(release, case.gates, is_strict=is_strict)
+    if case.allocator == "auto":
+        return found
+    return replace(
+        found,
+        knows_capacity=release.simplest_knows_capacity or case.allocator != "stable",
+        knows_node_operations=case.allocator in release.knowing_node_operations,
     )
 
 
@@ -126,13 +128,13 @@ def replayed_case(case: AllocationCase, features: Features) -> ReplayedAllocatio
     snapshot = Snapshot.of(case.slices, case.classes, case.in_use, features)
     for node in case.nodes:
         name = node.name
-        difference = _difference(case.expected[name], _answer(snapshot, node, case))
+        difference = _difference(case.expected[name], _answer(snapshot, node, case), features.release)
         if difference:
             return ReplayedAllocation(case.name, f"on node {name or '(none)'}: {difference}")
     return ReplayedAllocation(case.name)
 
 
-def case_of(raw: Json) -> AllocationCase:
+def case_of(raw: Raw) -> AllocationCase:
     """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
     nodes = tuple(_node(node) for node in list_of(raw, "nodes") or [field_of(raw, "node")])
     gates_on, has_defaults = _gates(field_of(raw, "features")), bool(raw.get("applyDefaults"))
@@ -156,17 +158,8 @@ def case_of(raw: Json) -> AllocationCase:
         expected=_expected(field_of(raw, "expected", dict), [node.name for node in nodes]),
         is_interrupted=bool(raw.get("context")),
         gates=gates_on,
-        allocator=_allocator(raw.get("implementation", "auto"), gates_on),
+        allocator=str(raw.get("implementation", "auto")),
     )
-
-
-def _allocator(implementation: object, gates_on: frozenset[str]) -> str:
-    """The allocator that answered: the one named, or what kube-scheduler chooses."""
-    if implementation != "auto":
-        return str(implementation)
-    if gates_on & gates.OF_NEWEST_ALLOCATOR:
-        return "experimental"
-    return "stable" if gates_on <= gates.OF_SIMPLEST_ALLOCATOR else "incubating"
 
 
 def _print_failure(replayed: ReplayedAllocation, counts: Counter[str]) -> None:
@@ -186,7 +179,7 @@ def _gates(features: object) -> frozenset[str]:
     return frozenset(GATES[name] for name, is_on in features.items() if is_on)
 
 
-def _decoded(raw: Json, kind: str, *, has_defaults: bool) -> Any:
+def _decoded(raw: Raw, kind: str, *, has_defaults: bool) -> Any:
     """The object of that kind (Any: the caller knows which); limits are the API server's, and not enforced here."""
     decoded = decode(
         {**raw, "apiVersion": "resource.k8s.io/v1", "kind": kind}, validate=False, apply_defaults=has_defaults
@@ -205,7 +198,7 @@ def _node(raw: object) -> Node:
     return node
 
 
-def _holders(state: Json, *, has_shares: bool) -> Iterator[Claim]:
+def _holders(state: Raw, *, has_shares: bool) -> Iterator[Claim]:
     """Claims that hold what the case says is in use; the reference looks at shares only where it knows them."""
     for number, device in enumerate(objects_of(state, "allocatedDevices")):
         yield _holder(f"holder-{number}", _id(device), "", {})
@@ -219,17 +212,17 @@ def _holders(state: Json, *, has_shares: bool) -> Iterator[Claim]:
         yield _holder(f"consumer-{number}", device_id, f"consumer-{number}", capacity)
 
 
-def _id(device: Json) -> DeviceID:
+def _id(device: Raw) -> DeviceID:
     return DeviceID(*(field_of(device, name, str) for name in ("driver", "pool", "device")))
 
 
-def _holder(name: str, device: DeviceID, share_id: str, capacity: Json) -> Claim:
+def _holder(name: str, device: DeviceID, share_id: str, capacity: Raw) -> Claim:
     consumed = {key: Quantity.parse(str(value)) for key, value in capacity.items()}
     result = DeviceResult("", *device, share_id=share_id, consumed_capacity=consumed)
     return Claim("", name, name, allocation=Allocation((result,)))
 
 
-def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, AllocationAnswer]:
+def _expected(raw: Raw, names: Sequence[str]) -> Mapping[str, AllocationAnswer]:
     if "errors" not in raw:
         kind = "node" if raw.get("errFailedAllocationOnNode") else "fatal"
         return {names[0]: _recorded(field_of(raw, "results"), field_of(raw, "error", str), kind)}
@@ -245,7 +238,7 @@ def _expected(raw: Json, names: Sequence[str]) -> Mapping[str, AllocationAnswer]
 def _recorded(results: object, error: str, kind: str) -> AllocationAnswer:
     if error:
         return AllocationAnswer("node" if kind == "node" else "fatal", text=error)
-    return AllocationAnswer("refused") if results is None else AllocationAnswer("allocated", _normal(results))
+    return AllocationAnswer("refused") if results is None else AllocationAnswer("allocated", results)
 
 
 def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> AllocationAnswer:
@@ -255,8 +248,8 @@ def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> Allo
         return AllocationAnswer("fatal", text=str(error))
     match outcome:
         case Allocated():
-            return AllocationAnswer("allocated", _normal([allocation_to_v1(one) for one in outcome.allocations]))
-        case Refused(cause=InvalidPoolSeen()):
+            return AllocationAnswer("allocated", [allocation_to_v1(one) for one in outcome.allocations])
+        case Refused(cause=InvalidPoolSeen() | PoolNotWhole()):
             return AllocationAnswer("node")
         case Refused():
             return AllocationAnswer("refused")
@@ -264,8 +257,9 @@ def _answer(snapshot: Snapshot, node: Node | None, case: AllocationCase) -> Allo
             return AllocationAnswer("exhausted", text=f"after {outcome.steps} steps")
 
 
-def _difference(expected: AllocationAnswer, actual: AllocationAnswer) -> str:
-    if (expected.kind, expected.results) == (actual.kind, actual.results):
+def _difference(expected: AllocationAnswer, actual: AllocationAnswer, release: Release) -> str:
+    amount_of = _printed if release.misprints_amounts else _exact
+    if (expected.kind, _normal(expected.results, amount_of)) == (actual.kind, _normal(actual.results, amount_of)):
         return ""
     return f"expected {_reported(expected)}, got {_reported(actual)}"
 
@@ -275,22 +269,26 @@ def _reported(answer: AllocationAnswer) -> str:
     return f"{answer.kind} {detail}".rstrip()
 
 
-def _normal(value: object, path: tuple[str, ...] = ()) -> object:
+def _normal(value: object, amount_of: Callable[[Quantity], int], path: tuple[str, ...] = ()) -> object:
     """The results with what may differ taken out: spelling of quantities, values of share ids, empty fields."""
     if isinstance(value, Mapping):
         return {
-            key: _normal(inner, (*path, key))
+            key: _normal(inner, amount_of, (*path, key))
             for key, inner in value.items()
             if inner not in (None, [], {}) or "opaque" in path
         }
     if isinstance(value, list):
-        return [_normal(inner, path) for inner in value]
+        return [_normal(inner, amount_of, path) for inner in value]
     if path[-2:-1] == ("consumedCapacity",):
-        return _amount(Quantity.parse(str(value)))
+        return amount_of(Quantity.parse(str(value)))
     return "(share)" if path[-1:] == ("shareID",) else value
 
 
-def _amount(quantity: Quantity) -> str:
+def _exact(quantity: Quantity) -> int:
+    return quantity.nanos
+
+
+def _printed(quantity: Quantity) -> int:
     """The amount, or what the reference writes for it where that is another one: recorded answers have both."""
     misprint = misprint_of(quantity)
-    return str(quantity.nanos if misprint is None else misprint * 10**9)
+    return quantity.nanos if misprint is None else misprint * 10**9

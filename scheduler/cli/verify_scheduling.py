@@ -15,19 +15,10 @@ from typing import Any
 
 import click
 
+from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
-from allocator.search.rules import bits
-from scheduler.cli.recorded import (
-    InvalidCase,
-    Json,
-    cases_of,
-    field_of,
-    objects_of,
-    of_kind,
-    reference_options,
-    replay_all,
-)
+from scheduler.cli.recorded import InvalidCase, cases_of, field_of, objects_of, of_kind, reference_options, replay_all
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.decision.cluster import Cluster
@@ -37,7 +28,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.decision.why_not import Diagnosis, diagnosis_of
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.kinds import KINDS
+from scheduler.kinds import KINDS, Raw
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.default import PLUGINS
@@ -199,7 +190,7 @@ def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
     return ReplayedCase(case, differences, tuple(sorted(names)))
 
 
-def case_of(raw: Json) -> SchedulingCase:
+def case_of(raw: Raw) -> SchedulingCase:
     """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
     found = {name: objects_of(raw, name) for name in FIELDS}
     own = _completed_pod(field_of(raw, "pod", dict), -1)
@@ -221,13 +212,13 @@ def case_of(raw: Json) -> SchedulingCase:
     return SchedulingCase(str(field_of(raw, "id")), pod, inventory, _recorded(expected, pod), "postFilter" in expected)
 
 
-def _is_nowhere(name: str, raw: Json) -> bool:
+def _is_nowhere(name: str, raw: Raw) -> bool:
     """True for an object of a namespace that names none: no pod is in it."""
     is_of_namespace = FIELDS[name].is_namespaced and name not in _OF_ALL_NAMESPACES
     return is_of_namespace and not of_kind(raw.get("metadata", {}), "metadata", dict).get("namespace")
 
 
-def _completed_pod(raw: Json, number: int) -> Json:
+def _completed_pod(raw: Raw, number: int) -> Raw:
     """The pod with what the reference was given where a case says nothing."""
     metadata = {
         "namespace": DEFAULT_NAMESPACE,
@@ -237,14 +228,14 @@ def _completed_pod(raw: Json, number: int) -> Json:
     return {**raw, "metadata": {"uid": f"{metadata['namespace']}/{metadata['name']}", **metadata}}
 
 
-def _missing_namespaces(given: Iterable[Json], pods: Iterable[Json]) -> list[Json]:
+def _missing_namespaces(given: Iterable[Raw], pods: Iterable[Raw]) -> list[Raw]:
     """The namespaces of pods that the case does not hold, with the label that every namespace has."""
     known = {field_of(field_of(one, "metadata", dict), "name") for one in given}
     names = sorted({pod["metadata"]["namespace"] for pod in pods} - known)
     return [{"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}} for name in names]
 
 
-def _recorded(raw: Json, pod: Pod) -> RecordedAnswer:
+def _recorded(raw: Raw, pod: Pod) -> RecordedAnswer:
     scores = {
         node: _scores(of_kind(one, f"scores of {node}", dict)) for node, one in _objects_by_name(raw, "scores").items()
     }
@@ -258,7 +249,7 @@ def _recorded(raw: Json, pod: Pod) -> RecordedAnswer:
     )
 
 
-def _objects_by_name(raw: Json, name: str) -> Json:
+def _objects_by_name(raw: Raw, name: str) -> Raw:
     return of_kind(raw.get(name) or {}, name, dict)  # type: ignore[no-any-return]
 
 
@@ -267,7 +258,7 @@ def _status(raw: Any) -> Status:
     return Status(field_of(status, "code", str), status.get("plugin", ""), frozenset(status.get("reasons", ())))
 
 
-def _scores(raw: Json) -> Mapping[str, int]:
+def _scores(raw: Raw) -> Mapping[str, int]:
     return {plugin: of_kind(one, plugin, int) for plugin, one in field_of(raw, "plugins", dict).items()}
 
 

@@ -9,7 +9,7 @@ import click
 
 from allocator.status import PoolStatus
 from scheduler.cli.claims import output_or_page_option, print_report
-from scheduler.cli.cluster_source import ClusterSource, Key, ShownObjects, source_options
+from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
@@ -22,6 +22,7 @@ from scheduler.cli.inputs import (
     profiles_of,
 )
 from scheduler.cli.progress import Progress
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import InputClaim, Inventory
@@ -147,7 +148,7 @@ def _names(found: Iterable[Eviction]) -> Iterator[str]:
     return (f"pod {pod}" for pod in _pods(found))
 
 
-def _released(inventory: Inventory, key: Key) -> Inventory:
+def _released(inventory: Inventory, key: NamespacedName) -> Inventory:
     """The inventory when the pods that use the claim have ended."""
     found = inventory.claims.get(key)
     if found is None:

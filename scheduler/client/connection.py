@@ -12,13 +12,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes_asyncio.client.rest import RESTClientObject
 
+from allocator.api.versions import Json
 from scheduler.client.credentials import Credentials, load
 from scheduler.client.errors import (
     READS,
@@ -154,8 +155,6 @@ class LimitedCall:
         self._timer = None
         self._places.release()
 
-
-Json = dict[str, Any]  # Any: what an object holds depends on its kind
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"

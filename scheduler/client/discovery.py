@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 
 import orjson
 
-from allocator.api.versions import GROUP
+from allocator.api.versions import GROUP, Json
 from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, RELEASES, Features
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource, segment
-from scheduler.client.connection import Connection, Json
+from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, Unanswered
 
 VERSIONS = ("v1", "v1beta2", "v1beta1")
@@ -67,9 +67,11 @@ class Served:
 
         Raises UnknownGate for an override that the release does not have.
         """
-        gates = RELEASES[self.release].gates
-        has_taints = overrides.get(DEVICE_TAINTS, gates.get(DEVICE_TAINTS, False))
-        found = {DEVICE_TAINT_RULES: self.taint_rules is not None and has_taints} if DEVICE_TAINT_RULES in gates else {}
+        defaults = Features.of(self.release)
+        has_taints = overrides.get(DEVICE_TAINTS, defaults.has(DEVICE_TAINTS))
+        stage = defaults.release.gates.get(DEVICE_TAINT_RULES)
+        is_served = self.taint_rules is not None
+        found = {DEVICE_TAINT_RULES: is_served and has_taints} if stage and not stage.is_locked else {}
         return Features.of(self.release, {**found, **overrides})
 
     def __str__(self) -> str:

@@ -27,6 +27,7 @@ TEXT_MAX = 2000
 """Characters of what the server says: webhooks may answer megabytes, which would stand in each condition and log."""
 
 _OBJECT = re.compile(r"(?<=value: )[{\[]")
+_CALLED = re.compile(r'(\b(?:Get|Post) \\?"https?://[^/?\s"\\]+)[/?][^\s"\\]*')
 _JSON = json.JSONDecoder()
 
 
@@ -177,7 +178,7 @@ def _cause(raw: Mapping[str, object]) -> Cause:
 
 
 def _text(found: object) -> str:
-    text = _without_objects(str(found or ""))
+    text = _without_paths(_without_objects(str(found or "")))
     return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}..."
 
 
@@ -191,6 +192,14 @@ def _without_objects(message: str) -> str:
         except (ValueError, RecursionError):
             begin = len(message)  # its end is unknown
     return "".join([*kept, message[begin:]])
+
+
+def _without_paths(message: str) -> str:
+    """The message without the paths of calls that the server made: who knows a webhook's may call it.
+
+    Source: net/url Error, which the API server repeats where a webhook does not answer.
+    """
+    return _CALLED.sub(r"\1/...", message)
 
 
 def _status_object(body: bytes) -> Mapping[str, object]:

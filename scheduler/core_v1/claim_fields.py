@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from allocator.api.findings import UnknownField, step_text
 from allocator.api.schema import advice_on_place
-from allocator.did_you_mean import similar
+from allocator.words import similar
 from scheduler.core_v1.resources import objects
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from scheduler.core_v1.resources import objects
 
-Path = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 
 _Fields = Mapping[str, Any]  # Any: what nobody has typed yet
 
@@ -22,11 +22,11 @@ class CustomPod(NamedTuple):
     """
 
     template: Mapping[str, object]
-    numbers: tuple[tuple[Path, object], ...] = ()
-    spec: Path = ()
+    numbers: tuple[tuple[FieldPath, object], ...] = ()
+    spec: FieldPath = ()
 
 
-def custom_pod(api_version: object, kind: str, fields: _Fields, path: Path) -> CustomPod | None:
+def custom_pod(api_version: object, kind: str, fields: _Fields, path: FieldPath) -> CustomPod | None:
     """The pod that these fields of the object describe, None where they are of another kind, or describe none."""
     reader = _READERS.get((str(api_version).rpartition("/")[0], kind))
     return reader(fields, path) if reader else None
@@ -58,7 +58,7 @@ def asks_unnamed(fields: _Fields) -> bool:
     return makes_claim or _object(fields, "gpuMemoryService").get("enabled") is True
 
 
-def _virtual_machine(fields: _Fields, _path: Path) -> CustomPod | None:
+def _virtual_machine(fields: _Fields, _path: FieldPath) -> CustomPod | None:
     """An instance, or the template of instances."""
     own = _object(fields, "spec")
     if isinstance(own.get("domain"), dict):
@@ -101,7 +101,7 @@ def _cpu_of_guest(cpu: _Fields) -> tuple[dict[str, object], dict[str, object]]:
     return {"cpu": f"{100 * cores}m"}, {}
 
 
-def _nim_service(spec: _Fields, path: Path) -> CustomPod | None:
+def _nim_service(spec: _Fields, path: FieldPath) -> CustomPod | None:
     if path != ("spec",):
         return None
     entries = [(f"claim-{number}", one) for number, one in enumerate(objects(spec, "draResources"))]
@@ -125,10 +125,10 @@ def _nim_service(spec: _Fields, path: Path) -> CustomPod | None:
     return CustomPod({"spec": pod}, _given(replicas, (("multiNode", "size"), nodes.get("size")), pipeline))
 
 
-def _dynamo_component(fields: _Fields, path: Path) -> CustomPod | None:
+def _dynamo_component(fields: _Fields, path: FieldPath) -> CustomPod | None:
     """A component of a graph: in v1alpha1 by name, in v1beta1 in a list with a template."""
     template: Mapping[str, object]
-    at: Path
+    at: FieldPath
     match path:
         case ("spec", "services", _):
             template, at = _dynamo_service(fields), ("extraPodSpec",)
@@ -169,7 +169,7 @@ _OF_PODS = ("nodeSelector", "tolerations", "schedulerName")
 _OF_GUESTS = (*_OF_PODS, "affinity", "topologySpreadConstraints", "priorityClassName", "resourceClaims")
 _NAMES = ("resourceClaimName", "resourceClaimTemplateName")
 
-_READERS: Mapping[tuple[str, str], Callable[[_Fields, Path], CustomPod | None]] = {
+_READERS: Mapping[tuple[str, str], Callable[[_Fields, FieldPath], CustomPod | None]] = {
     ("kubevirt.io", "VirtualMachine"): _virtual_machine,
     ("kubevirt.io", "VirtualMachineInstance"): _virtual_machine,
     ("kubevirt.io", "VirtualMachineInstanceReplicaSet"): _virtual_machine,
@@ -183,7 +183,7 @@ KINDS = frozenset(_READERS)
 """(group, kind) of all that are read here."""
 
 
-def _given(*numbers: tuple[Path, object]) -> tuple[tuple[Path, object], ...]:
+def _given(*numbers: tuple[FieldPath, object]) -> tuple[tuple[FieldPath, object], ...]:
     return tuple(one for one in numbers if one[1] is not None)
 
 

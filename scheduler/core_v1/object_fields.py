@@ -17,6 +17,9 @@ from allocator.api.metadata import finalizer_errors
 from allocator.api.schema import CheckedBy, Reader
 from allocator.model import NodeSelector, Requirement, Term
 
+NamespacedName = tuple[str, str]
+"""Namespace and name of an object."""
+
 _MAPS = MAPS | {
     "allocatable",
     "annotations",

@@ -24,7 +24,7 @@ POD_SCHEDULED = "PodScheduled"
 _RESIZE_PENDING = "PodResizePending"
 _INFEASIBLE = "Infeasible"
 
-Amounts = Mapping[str, Quantity]
+ResourceList = Mapping[str, Quantity]
 """Resource to amount."""
 
 
@@ -48,7 +48,7 @@ class TakenByClaim:
 
     claim: str
     containers: tuple[str, ...]
-    resources: Amounts
+    resources: ResourceList
     fields: Mapping[str, object] = field(default_factory=dict, compare=False)
 
 
@@ -140,7 +140,7 @@ def taken_by_claims(status: PodStatusFields) -> tuple[TakenByClaim, ...]:
     )
 
 
-def _taken(fields: TakenByClaimFields) -> Amounts:
+def _taken(fields: TakenByClaimFields) -> ResourceList:
     """All that the entry says, in the form of either release."""
     amounts: list[tuple[str, Amount | None, int]] = [
         (name, amount, 1) for name, amount in (fields.resources or {}).items()
@@ -164,7 +164,7 @@ def in_use(containers: tuple[Container, ...], status: PodStatusFields) -> tuple[
     return tuple(_in_use(one, known.get(one.name), status) for one in containers)
 
 
-def budget_in_use(budget: Amounts, status: PodStatusFields) -> Amounts:
+def budget_in_use(budget: ResourceList, status: PodStatusFields) -> ResourceList:
     """The same for the requests of the pod as a whole."""
     if not budget or status.resources is None:
         return budget
@@ -179,12 +179,14 @@ def _in_use(container: Container, found: ContainerStatusFields | None, status: P
     return replace(container, requests=held)
 
 
-def _held(wanted: Amounts, actual: Amounts | None, promised: Amounts | None, status: PodStatusFields) -> Amounts:
+def _held(
+    wanted: ResourceList, actual: ResourceList | None, promised: ResourceList | None, status: PodStatusFields
+) -> ResourceList:
     counts = (actual or {}, promised or {}) if _is_infeasible(status) else (wanted, actual or {}, promised or {})
     return _largest(counts)
 
 
-def _largest(lists: Iterable[Amounts]) -> Amounts:
+def _largest(lists: Iterable[ResourceList]) -> ResourceList:
     largest: dict[str, Quantity] = {}
     for amounts in lists:
         for name, amount in amounts.items():

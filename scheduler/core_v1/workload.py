@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from allocator.api.findings import FieldError, step_text
-from scheduler.core_v1.custom_pods import asks_unnamed, custom_pod, why_stopped
+from scheduler.core_v1.custom_pods import FieldPath, asks_unnamed, custom_pod, why_stopped
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.persistent_volume import CLASS_ANNOTATION, PersistentVolumeClaim, decode_persistent_volume_claim
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
@@ -311,8 +311,6 @@ _WITHOUT = re.compile(r"(group)?(pod|job|replica)?(template|spec)s?$")
 _NO_LABEL = re.compile(r"[^a-z0-9]+")
 _DEEPEST = 24
 
-_Path = tuple[str | int, ...]
-
 
 class _EmbeddedMetadata(ObjectFields):
     metadata: ObjectMetaFields
@@ -325,11 +323,11 @@ class _EmbeddedStatus(ObjectFields):
 class _PodTemplate(NamedTuple):
     """A pod template. pods: that it stands for. spec: where the spec of the pod is."""
 
-    path: _Path
+    path: FieldPath
     pod_set: str
     pods: int
     raw: Mapping[str, object]
-    spec: _Path
+    spec: FieldPath
 
     def errors(self, found: Iterable[FieldError]) -> Iterator[FieldError]:
         """The errors of the pod as errors of the object."""
@@ -428,7 +426,9 @@ def _claims_of_container(value: Mapping[str, object]) -> object:
     return resources.get("claims") if isinstance(resources, dict) else None
 
 
-def _templates(search: _TemplateSearch, value: object, path: _Path, pod_set: str, pods: int) -> Iterator[_PodTemplate]:
+def _templates(
+    search: _TemplateSearch, value: object, path: FieldPath, pod_set: str, pods: int
+) -> Iterator[_PodTemplate]:
     """The templates at the path and below. pods: how often the value is there."""
     if len(path) > _DEEPEST:
         return
@@ -454,7 +454,7 @@ def _templates(search: _TemplateSearch, value: object, path: _Path, pod_set: str
             yield from (one._replace(pods=one.pods * times) for one in below)
 
 
-def _template_in(value: Mapping[str, object], path: _Path) -> Mapping[str, object] | None:
+def _template_in(value: Mapping[str, object], path: FieldPath) -> Mapping[str, object] | None:
     """The value as a pod template, None where it is none."""
     spec = value.get("spec")
     if isinstance(spec, dict) and _has_containers(spec):
@@ -476,7 +476,7 @@ def _in_group(key: str, fields: Mapping[str, object]) -> int:
     return max(size - isinstance(fields.get(_LEADER), dict), 0)
 
 
-def _times(fields: Mapping[str, object], path: _Path, errors: list[FieldError]) -> int:
+def _times(fields: Mapping[str, object], path: FieldPath, errors: list[FieldError]) -> int:
     """How often what these fields hold is there."""
     numbers = [name for name in _NUMBERS if fields.get(name) is not None]
     if "replicas" not in numbers and fields.get("minReplicas") is not None:
@@ -491,7 +491,7 @@ def _times(fields: Mapping[str, object], path: _Path, errors: list[FieldError]) 
     return _at_most(times, path, errors)
 
 
-def _at_most(times: int, path: _Path, errors: list[FieldError]) -> int:
+def _at_most(times: int, path: FieldPath, errors: list[FieldError]) -> int:
     if times > MAX_PODS:
         errors.append(
             FieldError(_text(path), times, f"must not ask for more than {MAX_PODS} pods: no cluster has more")
@@ -500,7 +500,7 @@ def _at_most(times: int, path: _Path, errors: list[FieldError]) -> int:
     return times
 
 
-def _number(value: object, path: _Path, errors: list[FieldError]) -> int:
+def _number(value: object, path: FieldPath, errors: list[FieldError]) -> int:
     if not _is_number(value):
         errors.append(FieldError(_text(path), value, "must be an integer that is not negative"))
         return 0
@@ -554,6 +554,6 @@ def _first(owners: list[OwnerFields] | None) -> Owner | None:
     return next((Owner(owner.kind, owner.name, owner.uid) for owner in owners or ()), None)
 
 
-def _text(path: _Path) -> str:
+def _text(path: FieldPath) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{step_text(step)}" for step in path)
     return "".join(steps).removeprefix(".")

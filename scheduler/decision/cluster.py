@@ -17,13 +17,14 @@ import numpy as np
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.api import TaintRule
+from allocator.bits import Mask
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.text import SET_ASIDE
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
-from allocator.search.rules import Mask
 from scheduler.core_v1.node import Namespace
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_signatures import PodSignatures
 from scheduler.decision.schedule_result import Placed
@@ -37,8 +38,6 @@ from scheduler.state.claims import (
     GROUPS_UNSUPPORTED,
     ClaimIndex,
     ClaimObject,
-    Rival,
-    Rivals,
     Waiting,
     claims_of,
     in_flight,
@@ -49,8 +48,8 @@ from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import NodePods, Nominations, pod_requests
+from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
-from scheduler.state.storage import ClaimKey
 from scheduler.state.volumes import Volumes
 
 # The order in which equally good nodes are taken; it differs between schedulers that share a fleet.
@@ -209,7 +208,7 @@ class Cluster:
         makes_claims: bool = False,
         refuses_unsupported: bool = True,
         unseen: frozenset[str] = frozenset(),
-        unmade: frozenset[ClaimKey] = frozenset(),
+        unmade: frozenset[NamespacedName] = frozenset(),
         identity: str = "",
     ) -> None:
         self.time_limit = time_limit or DecisionTimeLimit()

@@ -7,9 +7,9 @@ from itertools import dropwhile
 
 import numpy as np
 
+from allocator.bits import Mask, bits, union, without
 from allocator.model import Claim
 from allocator.policies.contract import Score
-from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import NodeOrder
 from scheduler.decision.pod_signatures import PodSignatures
@@ -17,7 +17,7 @@ from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Dynamic, Plugin, Rejected
 from scheduler.plugins.plugin import Score as PluginScore
-from scheduler.state.masks import Numbers, flags_of, numbers_of, union, without
+from scheduler.state.masks import Numbers, flags_of, numbers_of
 
 # Selects the best node for a pod: the best by the allocator's policy, then by the weighted sum of all scores.
 #

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from allocator.api.allocation import RESERVED_FOR_MAX
-from allocator.did_you_mean import did_you_mean
+from allocator.bits import Mask, bits, union
 from allocator.explain.cause import with_requests_named
 from allocator.explain.text import has_matching_devices, nearest_miss, nearest_of
 from allocator.fleet.alike import fingerprint_of
@@ -22,7 +22,7 @@ from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
 from allocator.outcome import AllocationError, Outcome, PolicyFailed
 from allocator.policies.contract import PolicyOfNode
-from allocator.search.rules import Mask, bits
+from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
@@ -37,7 +37,7 @@ from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Plugin, Reason, Refusal, Rejected
 from scheduler.plugins.volume_binding import pinned, plan
 from scheduler.state.extended_resources import ExtendedClaim
-from scheduler.state.masks import numbers_of, union
+from scheduler.state.masks import numbers_of
 from scheduler.state.node_allocatable_resources import WithDevices
 from scheduler.state.pods import OF_NODES, PodRequests, pod_requests
 from scheduler.state.volumes import NO_PLAN, claims_of
@@ -175,9 +175,9 @@ class PodCycle:
     @cached_property
     def eligible(self) -> Sequence[EligibleNodes]:
         """The same, with the nodes where the pod can be, devices aside."""
-        return [EligibleNodes(required, self.allowed(required)) for required in self.asks]
+        return [EligibleNodes(required, self._allowed(required)) for required in self.asks]
 
-    def allowed(self, required: Requirements) -> Mask:
+    def _allowed(self, required: Requirements) -> Mask:
         """Those of the nodes that every filter lets pass; a pod that has its node already cannot be anywhere else."""
         if required.problem:
             return 0

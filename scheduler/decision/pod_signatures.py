@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from allocator.bits import Mask, union
 from allocator.model import Node
-from allocator.search.rules import Mask
 from cel import Cancelled
 from cel.lru import LruCache
 from scheduler.core_v1.pod import Pod
@@ -24,7 +24,7 @@ from scheduler.plugins.pod_signature import NO_NODE, PodSignature
 from scheduler.plugins.pod_signature import NOT_NAMED as NOT_NAMED_BIT
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.plugins.volume_binding import VOLUME_BINDING
-from scheduler.state.masks import mask_of, union
+from scheduler.state.masks import mask_of
 
 MOST_SIGNATURES = 256
 """Signatures that are kept; beyond, the least recently used one is forgotten."""

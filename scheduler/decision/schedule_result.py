@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from allocator.bits import Mask
 from allocator.model import Allocation, Claim
 from allocator.outcome import Outcome
-from allocator.search.rules import Mask
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.plugins.plugin import Refusal, Rejected
 from scheduler.state.extended_resources import ExtendedClaim

@@ -5,20 +5,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from allocator.bits import Mask, bits, union
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Node
 from allocator.outcome import Allocated, AllocationError, Outcome
-from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.filters import ranks_of, weighted
-from scheduler.decision.pod_cycle import PodCycle, Rejections, Requirements
+from scheduler.decision.pod_cycle import EligibleNodes, PodCycle, Rejections, Requirements
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.node_resources_fit import fraction_missing
 from scheduler.plugins.plugin import Change, Plugin, Reason, RefusingNode, Rejected
 from scheduler.state.claims import Waiting
-from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of, union
+from scheduler.state.masks import Numbers, flags_of, mask_of, numbers_of
 from scheduler.state.pods import PodRequests
 
 # What every plugin says about a pod: which one refuses a node and why, and the scores of the other nodes.
@@ -101,9 +101,9 @@ def unfit(cycle: PodCycle, refused: NotPlaced) -> list[Unfit]:
     Cost: O(different reasons), but for what is not known yet of nodes that have changed.
     """
     found: list[tuple[str | Outcome, Mask]] = []
-    for required in cycle.asks:
-        found += _not_left(cycle, required, refused.filtered)
-        found += _crowded(cycle, required).items()
+    for asked in cycle.eligible:
+        found += _not_left(cycle, asked, refused.filtered)
+        found += _crowded(cycle, asked).items()
     found += refused.lacking
     return [Unfit(answer, cycle.cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
 
@@ -115,13 +115,14 @@ def answers_of(cycle: PodCycle, *, names_devices: bool = True) -> Iterator[tuple
     Cost: O(nodes), and with names_devices O(devices of the nodes that lack some).
     """
     found = dict[int, NodeAnswer]()
-    for required in cycle.asks:
+    for asked in cycle.eligible:
+        required, allowed = asked
         texts: dict[int, list[str]] = {}
-        for text, nodes in _not_left(cycle, required, _filtered(cycle, required)):
+        for text, nodes in _not_left(cycle, asked, _filtered(cycle, required)):
             for number in bits(nodes):
                 texts.setdefault(number, []).append(text)
         found |= {number: "; ".join(reported) for number, reported in texts.items()}
-        left = _left(cycle, required)
+        left = allowed & cycle.reached
         for answer, nodes in _by_devices(cycle.fleet, required, left, names_devices=names_devices):
             found |= dict.fromkeys(bits(nodes), answer)
         if cycle.pod is not None and cycle.counts_devices:
@@ -175,11 +176,12 @@ def _filtered(cycle: PodCycle, required: Requirements) -> Iterator[Rejected]:
     return (one for _, one in cycle.refused_by_filters(required, 0))
 
 
-def _not_left(cycle: PodCycle, required: Requirements, filtered: Iterable[Rejected]) -> Iterator[tuple[str, Mask]]:
-    """The nodes of `required` that cannot take the pod, whatever devices they have, by reason.
+def _not_left(cycle: PodCycle, asked: EligibleNodes, filtered: Iterable[Rejected]) -> Iterator[tuple[str, Mask]]:
+    """The nodes of which this is asked that cannot take the pod, whatever devices they have, by reason.
 
     filtered: what filters say.
     """
+    required, left = asked
     if cycle.pod is not None:
         signature = cycle.view.signature
         for text, nodes in cycle.cluster.signatures_of(cycle.pod).refused(signature).items():
@@ -191,24 +193,19 @@ def _not_left(cycle: PodCycle, required: Requirements, filtered: Iterable[Reject
     if required.problem:
         yield required.problem, required.nodes
     if any(claim.allocation for claim in cycle.claims):
-        left = cycle.allowed(required)
         for claim in cycle.claims:
             if own := left & ~cycle.reached_by(claim):
                 yield f"claim {claim} is allocated, and not reachable from the node", own
                 left &= ~own
 
 
-def _left(cycle: PodCycle, required: Requirements) -> Mask:
-    """The nodes of `required` where only devices may be missing."""
-    return cycle.allowed(required) & cycle.reached
-
-
-def _crowded(cycle: PodCycle, required: Requirements) -> Mapping[str, Mask]:
+def _crowded(cycle: PodCycle, asked: EligibleNodes) -> Mapping[str, Mask]:
     """The nodes without room beside the devices, by reason. Cost: an allocation for each."""
     found: dict[str, Mask] = {}
     if cycle.pod is None or not cycle.counts_devices:
         return found
-    for number in bits(_left(cycle, required) & cycle.giving(required)):
+    required, allowed = asked
+    for number in bits(allowed & cycle.reached & cycle.giving(required)):
         if text := cycle.beside_devices(cycle.pod, required, number):
             found[text] = found.get(text, 0) | 1 << number
     return found

@@ -12,13 +12,14 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from allocator.api.versions import Json
 from allocator.explain.text import node_text
 from allocator.model import Allocation, Claim
 from allocator.outcome import Allocated, AllocationError
 from scheduler.attempt import claim_calls, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Attempts, Reserved
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of
+from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.slots import KeyLocks
 from scheduler.cache.watch_events import Undecodable

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from allocator.bits import Mask
 from allocator.fleet.answers import Rank
 from allocator.model import Claim
-from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle

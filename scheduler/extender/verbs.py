@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from allocator.bits import Mask, union
 from allocator.explain.text import node_text
 from allocator.fleet.answers import Rank
 from allocator.model import Claim
 from allocator.outcome import Allocated, AllocationError, Exhausted
-from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
@@ -27,7 +27,7 @@ from scheduler.extender.question import Asked, Hopeless, best_last, needs_of
 from scheduler.extender.wire import MAX_SCORE
 from scheduler.runtime.server import Malformed
 from scheduler.state.claims import ClaimObject, Waiting, claims_of
-from scheduler.state.masks import mask_of, numbers_of, union
+from scheduler.state.masks import mask_of, numbers_of
 from scheduler.ui.decision_log import DecisionLog
 
 # How many nodes pass filter: enough for a good choice, as kube-scheduler alone samples a large cluster.

@@ -6,7 +6,7 @@ Source: k8s.io/kube-scheduler/extender/v1; the calls in pkg/scheduler/extender.g
 
 from collections.abc import Iterable, Mapping
 from itertools import chain, islice
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import orjson
 from pydantic import AfterValidator, Field
@@ -15,8 +15,10 @@ from pydantic_core import PydanticCustomError
 from allocator.api import names
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
+from allocator.api.versions import Json
 from scheduler.runtime.section import Fields, typed
 from scheduler.runtime.server import Malformed, in_short, require_few_values
+from scheduler.terminal_text import printable
 
 NODES_MAX = 1 << 17
 """Nodes of a call: more than a cluster can have, and few enough to give a reason for each."""
@@ -33,7 +35,6 @@ VICTIMS_MAX = 1 << 16
 MAX_SCORE = 10
 """The best score that an extender can give a node; kube-scheduler multiplies it by the extender's weight and by ten."""
 
-Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
 
 T = TypeVar("T")
 Entries = Annotated[list[T], Field(fail_fast=True)]
@@ -46,13 +47,13 @@ OfNodes = Annotated[T, Field(max_length=NODES_MAX, fail_fast=True)]
 class NodeList(Fields):
     """Nodes as whole objects, as an extender gets them that is not `nodeCacheCapable`."""
 
-    items: OfNodes[list[Object]] | None = None
+    items: OfNodes[list[Json]] | None = None
 
 
 class ExtenderArgs(Fields):
     """The request of filter and prioritize: a pod, and nodes either as objects or by name."""
 
-    Pod: Object
+    Pod: Json
     Nodes: NodeList | None = None
     NodeNames: OfNodes[list[str]] | None = None
 
@@ -73,14 +74,14 @@ class MetaVictims(Fields):
 class Victims(Fields):
     """The same with whole pods, as an extender gets them that is not `nodeCacheCapable`."""
 
-    Pods: Entries[Object] | None = None
+    Pods: Entries[Json] | None = None
     NumPDBViolations: int = 0
 
 
 class ExtenderPreemptionArgs(Fields):
     """The request of preempt: a pod, and for each node that might serve it the pods to evict there."""
 
-    Pod: Object
+    Pod: Json
     NodeNameToVictims: OfNodes[dict[str, Victims]] | None = None
     NodeNameToMetaVictims: OfNodes[dict[str, MetaVictims]] | None = None
 
@@ -92,16 +93,16 @@ def _name(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_name)]
+ObjectName = Annotated[str, AfterValidator(_name)]
 
 
 class ExtenderBindingArgs(Fields):
     """The request of bind."""
 
-    PodName: Name
-    PodNamespace: Name
+    PodName: ObjectName
+    PodNamespace: ObjectName
     PodUID: Annotated[str, Field(max_length=LONG_NAME_MAX)]
-    Node: Name
+    Node: ObjectName
 
 
 class _NameFields(Fields):
@@ -198,11 +199,17 @@ def filter_result(
         {
             "Nodes": nodes,
             "NodeNames": names if nodes is None else None,
-            "FailedNodes": failed,
-            "FailedAndUnresolvableNodes": unresolvable,
+            "FailedNodes": _printable(failed),
+            "FailedAndUnresolvableNodes": _printable(unresolvable),
             "Error": "",
         }
     )
+
+
+def _printable(reasons: Mapping[str, str]) -> Mapping[str, str]:
+    """The reasons as they steer no terminal: kube-scheduler shows them in conditions and events."""
+    written = {reason: printable(reason) for reason in set(reasons.values())}
+    return {node: written[reason] for node, reason in reasons.items()}
 
 
 def error_result(error: str) -> bytes:

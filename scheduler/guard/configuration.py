@@ -22,7 +22,7 @@ def _ip(text: str) -> str:
         raise refused("must be an IP address, or empty") from error
 
 
-Name = Annotated[str, AfterValidator(_name)]
+NameOrEmpty = Annotated[str, AfterValidator(_name)]
 
 
 class GuardTls(Tls):
@@ -34,7 +34,7 @@ class GuardTls(Tls):
     client_ca_file: str = ""
     """CA of the API server's client certificate. Empty: anybody may call who knows the path."""
 
-    server_name: Name = ""
+    server_name: NameOrEmpty = ""
     """Name by which the API server calls the guard: SERVICE.NAMESPACE.svc. Empty: dra-guard and the namespace of the
     lease."""
 
@@ -42,11 +42,11 @@ class GuardTls(Tls):
 class Publish(Section):
     """What the leader keeps up to date, so that the API server finds it."""
 
-    webhook_configuration: Name = ""
+    webhook_configuration: NameOrEmpty = ""
     """ValidatingWebhookConfiguration in which the leader writes its secret path, and the certificate that it created.
     Empty: none, and the path is `/v1/resourceclaims-status`."""
 
-    endpoint_slice: Name = ""
+    endpoint_slice: NameOrEmpty = ""
     """EndpointSlice of the Service, in the namespace of the lease, whose only endpoint is the leader. Empty: none."""
 
     pod_ip: Annotated[str, AfterValidator(_ip)] = ""

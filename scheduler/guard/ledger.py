@@ -8,6 +8,7 @@ no longer store the update. If the update fails after it was allowed, its device
 claim itself can be allocated again, with any devices, because only one of its updates can be stored.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,10 @@ from allocator.cluster.usage import occupying
 from allocator.explain.text import holders_text
 from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
+from cel.values.quantity import Quantity
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import Holding, Overlap, with_devices_of
+from scheduler.state.claims import Holding, with_devices_of
+from scheduler.state.rivals import Overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,8 @@ def counting(features: Features) -> Features:
     """The features with which all that is stored counts: a gate may be on in the API server, and not known here."""
     return replace(features, gates=features.gates | {CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES})
 
+
+NOTHING = Quantity.parse("0")
 
 GONE_MAX = 1 << 14
 """Claims that are remembered as gone: far more than go within the time that an update takes."""
@@ -111,7 +116,7 @@ class Ledger:
         try:
             denial = self._judged(update)
             if denial is None and occupying(update.claim):
-                counted = (*before, Allowed(update, until))
+                counted = (*_overtaken(before, update), Allowed(update, until))
             return denial
         finally:
             if counted and not before:
@@ -231,6 +236,38 @@ def _together(updates: Iterable[Update]) -> tuple[Claim, Allocation | None]:
     for other in others:
         claim = with_devices_of(claim, other.claim)
     return claim, claim.allocation
+
+
+def _overtaken(allowed: Iterable[Allowed], update: Update) -> Iterator[Allowed]:
+    """What counts beside the update of what was allowed for its claim before.
+
+    Of those that build on one version, only one can be stored. So an update that is asked for again, since another
+    webhook has denied it, counts once. Its shares have other ids each time: these are taken, and the amounts once.
+    """
+    for one in allowed:
+        if one.update.version != update.version or _amounts(one.update.claim) != _amounts(update.claim):
+            yield one
+        elif _shares(one.update.claim) != _shares(update.claim):
+            yield replace(one, update=replace(one.update, claim=_without_amounts(one.update.claim)))
+
+
+def _amounts(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, Quantity]]]]:
+    """The devices, and how much shares take of their capacities; how often."""
+    return Counter((one.id, bool(one.share_id), frozenset(one.consumed_capacity.items())) for one in occupying(claim))
+
+
+def _shares(claim: Claim) -> set[tuple[DeviceID, str]]:
+    return {(one.id, one.share_id) for one in occupying(claim)}
+
+
+def _without_amounts(claim: Claim) -> Claim:
+    """The claim with shares that take nothing."""
+    assert claim.allocation is not None
+    results = tuple(
+        replace(one, consumed_capacity=dict.fromkeys(one.consumed_capacity, NOTHING))
+        for one in claim.allocation.results
+    )
+    return replace(claim, allocation=replace(claim.allocation, results=results))
 
 
 def _devices(allowed: Iterable[Allowed]) -> int:

@@ -163,7 +163,7 @@ class Guard:
         """Answer as soon as it may, and forget in time what was allowed."""
         await self._filled()
         self._reviewer.waits_for = "this guard is a standby"
-        self._beside = (group.create_task(self._election.run()),)
+        self._beside = (group.create_task(self._election.run()), group.create_task(self._check_all_the_time()))
         await self._election.elected()
         self._has_led = True
         elected_at = self._time.monotonic()
@@ -224,7 +224,6 @@ class Guard:
 
     async def _keep(self) -> Never:
         """Forget what cannot be stored any more, once a list has shown that it was not."""
-        checked_at = 0.0
         while True:
             await asyncio.sleep(_TICK_S)
             began, until = self._time.monotonic(), self._ledger.until()
@@ -232,9 +231,12 @@ class Guard:
                 await self._catch_up((self._claims,))
                 forgotten = self._ledger.expire(began)
                 _LOG.info("%d updates were allowed and never stored", forgotten)
-            if began >= checked_at + CHECK_S:
-                checked_at = began
-                self._check()
+
+    async def _check_all_the_time(self) -> Never:
+        """A standby as well: what is gone would be kept until somebody looks."""
+        while True:
+            await asyncio.sleep(CHECK_S)
+            self._check()
 
     def _check(self) -> None:
         self._cluster.fleet.refresh()  # nobody asks it here, and it would keep what has changed since then

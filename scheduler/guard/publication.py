@@ -12,9 +12,10 @@ import base64
 import logging
 import secrets
 from collections.abc import Container
-from typing import Any, Never
+from typing import Never
 from urllib.parse import urlsplit
 
+from allocator.api.versions import Json
 from scheduler.client.api_resources import ENDPOINT_SLICES, WEBHOOKS
 from scheduler.client.connection import STRATEGIC_MERGE, Api
 from scheduler.client.errors import CallFailed
@@ -31,8 +32,6 @@ PORT = "webhook"
 _SECRET_BYTES = 32
 
 _LOG = logging.getLogger(__name__)
-
-Json = dict[str, Any]  # Any: objects of the API
 
 
 class SecretPath(Container[str]):

@@ -18,12 +18,13 @@ from allocator.api.bounds import excess
 from allocator.api.encode import ByText
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
+from allocator.api.versions import Json
 from allocator.model import Claim, DeviceID, DeviceResult
 from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.guard.ledger import UNKNOWN, Denial, Ledger, Update
 from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics
-from scheduler.kinds import WatchedClaim, claim_of
+from scheduler.kinds import Raw, WatchedClaim, claim_of
 from scheduler.runtime.section import Fields, typed
 from scheduler.runtime.server import Malformed, in_short, require_few_values
 from scheduler.state.claims import FINALIZER
@@ -34,8 +35,6 @@ from scheduler.state.claims import FINALIZER
 # cannot be read is judged by its devices. Nor is a claim decoded again that differs from another one in nothing but its
 # name: the guard sees most allocations twice, in the API server's question and in the watch.
 
-
-Raw = Mapping[str, Any]  # Any: an object of the API
 
 REMEMBERED = 1 << 10
 """Claims that need not be decoded again: more than are allocated while an update is under way."""
@@ -118,8 +117,6 @@ RETRY_AFTER_S = 1
 _VERSION = re.compile("[0-9]{1,20}")
 """etcd's revisions have 64 bits."""
 
-Object = dict[str, Any]  # Any: an object of the API, of which only some fields are read
-
 
 class _ReviewMessage(Fields):
     model_config = ConfigDict(alias_generator=to_camel)
@@ -132,8 +129,8 @@ class AdmissionRequest(_ReviewMessage):
     operation: str
     sub_resource: str = ""
     dry_run: bool = False
-    object: Object
-    old_object: Object
+    object: Json
+    old_object: Json
 
 
 class AdmissionReview(_ReviewMessage):
@@ -162,8 +159,8 @@ class AskedUpdate(NamedTuple):
 
     uid: str
     is_dry: bool
-    new: Object
-    old: Object
+    new: Json
+    old: Json
 
 
 def read(body: bytes) -> Review:
@@ -189,7 +186,7 @@ def allowed(uid: str) -> bytes:
 
 def refused(uid: str, status: HTTPStatus, reason: str, message: str) -> bytes:
     """The answer that refuses it. reason: one of metav1.StatusReason."""
-    said: Object = {"status": "Failure", "code": status.value, "reason": reason, "message": in_short(message)}
+    said: Json = {"status": "Failure", "code": status.value, "reason": reason, "message": in_short(message)}
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         said["details"] = {"retryAfterSeconds": RETRY_AFTER_S}
     return _answer({"uid": uid, "allowed": False, "status": said})
@@ -201,11 +198,11 @@ def error_result(error: str) -> bytes:
     return orjson.dumps(status)
 
 
-def _answer(response: Object) -> bytes:
+def _answer(response: Json) -> bytes:
     return orjson.dumps({"apiVersion": API_VERSION, "kind": KIND, "response": response})
 
 
-def _json_of(body: bytes) -> Object:
+def _json_of(body: bytes) -> Json:
     require_few_values(body)
     try:
         raw = loads_leniently(body)
@@ -218,7 +215,7 @@ def _json_of(body: bytes) -> Object:
     return raw
 
 
-def _asked(raw: Object) -> AskedUpdate:
+def _asked(raw: Json) -> AskedUpdate:
     match raw:
         case {
             "apiVersion": "admission.k8s.io/v1",
@@ -251,7 +248,7 @@ def _short(text: str, field: str) -> str:
     return text
 
 
-def _request(raw: Object) -> AdmissionRequest:
+def _request(raw: Json) -> AdmissionRequest:
     found, errors = typed(AdmissionReview, raw)
     if found is None:
         raise Malformed("; ".join(map(str, errors)))
@@ -261,14 +258,14 @@ def _request(raw: Object) -> AdmissionRequest:
     return found.request
 
 
-def _version(old: Object) -> int:
+def _version(old: Json) -> int:
     text = _metadata(old, "request.oldObject").get("resourceVersion")
     if not isinstance(text, str) or not _VERSION.fullmatch(text):
         raise Malformed(str(FieldError("request.oldObject.metadata.resourceVersion", text, "must be a number as text")))
     return int(text)
 
 
-def _with_metadata(raw: Object) -> Object:
+def _with_metadata(raw: Json) -> Json:
     """The object, which names itself. Raises Malformed."""
     metadata = _metadata(raw, "request.object")
     for field in ("namespace", "name", "uid"):
@@ -279,14 +276,14 @@ def _with_metadata(raw: Object) -> Object:
     return raw
 
 
-def _metadata(raw: Object, field: str) -> Mapping[str, Any]:
+def _metadata(raw: Json, field: str) -> Mapping[str, Any]:
     metadata = raw.get("metadata")
     if not isinstance(metadata, dict):
         raise Malformed(str(FieldError(f"{field}.metadata", metadata, "must be an object")))
     return metadata
 
 
-def _old(raw: Object) -> Claim | None:
+def _old(raw: Json) -> Claim | None:
     """The claim as it is stored; None if it has no devices, or cannot be read, so that all devices count as added."""
     status = raw.get("status")
     if not isinstance(status, dict) or not status.get("allocation"):

@@ -87,7 +87,7 @@ NO_OBJECT = "without apiVersion and kind"
 TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 """The effects that a taint of a node can have."""
 
-_Decoder = Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]]
+_FileDecoder = Callable[[Mapping[str, object]], tuple[Typed | None, tuple[FieldError, ...]]]
 
 VERSIONS: Mapping[str, str] = {
     **dict.fromkeys(sorted(SERVED["v1"]), f"{GROUP}/v1"),
@@ -391,7 +391,7 @@ class _InventoryReader:
         self,
         found: RawObject,
         kind: str,
-        decoder: _Decoder[Typed],
+        decoder: _FileDecoder[Typed],
         keep: Callable[[Typed], None],
     ) -> None:
         decoded, errors = decoder(found.raw)

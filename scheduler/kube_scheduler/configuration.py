@@ -39,8 +39,8 @@ ALL = "*"
 """Stands for every plugin that is on by default."""
 
 Percentage = Annotated[int, Field(ge=0, le=100)]
-Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
-Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+GoInt32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
+GoInt64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 def seconds(duration: str) -> float:
@@ -78,7 +78,7 @@ class KubePlugin(_KubeObject):
     """An entry of a list of plugins."""
 
     name: str = ""
-    weight: Int32 = 0
+    weight: GoInt32 = 0
 
 
 class KubePluginSet(_KubeObject):
@@ -161,7 +161,7 @@ class KubeExtender(_KubeObject):
     filter_verb: str = ""
     preempt_verb: str = ""
     prioritize_verb: str = ""
-    weight: Int64 = 0
+    weight: GoInt64 = 0
     bind_verb: str = ""
     enable_https: bool = Field(default=False, alias="enableHTTPS")
     tls_config: TlsConfig = Field(default_factory=TlsConfig)
@@ -190,7 +190,7 @@ class KubeClientConnection(_KubeObject):
     accept_content_types: str = ""
     content_type: str = ""
     qps: float = 0
-    burst: Int32 = 0
+    burst: GoInt32 = 0
 
 
 class KubeSchedulerConfiguration(_KubeObject):
@@ -198,14 +198,14 @@ class KubeSchedulerConfiguration(_KubeObject):
 
     api_version: Literal["kubescheduler.config.k8s.io/v1"]
     kind: Literal["KubeSchedulerConfiguration"]
-    parallelism: Annotated[Int32, Field(gt=0)] | None = None
+    parallelism: Annotated[GoInt32, Field(gt=0)] | None = None
     leader_election: KubeLeaderElection = Field(default_factory=KubeLeaderElection)
     client_connection: KubeClientConnection = Field(default_factory=KubeClientConnection)
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     percentage_of_nodes_to_score: Percentage | None = None
-    pod_initial_backoff_seconds: Int64 = Field(default=1, gt=0)
-    pod_max_backoff_seconds: Int64 = 10
+    pod_initial_backoff_seconds: GoInt64 = Field(default=1, gt=0)
+    pod_max_backoff_seconds: GoInt64 = 10
     profiles: list[KubeProfile] = Field(default_factory=list)
     extenders: list[KubeExtender] = Field(default_factory=list)
     delay_cache_until_active: bool = False

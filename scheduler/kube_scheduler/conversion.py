@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic.alias_generators import to_camel
 
+from allocator.api.versions import Json
 from allocator.policies.contract import FIRST_FIT
 from cel.errors import EvalError
 from scheduler.kube_scheduler.configuration import (
@@ -44,8 +45,6 @@ _BUILT_IN = frozenset({"PrioritySort", "SchedulingGates", "DefaultBinder"})
 """Plugins whose work the queue and the binding do here in any case."""
 
 _NO_PLUGIN = "this program has no such plugin here"
-
-Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)

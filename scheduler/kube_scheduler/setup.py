@@ -9,11 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from allocator.api.versions import Json
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import API_VERSION, DEFAULT_SCHEDULER, DYNAMIC_RESOURCES, KIND
 from scheduler.kube_scheduler.traps import EVERY_NODE, EXTENDED_RESOURCE, GATES_FLAG
-
-Object = dict[str, object]
 
 KUBE_SYSTEM = "kube-system"
 """Where kube-scheduler has its lease unless it is told otherwise."""
@@ -41,7 +40,7 @@ class Setup:
     namespace: str = KUBE_SYSTEM
 
 
-def document(setup: Setup) -> Object:
+def document(setup: Setup) -> Json:
     """The KubeSchedulerConfiguration."""
     return {
         "apiVersion": API_VERSION,
@@ -59,7 +58,7 @@ def flags(setup: Setup) -> list[str]:
     return [f"{GATES_FLAG}={EXTENDED_RESOURCE}=false"] if setup.mode is Mode.AUTHORITATIVE else []
 
 
-def _lease(setup: Setup) -> Object:
+def _lease(setup: Setup) -> Json:
     """A second kube-scheduler has a lease of its own; the first keeps its default."""
     if DEFAULT_SCHEDULER in setup.schedulers:
         return {}
@@ -67,13 +66,13 @@ def _lease(setup: Setup) -> Object:
     return {"leaderElection": {"resourceName": setup.schedulers[0], **elsewhere}}
 
 
-def _profile(name: str, mode: Mode) -> Object:
+def _profile(name: str, mode: Mode) -> Json:
     if mode is Mode.ADVISORY:
         return {"schedulerName": name}
     return {"schedulerName": name, "plugins": {"multiPoint": {"disabled": [{"name": DYNAMIC_RESOURCES}]}}}
 
 
-def _extender(setup: Setup) -> Object:
+def _extender(setup: Setup) -> Json:
     is_authoritative = setup.mode is Mode.AUTHORITATIVE
     return {
         "urlPrefix": setup.url,
@@ -87,6 +86,6 @@ def _extender(setup: Setup) -> Object:
     }
 
 
-def _tls(setup: Setup) -> Object:
+def _tls(setup: Setup) -> Json:
     files = {"caFile": setup.ca_file, "certFile": setup.cert_file, "keyFile": setup.key_file}
     return {"enableHTTPS": True, "tlsConfig": files}

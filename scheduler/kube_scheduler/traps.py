@@ -11,6 +11,7 @@ from enum import StrEnum
 from urllib.parse import SplitResult, urlsplit
 
 from allocator.api.findings import shown
+from allocator.api.versions import Json
 from allocator.words import counted
 from scheduler.extender.configuration import LEAST_TIMEOUT_S, ROLLBACK_S, Mode
 from scheduler.kube_scheduler.configuration import (
@@ -400,8 +401,6 @@ _TRAPS: Sequence[Callable[[Judged], Iterator[Trap]]] = (
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"
 KIND = "KubeSchedulerConfigurationReview"
-
-Json = dict[str, object]
 
 
 def line_of(trap: Trap) -> str:

@@ -20,6 +20,7 @@ from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import Decision
 from scheduler.cache.watch_events import Undecoded
 from scheduler.client.api_resources import Resource
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
 from scheduler.plugins.default import REASONS
@@ -33,7 +34,7 @@ from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.state.claims import Waiting, claim_keys
-from scheduler.state.cluster_changes import ClaimChanged, ClaimKey, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged
 from scheduler.state.invariants import Violation
 from scheduler.ui.decision_log import DecisionLog
 from scheduler.ui.ui_server import PATH, Ui, UiSource
@@ -47,7 +48,7 @@ class Prescheduled:
     def __init__(self, is_so: Callable[[Pod], bool]) -> None:
         self._is_so = is_so
         self._placed: dict[str, Pod] = {}
-        self._users: dict[ClaimKey, dict[str, None]] = {}
+        self._users: dict[NamespacedName, dict[str, None]] = {}
         self._found: set[str] = set()
 
     def __len__(self) -> int:

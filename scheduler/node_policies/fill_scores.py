@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from allocator.bits import Mask
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
@@ -18,7 +19,6 @@ from allocator.policies.fill_rollouts import FillShape, Takes, UnitKind, Units, 
 from allocator.policies.fill_value import FillValue, FromDevices
 from allocator.policies.fill_values import FillNode, FillValues, PodCosts
 from allocator.policies.hardware import Cells, Take, UnitCells
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.typical_pods import WorkloadShape
@@ -245,7 +245,7 @@ class AskedDevices:
         if more > 0:
             self._kind_of = np.pad(self._kind_of, (0, more), constant_values=UNKNOWN)
         if self._seen != changes.now:
-            changed = changes.since(self._seen)
+            changed = changes.numbers_since(self._seen)
             for number in list(self._units_of) if changed is None else changed:
                 node = self._nodes.get(number)
                 if node is None or self._units_of.get(number) is not node.units:
@@ -424,7 +424,7 @@ class FillScores:
         """The values as of now, of the workload that was known last."""
         self._free.catch_up_amounts()
         changes = self._free.changes
-        changed: Collection[int] | None = changes.since(self._seen)
+        changed: Collection[int] | None = changes.numbers_since(self._seen)
         if changed is None:
             changed = sorted({*self._free.numbers, *self._nodes})
         self._seen = changes.now

@@ -7,9 +7,11 @@ from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
+from allocator.bits import bits
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.fleet.answer_cache import HardwareKinds
 from allocator.fleet.fleet import Fleet
+from allocator.journal import ChangedNumbers
 from allocator.model import Claim, Request
 from allocator.outcome import AllocationError, InvalidClaim
 from allocator.policies.hardware import (
@@ -34,10 +36,9 @@ from allocator.policies.whole_nodes import (
 )
 from allocator.requests.candidates import devices_selected
 from allocator.search.budget import Budget
-from allocator.search.rules import bits
 from cel.lru import LruCache
 from scheduler.node_policies.typical_pods import PodShapes
-from scheduler.state.node_infos import NodeInfos, RowChanges
+from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import CPU, MEMORY
 
 MOST_REQUESTS = 1 << 12
@@ -59,7 +60,7 @@ class FreeByNode:
 
     def __init__(self, fleet: Fleet, infos: NodeInfos) -> None:
         self.workload = PodShapes()
-        self.changes = RowChanges()
+        self.changes = ChangedNumbers()
         self.with_holds = False
         self._fleet = fleet
         self._infos = infos
@@ -88,7 +89,7 @@ class FreeByNode:
         if self._has_other_shapes():
             for number, free in self._nodes.items():
                 self._nodes[number] = replace(free, shapes=self._shapes_on(number))
-                self.changes.add(number, len(self._nodes))
+                self.changes.note(number, len(self._nodes))
 
     def catch_up_amounts(self) -> None:
         """Look at what has changed of nodes. Cost: O(devices) of each node that has changed."""
@@ -101,10 +102,10 @@ class FreeByNode:
         for number in others:
             cpu, memory = self._amounts(number)
             self._nodes[number] = replace(self._nodes[number], cpu=cpu, memory=memory)
-            self.changes.add(number, len(self._nodes))
+            self.changes.note(number, len(self._nodes))
         for number in sorted(numbers):
             self._look_at(number)
-            self.changes.add(number, len(self._nodes))
+            self.changes.note(number, len(self._nodes))
 
     @property
     def numbers(self) -> Collection[int]:
@@ -234,7 +235,7 @@ class FreeByNode:
 
     def _with_other_amounts(self) -> Iterator[int]:
         changes = self._infos.by_row.changes
-        touched = changes.since(self._seen_rows)
+        touched = changes.numbers_since(self._seen_rows)
         self._seen_rows = changes.now
         for number in sorted(self._nodes) if touched is None else touched:
             free = self._nodes.get(number)

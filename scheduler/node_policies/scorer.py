@@ -7,9 +7,9 @@ decision names no policy, and a new way to compare nodes is a new line in `_SCOR
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from allocator.bits import Mask
 from allocator.model import Claim
 from allocator.policies.contract import Policy, PolicyOfNode, Scoring, scoring_of
-from allocator.search.rules import Mask
 from scheduler.node_policies.fill_scores import FillScores
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scores import NodeScores

@@ -9,13 +9,13 @@ from math import inf
 
 import numpy as np
 
+from allocator.bits import Mask, without
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Claim
 from allocator.policies.whole_nodes import FreeResources, FromUnits, NodePolicy, PodNeeds
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
-from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once, without
+from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once
 from scheduler.state.pods import CPU, MEMORY, PodRequests
 
 # The scores of nodes by number, of which the highest is known at any time.
@@ -169,7 +169,7 @@ class NodeScores:
         if size > kept.table.size:
             kept.table.grow(size)
         if kept.at != changes.now:
-            changed = changes.since(kept.at)
+            changed = changes.numbers_since(kept.at)
             kept.table.forget(np.arange(size) if changed is None else np.array(changed, np.int64))
             kept.at = changes.now
         if len(kept.by_resources) > MOST_RESOURCES:

@@ -10,9 +10,9 @@ from operator import attrgetter
 
 from allocator.api import ClaimTemplate, Decoded, decode
 from allocator.api.names import object_name
-from allocator.did_you_mean import did_you_mean
 from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.model import Claim
+from allocator.words import did_you_mean
 from scheduler.core_v1.node import BUILT_IN, PriorityClass
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.input.identity import claim_of_template, generate_name, generated, uid_of

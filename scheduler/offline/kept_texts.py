@@ -28,7 +28,7 @@ from scheduler.kinds import BY_NAME
 from scheduler.state.claims import FINALIZER
 from scheduler.state.pods import OF_NODES
 
-Json = Any
+JsonValue = Any
 """A value of JSON."""
 
 CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
@@ -177,7 +177,7 @@ class KeptTexts:
     compared: set[str] = field(default_factory=set)
 
     @staticmethod
-    def of(objects: Iterable[Mapping[str, Json]]) -> "KeptTexts":
+    def of(objects: Iterable[Mapping[str, JsonValue]]) -> "KeptTexts":
         """Those of the objects. Cost: O(size)."""
         kept, names = KeptTexts(), set[str]()
         for raw in objects:
@@ -190,7 +190,7 @@ class KeptTexts:
         kept.descriptions -= names
         return kept
 
-    def _take_devices(self, spec: Mapping[str, Json]) -> None:
+    def _take_devices(self, spec: Mapping[str, JsonValue]) -> None:
         driver = str(spec.get("driver"))
         for device in map(fields_of, listed(spec.get("devices"))):
             device = {**fields_of(device.get("basic")), **device}  # noqa: PLW2901 - as older versions have it
@@ -223,12 +223,12 @@ class KeptTexts:
         return field_name == "kind" and text in KINDS
 
 
-def fields_of(value: Json) -> Mapping[str, Json]:
+def fields_of(value: JsonValue) -> Mapping[str, JsonValue]:
     """The fields of an object; none of what is no object, as in a manifest with errors."""
     return value if isinstance(value, dict) else {}
 
 
-def listed(value: Json) -> Sequence[Json]:
+def listed(value: JsonValue) -> Sequence[JsonValue]:
     """The entries of a list; none of what is no list."""
     return value if isinstance(value, list) else ()
 
@@ -269,7 +269,7 @@ def spellings(names: Iterable[str], driver: str) -> Iterator[str]:
             yield own
 
 
-def _texts_at(value: Json, path: Sequence[str]) -> Iterator[str]:
+def _texts_at(value: JsonValue, path: Sequence[str]) -> Iterator[str]:
     """The texts at the end of the path, in all entries of lists; none of an empty path."""
     for name in path[:1]:
         for holder in listed(value) or [value]:
@@ -277,7 +277,7 @@ def _texts_at(value: Json, path: Sequence[str]) -> Iterator[str]:
             yield from _texts_at(found, path[1:]) if path[1:] else [found] if isinstance(found, str) else ()
 
 
-def _compared(value: Json) -> Iterator[str]:
+def _compared(value: JsonValue) -> Iterator[str]:
     """The keys of which numbers are compared."""
     rest = [value]
     while rest:
@@ -290,7 +290,7 @@ def _compared(value: Json) -> Iterator[str]:
             rest.extend(value)
 
 
-def _names_of_devices(raw: Mapping[str, Json]) -> Iterator[str]:
+def _names_of_devices(raw: Mapping[str, JsonValue]) -> Iterator[str]:
     """The names of nodes, pools and devices, which attributes may repeat."""
     if raw.get("kind") == "Node":
         yield str(fields_of(raw.get("metadata")).get("name"))

@@ -11,13 +11,13 @@ from functools import cached_property
 
 from allocator.allocate import allocate
 from allocator.api.allocation import Consumer
+from allocator.bits import Mask, bits
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.alike import DeviceQuestion
 from allocator.gates import ADMIN_ACCESS
 from allocator.model import Allocation, Alternative, Claim, DeviceID
 from allocator.outcome import AllocationError, InvalidPool
-from allocator.search.rules import Mask, bits
 from allocator.status import OrderedAnswers
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod

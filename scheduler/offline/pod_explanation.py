@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from allocator.bits import union
 from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.explain.text import has_matching_devices, nearest_of
 from allocator.gates import Features
@@ -28,7 +29,6 @@ from scheduler.decision.why_not import (
     with_devices,
 )
 from scheduler.offline.placement import HiddenError, PlacedPod, Placement, PodToPlace
-from scheduler.state.masks import union
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
 """NotKnown: the budget of steps was spent on a node, and no other node can."""

@@ -43,6 +43,7 @@ from scheduler.offline.kept_texts import (
     PLUGINS,
     TIMES,
     WORDS,
+    JsonValue,
     KeptTexts,
     fields_of,
     is_amount,
@@ -207,9 +208,6 @@ def _words_of_the_language() -> frozenset[str]:
     return frozenset(words)
 
 
-Json = Any
-"""A value of JSON."""
-
 _LABEL_MAPS = frozenset({"labels", "matchLabels", "nodeSelector", "selector"})
 _SELECTS = frozenset({"matchLabels", "matchExpressions", "nodeSelectorTerms"})
 """Fields of what may stand instead of a label map, where labels are selected by more."""
@@ -264,7 +262,7 @@ _TEMPLATE, _POD_SPEC = "Template", "PodSpec"
 _VERSION = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?", re.ASCII)
 _NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
-_Name = Callable[[str], str]
+_Renaming = Callable[[str], str]
 _Parts = tuple[str | int, ...]
 
 
@@ -300,7 +298,7 @@ _NOWHERE = _FieldPlace(_SOME_FIELD, "", is_known=False)
 class Redaction:
     """Replacements for the texts of certain objects. Cost: O(size of the objects)."""
 
-    def __init__(self, objects: Iterable[Mapping[str, Json]]) -> None:
+    def __init__(self, objects: Iterable[Mapping[str, JsonValue]]) -> None:
         raws = list(objects)
         kept = KeptTexts.of(raws)
         texts, identities = {DEFAULT_NAMESPACE}, set[str]()
@@ -321,12 +319,12 @@ class Redaction:
         """Of a name that a controller has made: its number stays."""
         return str(text) if isinstance(text, int) else self.word(text)
 
-    def object(self, raw: Mapping[str, Json]) -> dict[str, Json]:
+    def object(self, raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The object with other names."""
         return self._redacted.object(raw)
 
 
-def _recorded(texts: set[str]) -> _Name:
+def _recorded(texts: set[str]) -> _Renaming:
     def record(text: str) -> str:
         texts.add(text)
         return text
@@ -337,13 +335,13 @@ def _recorded(texts: set[str]) -> _Name:
 class _Redacted:
     """Objects with other texts. name, identity: what replaces a name, and a uid."""
 
-    def __init__(self, kept: KeptTexts, name: _Name, identity: _Name) -> None:
+    def __init__(self, kept: KeptTexts, name: _Renaming, identity: _Renaming) -> None:
         self._kept = kept
         self._given_name = name
         self._identity = identity
         self._expressions = RedactedExpressions(kept, self._name, self._version)
 
-    def object(self, raw: Mapping[str, Json]) -> dict[str, Json]:
+    def object(self, raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """The object."""
         kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
         is_strict = is_decoded(version, kind)
@@ -358,7 +356,7 @@ class _Redacted:
         """The replacement of a name; what is called like a driver is, as the driver's own objects are."""
         return text if not text or text in self._kept.drivers else self._given_name(text)
 
-    def _value(self, value: Json, place: _FieldPlace, key: str = "") -> Json:
+    def _value(self, value: JsonValue, place: _FieldPlace, key: str = "") -> JsonValue:
         """key: of the label whose value it is, if it is one."""
         if isinstance(value, dict):
             return self._fields(value, place)
@@ -367,7 +365,7 @@ class _Redacted:
             return [self._value(one, entry if isinstance(one, dict) else place, key) for one in value]
         return self._text(value, place, key) if isinstance(value, str) else value
 
-    def _fields(self, fields: Mapping[str, Json], place: _FieldPlace) -> dict[str, Json]:
+    def _fields(self, fields: Mapping[str, JsonValue], place: _FieldPlace) -> dict[str, JsonValue]:
         """An object."""
         if place.field == "annotations":
             return {key: self._annotation(key, value) for key, value in fields.items()}
@@ -383,14 +381,14 @@ class _Redacted:
             return dict(self._by_resource(name, value, place) for name, value in fields.items())
         return dict(self._named_fields(fields, place))
 
-    def _by_resource(self, name: str, value: Json, place: _FieldPlace) -> tuple[str, Json]:
+    def _by_resource(self, name: str, value: JsonValue, place: _FieldPlace) -> tuple[str, JsonValue]:
         if name == "gpuType" and isinstance(value, str):
             return name, self._resource(value)
         if name in _OF_GRAPHS:
             return name, self._value(value, place.below(name)) if name == "custom" else self._amounts(value)
         return self._resource(name), self._amounts(value)
 
-    def _named_fields(self, fields: Mapping[str, Json], place: _FieldPlace) -> Iterator[tuple[str, Json]]:
+    def _named_fields(self, fields: Mapping[str, JsonValue], place: _FieldPlace) -> Iterator[tuple[str, JsonValue]]:
         """The fields. A key that is no field's name is somebody's own: it is replaced, or left out with what is unread.
 
         An unknown field of a device excludes it, so nothing is left out of objects that are read strictly.
@@ -413,7 +411,7 @@ class _Redacted:
     def _field_name(self, name: str) -> str:
         return name if name in FIELDS else self._own_key(name)
 
-    def _labelled(self, key: str, value: Json) -> Json:
+    def _labelled(self, key: str, value: JsonValue) -> JsonValue:
         """The value of a label; what is none stays as wrong as it is, but says nothing."""
         if isinstance(value, str):
             return self._label_value(key, value) if value else value
@@ -475,7 +473,7 @@ class _Redacted:
         parts = value.split(ZONE_DELIMITER) if key in _ZONES else [value]
         return ZONE_DELIMITER.join(map(self._name, parts))
 
-    def _annotation(self, key: str, value: Json) -> Json:
+    def _annotation(self, key: str, value: JsonValue) -> JsonValue:
         if not isinstance(value, str):
             return self._value(value, _NOWHERE)
         words = _ANNOTATIONS.get(key, frozenset())
@@ -502,7 +500,7 @@ class _Redacted:
         own = as_identifier(self._name(name))
         return f"{_SOME_DOMAIN}/{own}" if "/" in name else own
 
-    def _amounts(self, value: Json) -> Json:
+    def _amounts(self, value: JsonValue) -> JsonValue:
         """A quantity, or an object or a list that says more about it."""
         if isinstance(value, dict):
             return {self._field_name(name): self._amounts_in(name, inner) for name, inner in value.items()}
@@ -510,15 +508,15 @@ class _Redacted:
             return [self._amounts(entry) for entry in value]
         return value if not isinstance(value, str) or is_amount(value) else self._name(value)
 
-    def _amounts_in(self, field: str, value: Json) -> Json:
+    def _amounts_in(self, field: str, value: JsonValue) -> JsonValue:
         return self._value(value, _NOWHERE.below(field)) if field == "capacityKey" else self._amounts(value)
 
-    def _attribute_value(self, value: Json) -> Json:
+    def _attribute_value(self, value: JsonValue) -> JsonValue:
         if not isinstance(value, dict):
             return self._value(value, _NOWHERE)
         return {self._field_name(kind): self._typed_value(kind, inner) for kind, inner in value.items()}
 
-    def _typed_value(self, kind: str, value: Json) -> Json:
+    def _typed_value(self, kind: str, value: JsonValue) -> JsonValue:
         if isinstance(value, list):
             return [self._typed_value(kind, entry) for entry in value]
         if not isinstance(value, str):
@@ -538,12 +536,12 @@ class _Redacted:
         return f"{numbers}{dash}{names[0]}{plus}{names[1]}"
 
 
-def _has_containers(fields: Mapping[str, Json]) -> bool:
+def _has_containers(fields: Mapping[str, JsonValue]) -> bool:
     """Whether the object is a pod template, or the spec of a pod."""
     return bool(listed(fields.get("containers")) or listed(fields_of(fields.get("spec")).get("containers")))
 
 
-def _holds_objects(value: Json) -> bool:
+def _holds_objects(value: JsonValue) -> bool:
     return isinstance(value, dict) or any(isinstance(one, dict | list) for one in listed(value))
 
 
@@ -552,7 +550,7 @@ def _image(name: str) -> str:
     return name if ":" in name.rpartition("/")[2] or "@" in name else f"{name}:latest"
 
 
-def _made_names(objects: Iterable[Mapping[str, Json]], names: set[str]) -> Iterator[tuple[str, _Parts]]:
+def _made_names(objects: Iterable[Mapping[str, JsonValue]], names: set[str]) -> Iterator[tuple[str, _Parts]]:
     """The names that controllers make from others, with what they consist of: they do so afterwards.
 
     Pods of a StatefulSet and Jobs of a CronJob have a number, ReplicaSets a hash, and claims of volumes the pod.
@@ -584,7 +582,7 @@ def _made_names(objects: Iterable[Mapping[str, Json]], names: set[str]) -> Itera
                 yield name, (*parts, volume)
 
 
-def _volumes_of_claims(raws: Iterable[Mapping[str, Json]]) -> set[str]:
+def _volumes_of_claims(raws: Iterable[Mapping[str, JsonValue]]) -> set[str]:
     """The names of templates of claims, and of ephemeral volumes."""
     found = set[str]()
     for raw in raws:

@@ -5,7 +5,6 @@ Source: k8s.io/api core/v1 (what pods and nodes carry beside what placement read
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any
 
 import cel
 from allocator.api import decode, is_decoded
@@ -17,6 +16,7 @@ from scheduler.core_v1.persistent_volume import BIND_COMPLETED, CLASS_ANNOTATION
 from scheduler.core_v1.workload import asks_for_claims, decode_embedded
 from scheduler.input.inventory import KINDS_THAT_COUNT, SELECTOR, expressions, subject_of
 from scheduler.offline.input_claims import ENTRY_ANNOTATION
+from scheduler.offline.kept_texts import JsonValue
 
 # The selectors that choose other devices once their texts and those of the devices are redacted.
 #
@@ -24,13 +24,12 @@ from scheduler.offline.input_claims import ENTRY_ANNOTATION
 # Instead of guessing which expressions do so, each is asked about all devices before and after.
 
 
-Json = Any
-"""A value of JSON."""
-
-_Pair = tuple[Mapping[str, Json], Mapping[str, Json]]
+_Pair = tuple[Mapping[str, JsonValue], Mapping[str, JsonValue]]
 
 
-def changed_selectors(before: Iterable[Mapping[str, Json]], after: Iterable[Mapping[str, Json]]) -> Iterator[str]:
+def changed_selectors(
+    before: Iterable[Mapping[str, JsonValue]], after: Iterable[Mapping[str, JsonValue]]
+) -> Iterator[str]:
     """`KIND NAME: PATH` of each selector that no longer selects the same devices, or fails on others.
 
     So it is for each derived attribute that no longer has equal values for the same devices. after: the redacted
@@ -123,22 +122,22 @@ _SOURCES_WITHOUT_DEVICES = frozenset(
 """Volumes of a pod that nothing depends on, and which name secrets, hosts and paths."""
 
 
-def shareable(raw: Mapping[str, Json]) -> dict[str, Json] | None:
+def shareable(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue] | None:
     """The object without what no decision reads; None for one of a kind that does not count, such as a Secret."""
     kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
     if not (kind in KINDS_THAT_COUNT or is_decoded(version, kind) or _has_pods(kind, raw)):
         return None
-    kept: dict[str, Json] = _kept(raw)
+    kept: dict[str, JsonValue] = _kept(raw)
     if kind == "ResourceClaim" and isinstance(kept.get("status"), dict):
         kept["status"].pop("devices", None)
     return kept
 
 
-def _has_pods(kind: str, raw: Mapping[str, Json]) -> bool:
+def _has_pods(kind: str, raw: Mapping[str, JsonValue]) -> bool:
     return bool(decode_embedded(kind, raw)[0]) or asks_for_claims(kind, raw)
 
 
-def _kept(value: Json, field: str = "") -> Json:
+def _kept(value: JsonValue, field: str = "") -> JsonValue:
     if isinstance(value, list):
         return [_kept(one, field) for one in value if not _is_volume_without_devices(one, field)]
     if not isinstance(value, dict):
@@ -150,5 +149,5 @@ def _kept(value: Json, field: str = "") -> Json:
     return {key: _kept(one, key) for key, one in value.items() if key not in DROPPED}
 
 
-def _is_volume_without_devices(value: Json, field: str) -> bool:
+def _is_volume_without_devices(value: JsonValue, field: str) -> bool:
     return field == "volumes" and isinstance(value, dict) and not _SOURCES_WITHOUT_DEVICES.isdisjoint(value)

@@ -14,6 +14,7 @@ from allocator.gates import Features
 from allocator.model import Node
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.workload import VolumeClaimTemplate, Workload, ephemeral_claims
@@ -25,7 +26,6 @@ from scheduler.offline.input_claims import Claims
 from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pods import CPU, MEMORY, MOST, OF_NODES, PODS
-from scheduler.state.storage import ClaimKey
 from scheduler.state.volumes import CAPACITIES, CLAIMS, CLASSES, VOLUMES
 
 # PersistentVolumeClaims that controllers create for pods, and that the input does not contain yet.
@@ -44,10 +44,10 @@ class VolumeClaims:
     """Claims to be made. waiting: those that are bound with their pod. bound_before: the others."""
 
     waiting: Sequence[PersistentVolumeClaim] = ()
-    bound_before: frozenset[ClaimKey] = frozenset()
+    bound_before: frozenset[NamespacedName] = frozenset()
 
     @property
-    def keys(self) -> frozenset[ClaimKey]:
+    def keys(self) -> frozenset[NamespacedName]:
         """All of them."""
         return self.bound_before | {one.key for one in self.waiting}
 
@@ -63,8 +63,8 @@ def volume_claims_to_be(inventory: Inventory, pods: Iterable[Pod]) -> VolumeClai
     known = {one.key for one in inventory.of(PersistentVolumeClaim)}
     known |= {(namespace, name) for kind, namespace, name in inventory.faults if kind == KIND}
     sets = {(one.namespace, one.name): one for one in inventory.workloads if one.volume_claims}
-    made: dict[ClaimKey, VolumeClaimTemplate] = {}
-    unknown: set[ClaimKey] = set()
+    made: dict[NamespacedName, VolumeClaimTemplate] = {}
+    unknown: set[NamespacedName] = set()
     for pod in pods:
         if pod.volumes.claims and not pod.node_name and not pod.is_over:
             for key, template in (*_of_set(pod, sets), *_ephemeral(pod)):
@@ -80,7 +80,7 @@ def volume_claims_to_be(inventory: Inventory, pods: Iterable[Pod]) -> VolumeClai
     return VolumeClaims(tuple(one for one in claims if one.key not in unknown), frozenset(unknown))
 
 
-def _of_set(pod: Pod, sets: Mapping[tuple[str, str], Workload]) -> Iterator[tuple[ClaimKey, VolumeClaimTemplate]]:
+def _of_set(pod: Pod, sets: Mapping[tuple[str, str], Workload]) -> Iterator[tuple[NamespacedName, VolumeClaimTemplate]]:
     owner = pod.owner if pod.owner and pod.owner.kind == "StatefulSet" else None
     workload = sets.get((pod.namespace, owner.name)) if owner else None
     if workload is None:
@@ -96,13 +96,15 @@ def claim_name(template: VolumeClaimTemplate, pod: str) -> str:
     return f"{template.claim.name}-{pod}"
 
 
-def _ephemeral(pod: Pod) -> Iterator[tuple[ClaimKey, VolumeClaimTemplate | None]]:
+def _ephemeral(pod: Pod) -> Iterator[tuple[NamespacedName, VolumeClaimTemplate | None]]:
     """Without a template where that has errors, which are reported with the pod."""
     for volume, template, _ in ephemeral_claims(pod):
         yield (pod.namespace, volume.claim_of(pod.name)), template
 
 
-def _claim(key: ClaimKey, template: VolumeClaimTemplate, classes: Mapping[str, StorageClass]) -> PersistentVolumeClaim:
+def _claim(
+    key: NamespacedName, template: VolumeClaimTemplate, classes: Mapping[str, StorageClass]
+) -> PersistentVolumeClaim:
     namespace, name = key
     claim = replace(template.claim, name=name, uid=uid_of(KIND, namespace, name))
     return replace(claim, storage_class=_default_class(classes.values())) if template.takes_default_class else claim

@@ -22,8 +22,8 @@ from scheduler.input.identity import uid_of
 from scheduler.offline.snapshot_cluster import claim_name
 from scheduler.plugins.default import refusal
 
-_Key = tuple[str, str, str]
-_Names = set[tuple[str, str]]
+_OwnerKey = tuple[str, str, str]
+_TakenNames = set[tuple[str, str]]
 
 _TEMPLATE_HASH = "pod-template-hash"
 _JOB_OF_CRON_JOB = re.compile(r"(.+)-[0-9]+")
@@ -44,11 +44,11 @@ def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[N
     """The virtual pods of the workloads, each under a name of its own; the order of the input does not matter."""
     ordered = sorted(workloads, key=_order)
     by_key = {_key(workload): workload for workload in ordered}
-    pod_sets: dict[_Key, list[Workload]] = {}
+    pod_sets: dict[_OwnerKey, list[Workload]] = {}
     for workload in ordered:
         pod_sets.setdefault(_key(workload), []).append(workload)
     living = [pod for pod in pods if not pod.is_over]
-    controlled: dict[_Key | None, list[Pod]] = {}
+    controlled: dict[_OwnerKey | None, list[Pod]] = {}
     for pod in living:
         controlled.setdefault(_top(pod.owner, pod, by_key), []).append(pod)
     taken, alive = ({(pod.namespace, pod.name) for pod in some} for some in (pods, living))
@@ -65,7 +65,7 @@ def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[N
             yield from _pods(workload, workload.pods - own[workload.pod_set], taken)
 
 
-def _is_there(owner: Owner, workload: Workload, by_key: Mapping[_Key, Workload], pods: _Names) -> bool:
+def _is_there(owner: Owner, workload: Workload, by_key: Mapping[_OwnerKey, Workload], pods: _TakenNames) -> bool:
     """Whether the owner is in the input, and stands for the workload's pods itself."""
     is_pod = owner.kind == "Pod" and (workload.namespace, owner.name) in pods
     return is_pod or _top(owner, workload.template, by_key) in by_key
@@ -97,14 +97,14 @@ def _order(workload: Workload) -> tuple[int, str, str, str, str]:
     return fixed, *_key(workload), workload.pod_set
 
 
-def _key(workload: Workload) -> _Key:
+def _key(workload: Workload) -> _OwnerKey:
     return workload.kind, workload.namespace, workload.name
 
 
-def _top(owner: Owner | None, pod: Pod, by_key: Mapping[_Key, Workload]) -> _Key | None:
+def _top(owner: Owner | None, pod: Pod, by_key: Mapping[_OwnerKey, Workload]) -> _OwnerKey | None:
     """The workload of the input that is at the top of the chain of controllers, None where there is none."""
-    top: _Key | None = None
-    seen: set[_Key] = set()
+    top: _OwnerKey | None = None
+    seen: set[_OwnerKey] = set()
     while owner and (key := (owner.kind, pod.namespace, owner.name)) not in seen:
         seen.add(key)
         if workload := by_key.get(key):
@@ -130,21 +130,21 @@ def _is_of(pod: Pod, workload: Workload) -> bool:
     )
 
 
-def _pods(workload: Workload, missing: int, taken: _Names) -> Iterator[Pod]:
+def _pods(workload: Workload, missing: int, taken: _TakenNames) -> Iterator[Pod]:
     base = f"{workload.name}-{workload.pod_set}" if workload.pod_set else workload.name
     names = (f"{base}-{number}" for number in count())
     for _ in range(missing):
         yield _pod(workload, _free(names, workload.namespace, taken))
 
 
-def _free(names: Iterable[str], namespace: str, taken: _Names) -> str:
+def _free(names: Iterable[str], namespace: str, taken: _TakenNames) -> str:
     """The first of the names that no pod has; from now on it is taken."""
     name = next(name for name in names if (namespace, name) not in taken)
     taken.add((namespace, name))
     return name
 
 
-def _numbered_pods(workload: Workload, wanted: int, alive: _Names, taken: _Names) -> Iterator[Pod]:
+def _numbered_pods(workload: Workload, wanted: int, alive: _TakenNames, taken: _TakenNames) -> Iterator[Pod]:
     """Each ordinal without a living pod; the name of one that is finished is used again."""
     for ordinal in range(workload.first_ordinal, workload.first_ordinal + wanted):
         name = f"{workload.name}-{ordinal}"
@@ -181,7 +181,7 @@ def _with_volumes(workload: Workload, pod: Pod) -> Pod:
     return replace(pod, volumes=pod_volumes(spec), images=images_of_pod(spec), raw={**pod.raw, "spec": spec})
 
 
-def _daemon_pods(workload: Workload, own: Iterable[Pod], nodes: Sequence[Node], taken: _Names) -> Iterator[Pod]:
+def _daemon_pods(workload: Workload, own: Iterable[Pod], nodes: Sequence[Node], taken: _TakenNames) -> Iterator[Pod]:
     """One pod for each node that takes it and has none of them yet."""
     covered = {_pinned_to(pod) for pod in own}
     daemon = replace(workload.template, tolerations=(*workload.template.tolerations, *_added_tolerations(workload)))

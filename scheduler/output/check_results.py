@@ -11,11 +11,11 @@ from urllib.parse import quote_from_bytes
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from allocator import gates
-from allocator.did_you_mean import did_you_mean
+from allocator.api.versions import Json
 from allocator.gates import RELEASES, Features
 from allocator.model import Device, Slice
 from allocator.status import Membership, PoolStatus
-from allocator.words import counted
+from allocator.words import counted, did_you_mean
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint import has_groups, has_list
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
@@ -29,7 +29,7 @@ from scheduler.output.data_page import (
     StateLook,
     element,
 )
-from scheduler.output.report import Json, PagedReport, json_text, rendered
+from scheduler.output.report import PagedReport, json_text, rendered
 from scheduler.output.status_report import DEVICES, MAP
 from scheduler.status import NO_CLASS, by_class, by_node
 from scheduler.terminal_text import printable

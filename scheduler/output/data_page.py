@@ -9,6 +9,7 @@ from xml.etree.ElementTree import Element, tostring
 
 import orjson
 
+from allocator.api.versions import Json
 from allocator.status import DeviceState
 from scheduler import terminal_text
 from scheduler.terminal_text import printable
@@ -131,9 +132,6 @@ SCRIPT = _ROOM.joinpath("page.js").read_text(encoding="utf-8")
 # An answer as a page of its own: in words, as a map of nodes and devices, and as tables that sort and filter.
 #
 # The page holds its data as JSON, and one script that draws it. It loads nothing, and its policy forbids all else.
-
-
-Json = dict[str, object]
 
 
 @dataclass(frozen=True, slots=True)

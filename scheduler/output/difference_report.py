@@ -4,13 +4,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from allocator.api.versions import Json
 from allocator.status import PoolStatus
 from allocator.words import agreeing, counted
 from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
 from scheduler.output.data_page import ColumnTable, DataPage, PageTable
-from scheduler.output.report import Json, PagedReport
+from scheduler.output.report import PagedReport
 from scheduler.output.status_report import CHANGE_MAP, change_map, closed_nodes
 from scheduler.output.table import reason_of
 from scheduler.status import ClaimStatus

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import orjson
 
+from allocator.api.versions import Json
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
 from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import ConstraintOffer, Funnel, Offer
@@ -25,7 +26,7 @@ from allocator.search.rules import Category
 from scheduler.decision.why_not import NodeAnswer
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.explanation import other_answers, passed_over_text, reason_of
-from scheduler.output.report import API_VERSION, Json, json_text
+from scheduler.output.report import API_VERSION, json_text
 from scheduler.output.selection_report import operand_object
 from scheduler.output.table import answer_text
 

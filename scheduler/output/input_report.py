@@ -9,6 +9,7 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from allocator.gates import Features
 from allocator.model import Node, PoolID, Slice
 from allocator.words import and_more, counted, listed_up_to
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import SERVICE
@@ -17,7 +18,6 @@ from scheduler.input.inventory import Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.output.check_results import switched_off, unknown_attributes
 from scheduler.state.evicting_taints import Eviction
-from scheduler.state.storage import ClaimKey
 from scheduler.state.volumes import CLAIMS, claims_of
 
 MAX_REPORTED = 100
@@ -105,7 +105,7 @@ def without_claims(number: int) -> Iterator[str]:
         yield f"warning: pending pods without claims are ignored, and take no room on nodes ({counted(number, 'pod')})"
 
 
-def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterable[ClaimKey]) -> Iterator[str]:
+def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterable[NamespacedName]) -> Iterator[str]:
     """One line on volumes of claims. unseen: kinds that say where these can be, and the input does not hold.
 
     made: claims that are known from templates although the input contains none.
@@ -120,7 +120,7 @@ def unchecked_volumes(pods: Iterable[Pod], unseen: Collection[str], made: Iterab
         yield f"warning: the input contains no {kinds}: {volumes} are not checked against them"
 
 
-def early_volumes(pods: Iterable[Pod], claims: Container[ClaimKey]) -> Iterator[str]:
+def early_volumes(pods: Iterable[Pod], claims: Container[NamespacedName]) -> Iterator[str]:
     """One line on claims that are made, and bound to a volume, before anybody looks at their pods."""
     if number := sum(any(key in claims for key in claims_of(pod)) for pod in pods):
         yield (

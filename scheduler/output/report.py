@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import orjson
 
+from allocator.api.versions import Json
 from scheduler.input.yaml_1_1 import dump
 from scheduler.output.data_page import ColumnTable, DataPage, data_page
 from scheduler.terminal_text import json_of
@@ -16,8 +17,6 @@ TEXT, JSON, YAML = "table", "json", "yaml"
 FORMATS = (TEXT, JSON, YAML)
 PAGE = "html"
 """A page of its own, of the reports that have one."""
-
-Json = dict[str, object]
 
 
 class Report(ABC):

@@ -274,14 +274,14 @@ def _tables(policies: Policies) -> Iterator[Element]:
     yield from _table("Refused attempts by reason", "Reason", policies, _share_of(lambda s: s.refusals))
 
 
-Rows = Mapping[str, float]
+ValueByRow = Mapping[str, float]
 """A value for each row of a table, by the row's name."""
 
 
-def _share_of(values_of: Callable[[Summary], Mapping[str, float]]) -> Callable[[Sequence[Scenario]], Rows]:
+def _share_of(values_of: Callable[[Summary], Mapping[str, float]]) -> Callable[[Sequence[Scenario]], ValueByRow]:
     """The mean over seeds; a seed without a row has 0 there."""
 
-    def of(found: Sequence[Scenario]) -> Rows:
+    def of(found: Sequence[Scenario]) -> ValueByRow:
         values = [values_of(one.summary) for one in found]
         names = dict.fromkeys(name for one in values for name in one)
         return {name: _mean([one.get(name, 0.0) for one in values]) for name in names}
@@ -290,7 +290,7 @@ def _share_of(values_of: Callable[[Summary], Mapping[str, float]]) -> Callable[[
 
 
 def _table(
-    title: str, column: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]], Rows]
+    title: str, column: str, policies: Policies, rows_of: Callable[[Sequence[Scenario]], ValueByRow]
 ) -> Iterator[Element]:
     """A row for each name, a column for each policy."""
     columns = [rows_of(found) for found in policies.values()]

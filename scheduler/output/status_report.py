@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from allocator.api.versions import Json
+from allocator.bits import bits
 from allocator.model import Device
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.requests.constraints import lookup
-from allocator.search.rules import bits
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
 from allocator.words import agreeing, and_more, counted, listed_up_to
 from scheduler.decision.cluster import Cluster
@@ -20,10 +21,8 @@ from scheduler.output.data_page import (
     MapColumns,
     PageTable,
     StateLook,
-    data_page,
-    live_policy,
 )
-from scheduler.output.report import Json, PagedReport
+from scheduler.output.report import PagedReport
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).
@@ -617,48 +616,3 @@ def _claims_answer(report: ClaimsReport) -> Iterator[str]:
     yield f"{claims} {report.shown}{f': {by_state}' if by_state else ''}."
     devices = sum(len(pool.devices) for pool in report.pools)
     yield f"{counted(devices, 'device is', 'devices are', ',')} held by them."
-
-
-# The page at `/ui` of a running program: the page of `dra status`, which follows the program's events.
-
-
-ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
-DRIVERS, CLASSES = "drivers", "classes"
-"""Names of the tables; the answer is none, and has a line for each sentence."""
-
-EVENTS = "ui/events"
-"""Where the page gets its data, from the place of the page."""
-
-_TABLES = (
-    PageTable(
-        DECISIONS,
-        "Last decisions",
-        ColumnTable(["TIME", "POD", "RESULT", "NODE", "DEVICES, OR WHY THERE ARE NONE"], ()),
-        "No decision since the program started.",
-    ),
-    PageTable(
-        QUEUE,
-        "Pods that wait",
-        ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
-        "No pod waits.",
-    ),
-    PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ()), "No pool has problems."),
-    PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
-    PageTable(CLASSES, "Classes", class_columns((), {})),
-    device_map((), (), None),
-    closed_nodes(None),
-)
-
-
-def live_page(title: str) -> str:
-    """The page, as HTML, without data."""
-    return data_page(DataPage(title, ["Connecting ..."], _TABLES, MAP, events=EVENTS))
-
-
-def headers() -> dict[str, str]:
-    """Of the page: what it may do, which is what its own policy says, and where it may be shown."""
-    return {
-        "Content-Security-Policy": live_policy("frame-ancestors 'none'"),
-        "X-Frame-Options": "DENY",
-        "Cross-Origin-Opener-Policy": "same-origin",
-    }

@@ -11,7 +11,7 @@ from functools import reduce
 
 import numpy as np
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.label_selectors import AffinityTerm
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle

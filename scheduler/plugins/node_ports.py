@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import MOST_TERMS, Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added

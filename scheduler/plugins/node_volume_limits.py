@@ -5,7 +5,7 @@ Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554.
 
 from collections.abc import Iterator
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.csi import CSINode
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.state.labels import Domains
 from scheduler.state.masks import Flags, Numbers

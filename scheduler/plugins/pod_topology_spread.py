@@ -11,7 +11,7 @@ from math import log
 
 import numpy as np
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.label_selectors import SpreadConstraint, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle

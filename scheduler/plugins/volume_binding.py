@@ -8,7 +8,7 @@ Source: kube-scheduler's volume_binding.go and binder.go; KEP-490, KEP-1472 for 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.persistent_volume import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask, union
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
-from scheduler.state.masks import union
 from scheduler.state.storage import AlikeVolumes, Likeness
 from scheduler.state.volumes import Volumes
 

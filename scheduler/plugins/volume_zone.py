@@ -6,7 +6,7 @@ Source: kube-scheduler's volume_zone.go.
 
 from collections.abc import Iterator
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask, union
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod_volumes import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from scheduler.plugins.cycle import Cycle
@@ -18,7 +18,6 @@ from scheduler.state.cluster_changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
-from scheduler.state.masks import union
 from scheduler.state.volumes import CLASSES, VOLUMES, Volumes
 
 ELSEWHERE = "node(s) had no available volume zone"

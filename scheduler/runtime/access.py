@@ -65,7 +65,7 @@ _NO_TOKEN = AccessAnswer(401, "no valid bearer token")
 _TOO_MANY = AccessAnswer(503, "too many requests are waiting for authorization")
 
 
-_Key = tuple[bytes, str, str]
+_AccessKey = tuple[bytes, str, str]
 """The hash of a token, verb and path."""
 
 
@@ -75,10 +75,12 @@ class Access:
     def __init__(self, api: Api, clock: Callable[[], float]) -> None:
         self._api = api
         self._clock = clock
-        self._answers: OrderedDict[_Key, tuple[float, AccessAnswer]] = OrderedDict()
-        self._refusals: OrderedDict[_Key, tuple[float, AccessAnswer]] = OrderedDict()  # apart: others make up many
+        self._answers: OrderedDict[_AccessKey, tuple[float, AccessAnswer]] = OrderedDict()
+        self._refusals: OrderedDict[_AccessKey, tuple[float, AccessAnswer]] = (
+            OrderedDict()
+        )  # apart: others make up many
         self._let_in: OrderedDict[bytes, None] = OrderedDict()
-        self._asking: dict[_Key, asyncio.Task[AccessAnswer]] = {}
+        self._asking: dict[_AccessKey, asyncio.Task[AccessAnswer]] = {}
         self._of_all = TokenBucket(OF_ALL_AT_ONCE, OF_ALL_EVERY_S)
         self._of_source: OrderedDict[str, TokenBucket] = OrderedDict()
         self._unknown_asked = 0
@@ -109,7 +111,7 @@ class Access:
             return False
         return self._of_all.take(now) and own.take(now)
 
-    def _ask(self, key: _Key, token: str) -> asyncio.Task[AccessAnswer]:
+    def _ask(self, key: _AccessKey, token: str) -> asyncio.Task[AccessAnswer]:
         """Ask once for all callers with the same question."""
         is_unknown = key[0] not in self._let_in
         self._unknown_asked += is_unknown
@@ -122,7 +124,7 @@ class Access:
         task.add_done_callback(ended)
         return task
 
-    async def _asked(self, key: _Key, token: str) -> AccessAnswer:
+    async def _asked(self, key: _AccessKey, token: str) -> AccessAnswer:
         hashed, verb, path = key
         try:
             found = await self._review(token, verb, path)

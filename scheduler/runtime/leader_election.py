@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Never
 from uuid import uuid4
 
+from allocator.api.versions import Json
 from scheduler.attempt.binder import Time
 from scheduler.client.api_resources import LEASES
-from scheduler.client.connection import CALL_TIMEOUT_S, Api, Json
+from scheduler.client.connection import CALL_TIMEOUT_S, Api
 from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
 from scheduler.core_v1.object_fields import in_microseconds
 from scheduler.runtime.configuration import JITTER, LeaderElectionSection

@@ -22,6 +22,7 @@ from scheduler.client.raw_json import has_more_values
 from scheduler.runtime.http_head import LARGEST_HEAD, MISDIRECTED, Head, RefusedCall, head_of, misdirection
 from scheduler.runtime.listening import STOPPED_S, Limits, OpenConnection, Standing, accepting
 from scheduler.runtime.tls import is_allowed, names_in
+from scheduler.terminal_text import printable
 
 # One client's connection to a server of calls: reads calls of HTTP/1.1, and writes their answers, one after the other.
 #
@@ -33,7 +34,7 @@ from scheduler.runtime.tls import is_allowed, names_in
 # still writing, reads the answer. Who is sent away is not read any more: to decipher what he sends takes time as well.
 
 
-Answer = tuple[int, bytes]
+StatusAndBody = tuple[int, bytes]
 """Status, and JSON."""
 
 LEAVE_S = 1.0
@@ -50,7 +51,7 @@ class AdmittedCall(Protocol):
         """So many bytes more of its body are in memory. Raises RefusedCall."""
         ...
 
-    def answer(self, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, body: bytes) -> StatusAndBody | Awaitable[StatusAndBody]:
         """The answer to its body, which has come as a whole. Raises RefusedCall, and nothing else."""
         ...
 
@@ -252,14 +253,14 @@ class CallConnection(asyncio.Protocol):
         else:
             self.task = self._loop.create_task(self._answer_later(call, found))
 
-    async def _answer_later(self, call: AdmittedCall, found: Awaitable[Answer]) -> None:
+    async def _answer_later(self, call: AdmittedCall, found: Awaitable[StatusAndBody]) -> None:
         answer = await found
         self.task = None
         self._answer(call, answer)
         if self._unread and not self.transport.is_closing():
             self._go_on()
 
-    def _answer(self, call: AdmittedCall, answer: Answer) -> None:
+    def _answer(self, call: AdmittedCall, answer: StatusAndBody) -> None:
         self._call = None
         if not self.transport.is_closing():
             self._write(*answer)
@@ -355,7 +356,8 @@ def require_few_values(body: bytes) -> None:
 
 
 def in_short(message: str) -> str:
-    """At most LONGEST_MESSAGE characters of it: parts of a call may be in it."""
+    """At most LONGEST_MESSAGE characters of it, which steer no terminal: parts of a call may be in it."""
+    message = printable(message)
     return message if len(message) <= LONGEST_MESSAGE else f"{message[: LONGEST_MESSAGE - 3]}..."
 
 
@@ -519,7 +521,7 @@ class _VerbCall:
         self.server.make_room(size, self.connection)
         self.size += size
 
-    def answer(self, body: bytes) -> Answer | Awaitable[Answer]:
+    def answer(self, body: bytes) -> StatusAndBody | Awaitable[StatusAndBody]:
         """What the verb answers. Raises RefusedCall."""
         most = self.server.served.most_calls
         if self.server.under_way[self.name] >= most:
@@ -532,13 +534,13 @@ class _VerbCall:
             return self._failed(error)
         return (200, found) if isinstance(found, bytes) else self._awaited(found)
 
-    async def _awaited(self, found: Awaitable[bytes]) -> Answer:
+    async def _awaited(self, found: Awaitable[bytes]) -> StatusAndBody:
         try:
             return 200, await found
         except Exception as error:  # noqa: BLE001 - the same
             return self._failed(error)
 
-    def _failed(self, error: Exception) -> Answer:
+    def _failed(self, error: Exception) -> StatusAndBody:
         if isinstance(error, Malformed):
             return 400, self.server.error(str(error))
         _LOG.error("a call failed", exc_info=error, extra={"verb": self.name})

@@ -15,11 +15,11 @@ from typing import Any
 
 from allocator.api import TaintRule
 from allocator.api.allocation import Consumer
-from allocator.did_you_mean import did_you_mean
 from allocator.model import Node, Slice, Taint
+from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
-from scheduler.simulation.events import Appears, Event, FleetObject, Goes, NodeDrains
+from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
 
 _HOSTNAME = "kubernetes.io/hostname"
@@ -63,7 +63,7 @@ class ChangingFleet:
         self.see(events)
         return events
 
-    def see(self, events: Iterable[Event]) -> None:
+    def see(self, events: Iterable[SimulationEvent]) -> None:
         """Apply events."""
         self._own = None
         for event in events:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from scheduler.simulation.result import Scenario
 
-Curve = Mapping[int, float]
+ValueByPercent = Mapping[int, float]
 """Values in percent, or counts, by arrived percent."""
 
 ALLOCATION = "allocation"
@@ -70,7 +70,7 @@ class _Recorded:
     seed: int
     parameters: str
     workload: str
-    curve: Curve
+    curve: ValueByPercent
 
     def is_of(self, scenario: Scenario, workload: str) -> bool:
         """Whether the row belongs to the scenario."""
@@ -87,7 +87,7 @@ def parameters_text(parameters: Mapping[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in parameters.items())
 
 
-def curve_of(scenario: Scenario, metric: str) -> Curve:
+def curve_of(scenario: Scenario, metric: str) -> ValueByPercent:
     """A curve of the scenario by arrived percent; nothing if the scenario does not have it."""
     series = scenario.by_arrivals
     values: tuple[float, ...] = getattr(series, METRICS[metric])
@@ -138,7 +138,7 @@ def compare(record: Record, scenarios: Sequence[Scenario], workload: str) -> Com
     return Comparison(equal, differences, unrecorded, compared_columns, differing_columns)
 
 
-def differing(found: Curve, recorded: Curve, tolerance: float = 0.01) -> list[int]:
+def differing(found: ValueByPercent, recorded: ValueByPercent, tolerance: float = 0.01) -> list[int]:
     """The columns in which a curve differs from the record by more than the tolerance."""
     slack = tolerance + 1e-9
     return [c for c, value in recorded.items() if c not in found or abs(found[c] - value) > slack]
@@ -148,7 +148,7 @@ def _name(scenario: Scenario) -> str:
     return " ".join(filter(None, (parameters_text(scenario.parameters), scenario.policy, str(scenario.seed))))
 
 
-def _difference(scenario: Scenario, recorded: _Recorded, found: Curve, columns: Sequence[int]) -> str:
+def _difference(scenario: Scenario, recorded: _Recorded, found: ValueByPercent, columns: Sequence[int]) -> str:
     first = columns[0]
     ours = found.get(first, "nothing")
     return (

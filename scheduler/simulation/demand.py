@@ -8,11 +8,11 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from allocator.bits import bits
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Claim
 from allocator.outcome import AllocationError
 from allocator.policies.whole_nodes import UnitRequest
-from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle

@@ -22,7 +22,7 @@ from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlac
 from scheduler.plugins.plugin import Reason
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
-from scheduler.simulation.events import Appears, Event, FleetObject, Goes, NodeDrains, PodArrives, PodGoes
+from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
 from scheduler.state.cluster_changes import ClaimChanged, PodChanged
 from scheduler.state.cluster_changes import Event as Change
@@ -69,7 +69,7 @@ class _TolerationEnds:
     uid: str
 
 
-_Happening = Event | _PodEnds | _TolerationEnds
+_Happening = SimulationEvent | _PodEnds | _TolerationEnds
 
 
 class Follower:
@@ -121,8 +121,8 @@ class Simulation:
         self._ends: dict[str, int] = {}
         self._on_node: dict[str, dict[str, None]] = {}
         self._slices: dict[str, FleetObject | None] = {}
-        self._given: Iterator[tuple[float, Event]] = iter(())
-        self._next_given: tuple[float, Event] | None = None
+        self._given: Iterator[tuple[float, SimulationEvent]] = iter(())
+        self._next_given: tuple[float, SimulationEvent] | None = None
         self._following: list[tuple[float, int, _Happening]] = []
         self._bound_s: dict[str, float] = {}
         self._evictions: dict[str, int] = {}
@@ -147,7 +147,7 @@ class Simulation:
         self._keep(placed := PlacedPod(look.pod or pod, look.claims, pod.node_name), _BEFORE)
         self._plan_eviction(placed)
 
-    def run(self, events: Iterable[tuple[float, Event]]) -> None:
+    def run(self, events: Iterable[tuple[float, SimulationEvent]]) -> None:
         """Process the events, in the order of their times in seconds, and everything that follows from them.
 
         It ends when nothing more can happen: pods that only another event could help stay pending.
@@ -386,7 +386,7 @@ class Simulation:
             self._queue.on_event(change, self.now)
 
 
-def _in_order(events: Iterable[tuple[float, Event]]) -> Iterator[tuple[float, Event]]:
+def _in_order(events: Iterable[tuple[float, SimulationEvent]]) -> Iterator[tuple[float, SimulationEvent]]:
     before = -inf
     for event in events:
         assert event[0] >= before, f"{event} comes after an event of {before}s"

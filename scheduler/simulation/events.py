@@ -50,4 +50,4 @@ class NodeDrains:
     name: str
 
 
-Event = PodArrives | PodGoes | Appears | Goes | NodeDrains
+SimulationEvent = PodArrives | PodGoes | Appears | Goes | NodeDrains

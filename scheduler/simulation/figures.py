@@ -418,7 +418,7 @@ class RunFigures(Follower):
         capacity = self._figures.capacity
         return {cause: _share(amount, capacity) for cause, amount in self._figures.causes().items()}
 
-    def _point(self, time_s: float) -> "_Point":
+    def _point(self, time_s: float) -> "_SeriesPoint":
         figures = self._figures
         return (
             time_s,
@@ -444,7 +444,7 @@ class RunFigures(Follower):
         self._by_arrivals[number].add(point)
 
 
-_Point = tuple[float, ...]
+_SeriesPoint = tuple[float, ...]
 """The columns of a series but for the causes, in the order of `_COLUMNS`."""
 
 _COLUMNS = (
@@ -477,13 +477,13 @@ class _Column:
     sums: list[float] = field(default_factory=lambda: [0.0] * len(_COLUMNS))
     count: int = 0
 
-    def add(self, point: _Point) -> None:
+    def add(self, point: _SeriesPoint) -> None:
         """One more; each value is rounded before the mean is taken, as in the analysis."""
         self.count += 1
         for place, value in enumerate(point):
             self.sums[place] += round(value, _DIGITS)
 
-    def mean(self) -> _Point:
+    def mean(self) -> _SeriesPoint:
         found = [total / self.count for total in self.sums]
         arrived = round(found[_ARRIVED], _DIGITS)
         if round(arrived) != self.number:  # half way between two, as 0.504 is when it has been rounded to 0.50
@@ -495,7 +495,7 @@ class _ByTime:
     """Points at equal distances, which double whenever there are too many."""
 
     def __init__(self, step_s: float) -> None:
-        self.points: list[_Point] = []
+        self.points: list[_SeriesPoint] = []
         self.causes: list[Mapping[str, float]] = []
         self._step = step_s if step_s > 0 else 1.0
         self._start = 0.0
@@ -510,7 +510,7 @@ class _ByTime:
         found = round(self._start + self._number * self._step, _TIME_DIGITS)
         return found if found < time_s else None
 
-    def add(self, point: _Point, causes: Mapping[str, float]) -> None:
+    def add(self, point: _SeriesPoint, causes: Mapping[str, float]) -> None:
         """The next point."""
         self.points.append(point)
         self.causes.append(dict(causes))
@@ -533,7 +533,7 @@ def distribution(values: Sequence[float], digits: int) -> Distribution:
     return Distribution(len(values), mean, rank(50), rank(90), rank(99), round(values[-1], digits))
 
 
-def _series(points: Sequence[_Point], causes: Sequence[Mapping[str, float]]) -> Series:
+def _series(points: Sequence[_SeriesPoint], causes: Sequence[Mapping[str, float]]) -> Series:
     columns = dict(zip(_COLUMNS, zip(*points, strict=True), strict=True)) if points else {}
     names = sorted({name for one in causes for name in one})
     return Series(

@@ -61,7 +61,7 @@ class Rows:
 Arrivals = Poisson | Rows | None
 """None: at the times of the jobs."""
 
-Amount = Callable[[Job], float]
+AmountOf = Callable[[Job], float]
 """What a job asks for, in units."""
 
 
@@ -102,7 +102,7 @@ def _drawn(jobs: Iterable[Job], mean_s: float, seed: int) -> Iterator[Job]:
     return (replace(job, duration_s=_exponential(draws, mean_s)) for job in jobs)
 
 
-def inflated(jobs: Sequence[Job], target: float, amount: Amount, seed: int) -> list[Job]:
+def inflated(jobs: Sequence[Job], target: float, amount: AmountOf, seed: int) -> list[Job]:
     """The jobs and, at random, as many again as it takes for all to ask for the target, in units.
 
     Jobs beyond the target are left out at random. The order is drawn, and the times are those of the jobs in theirs;
@@ -126,7 +126,7 @@ def inflated(jobs: Sequence[Job], target: float, amount: Amount, seed: int) -> l
     return [replace(job, time_s=time_s) for job, time_s in zip(_copies(jobs, rows), _paced(jobs), strict=False)]
 
 
-def arrivals(jobs: Sequence[Job], how: Arrivals, capacity: float, amount: Amount, seed: int) -> list[Job]:
+def arrivals(jobs: Sequence[Job], how: Arrivals, capacity: float, amount: AmountOf, seed: int) -> list[Job]:
     """The jobs at their times. capacity: of the fleet, in units. Raises InvalidWorkload."""
     match how:
         case Poisson(load):
@@ -155,7 +155,7 @@ def _at(job: Job, time_s: float) -> Job:
     return job if job.time_s == time_s else replace(job, time_s=time_s)
 
 
-def _poisson(jobs: Sequence[Job], in_use: float, amount: Amount, seed: int) -> Iterator[Job]:
+def _poisson(jobs: Sequence[Job], in_use: float, amount: AmountOf, seed: int) -> Iterator[Job]:
     """All jobs once, in an order that is drawn. in_use: what they shall keep in use, in units, by Little's law."""
     for job in jobs:
         if job.duration_s is None:

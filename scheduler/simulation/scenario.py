@@ -7,10 +7,10 @@ from heapq import merge
 from operator import attrgetter, itemgetter
 
 from allocator.api import ClaimTemplate
-from allocator.did_you_mean import did_you_mean
 from allocator.gates import Features
 from allocator.model import Node
 from allocator.policies.hardware import UNIT
+from allocator.words import did_you_mean
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_volumes import NO_VOLUMES
@@ -23,11 +23,11 @@ from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import Appears, Event, PodArrives, PodGoes
+from scheduler.simulation.events import Appears, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures, distribution
 from scheduler.simulation.jobs import (
     LATEST_S,
-    Amount,
+    AmountOf,
     Arrivals,
     Durations,
     InvalidWorkload,
@@ -149,7 +149,7 @@ class _Prepared:
     demand: Demand
     figures: FleetFigures
     jobs: Sequence[Job]
-    others: Sequence[tuple[float, Event]]
+    others: Sequence[tuple[float, SimulationEvent]]
     bound: Sequence[Pod]
     size: FleetSize
 
@@ -261,7 +261,7 @@ def _placement(
     return _Timed(cluster, claims, inventory.namespaces, clock)
 
 
-def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: Amount) -> list[Job]:
+def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: AmountOf) -> list[Job]:
     """The jobs with their durations and times. capacity: in units."""
     jobs = with_durations(jobs, settings.durations, settings.seed)
     if settings.inflate:
@@ -272,7 +272,9 @@ def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: Amo
     return scaled(found, settings.time_scale)
 
 
-def _events(jobs: Iterable[Job], others: Sequence[tuple[float, Event]]) -> Iterator[tuple[float, Event]]:
+def _events(
+    jobs: Iterable[Job], others: Sequence[tuple[float, SimulationEvent]]
+) -> Iterator[tuple[float, SimulationEvent]]:
     """In the order of time; of one moment: first what happens to the fleet, then arrivals, then deletions."""
     goes = [one for one in others if isinstance(one[1], PodGoes)]
     fleet = [one for one in others if not isinstance(one[1], PodGoes)]
@@ -280,13 +282,13 @@ def _events(jobs: Iterable[Job], others: Sequence[tuple[float, Event]]) -> Itera
     return merge(_in_time(fleet), pods, _in_time(goes), key=itemgetter(0))
 
 
-def _in_time(events: Iterable[tuple[float, Event]]) -> list[tuple[float, Event]]:
+def _in_time(events: Iterable[tuple[float, SimulationEvent]]) -> list[tuple[float, SimulationEvent]]:
     return sorted(events, key=itemgetter(0))
 
 
 def _other_events(
     trace: Trace | None, room: Mapping[str, Quantity], settings: Settings
-) -> Sequence[tuple[float, Event]]:
+) -> Sequence[tuple[float, SimulationEvent]]:
     """What happens beside arrivals. Raises InvalidWorkload."""
     given = trace.events if trace else ()
     if any(isinstance(event, PodGoes) for _, event in given) and (settings.arrivals or settings.inflate):
@@ -296,7 +298,7 @@ def _other_events(
     return [(time_s * settings.time_scale, _roomy(event, room)) for time_s, event in given]
 
 
-def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
+def _roomy(event: SimulationEvent, room: Mapping[str, Quantity]) -> SimulationEvent:
     """A node without allocatable resources has room for everything, as at the start."""
     match event:
         case Appears(Node() as node):
@@ -304,7 +306,7 @@ def _roomy(event: Event, room: Mapping[str, Quantity]) -> Event:
     return event
 
 
-def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, Event]]) -> float:
+def _horizon(jobs: Iterable[Job], events: Iterable[tuple[float, SimulationEvent]]) -> float:
     """The end of the last job if no pod waits. Raises InvalidWorkload, if it is beyond the end of time."""
     ends = [job.time_s + (job.duration_s or 0.0) for job in jobs]
     last_s = max([*ends, *(time_s for time_s, _ in events)], default=0.0)

@@ -15,15 +15,16 @@ import orjson
 
 from allocator.api.findings import shown
 from allocator.api.names import long_name
-from allocator.did_you_mean import did_you_mean
 from allocator.gates import DEVICE_TAINT_RULES, Features
+from allocator.words import did_you_mean
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, require_single_keys
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.simulation.changes import ChangingFleet, InvalidChange, belongs_to_node, claims_without
-from scheduler.simulation.events import Appears, Event, PodGoes
+from scheduler.simulation.events import Appears, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import LATEST_S, InvalidWorkload, Job, unscheduled
 
 _GZIP = b"\x1f\x8b"
@@ -131,9 +132,6 @@ def _why_not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
     return f"is not JSON: {error}"
 
 
-Key = tuple[str, str]
-"""Namespace and name of a pod."""
-
 WHAT = ("pod", "like", "delete", "change", "apply")
 """Fields of which a line has exactly one: what happens."""
 
@@ -155,7 +153,7 @@ class Trace:
     """
 
     jobs: tuple[Job, ...] = ()
-    events: tuple[tuple[float, Event], ...] = ()
+    events: tuple[tuple[float, SimulationEvent], ...] = ()
     warnings: tuple[Finding, ...] = ()
 
 
@@ -185,7 +183,7 @@ def _duration_s(line: ObjectLine) -> float | None:
     return end - time_s
 
 
-def _key(line: ObjectLine, field: str) -> Key:
+def _key(line: ObjectLine, field: str) -> NamespacedName:
     """Namespace and name of `NS/NAME`, or of a name in the default namespace."""
     namespace, slash, name = line.text(field).partition("/")
     return (namespace, name) if slash else (DEFAULT_NAMESPACE, namespace)
@@ -204,8 +202,8 @@ class _TraceReader:
         self._priority_of = priority_of
         self._fleet = ChangingFleet.of(inventory)
         self._pods = {(pod.namespace, pod.name): pod for pod in pods}
-        self._arrivals: dict[Key, float] = {}
-        self._gone: set[Key] = set()
+        self._arrivals: dict[NamespacedName, float] = {}
+        self._gone: set[NamespacedName] = set()
         self._warnings: list[Finding] = []
 
     def trace(self, lines: Iterable[ObjectLine]) -> Trace:
@@ -222,7 +220,7 @@ class _TraceReader:
                     others.append(line)
         return Trace(tuple(jobs), tuple(self._events(others)), tuple(self._warnings))
 
-    def _events(self, lines: Iterable[ObjectLine]) -> Iterator[tuple[float, Event]]:
+    def _events(self, lines: Iterable[ObjectLine]) -> Iterator[tuple[float, SimulationEvent]]:
         """Changes are applied in the order of time."""
         for line in sorted(lines, key=_time_s):
             match _what(line):
@@ -245,7 +243,7 @@ class _TraceReader:
         self._require_new(line, "name", (spec.namespace, name))
         return Job(spec, self._arrives(line, (spec.namespace, name), spec), _duration_s(line), name)
 
-    def _arrives(self, line: ObjectLine, key: Key, spec: Pod) -> float:
+    def _arrives(self, line: ObjectLine, key: NamespacedName, spec: Pod) -> float:
         self._pods[key] = spec
         self._arrivals[key] = time_s = _time_s(line)
         return time_s
@@ -261,7 +259,7 @@ class _TraceReader:
         uid = uid_of("Pod", pod.namespace, pod.name)
         return replace(pod, uid=uid, priority=self._priority_of(pod), raw={})
 
-    def _require_new(self, line: ObjectLine, field: str, key: Key) -> None:
+    def _require_new(self, line: ObjectLine, field: str, key: NamespacedName) -> None:
         if key in self._pods:
             raise line.error(field, f"{shown('/'.join(key))} is the name of another pod")
 
@@ -286,15 +284,15 @@ class _TraceReader:
             )
         return uid_of("Pod", *key) if key in self._arrivals else pod.uid
 
-    def _change(self, line: ObjectLine) -> Sequence[Event]:
+    def _change(self, line: ObjectLine) -> Sequence[SimulationEvent]:
         try:
             return self._fleet.change(line.text("change"))
         except InvalidChange as error:
             raise line.error("change", str(error)) from error
 
-    def _apply(self, line: ObjectLine) -> Event:
+    def _apply(self, line: ObjectLine) -> SimulationEvent:
         found = self._objects(line, "apply", {})
-        event: Event
+        event: SimulationEvent
         match found:
             case Inventory(nodes=[one]) if "Node" in found.kinds:
                 event = Appears(one)

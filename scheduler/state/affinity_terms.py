@@ -6,16 +6,16 @@ one pod has room for thousands, and they concern pods of all namespaces.
 Source: kube-scheduler's plugin InterPodAffinity.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
+from allocator.journal import Journal
 from cel.lru import LruCache
 from scheduler.core_v1.label_selectors import NO_POD_AFFINITY, AffinityTerm, Labels, PodAffinity, WeightedTerm
 from scheduler.core_v1.pod import Pod
@@ -32,7 +32,7 @@ MOST_ADDED = 1 << 21
 """After so many additions for all kinds they are forgotten, and counted again when they are asked about: 200 MiB."""
 
 FEWEST_CHANGES = 1 << 12
-"""Terms in changes that are kept; more if more terms are held, so that changes never take longer than a recount."""
+"""Changes of terms that are kept; more if more are held, so that changes never take longer than a recount."""
 
 Term = TypeVar("Term", AffinityTerm, WeightedTerm)
 Counts = Collection[tuple[int, int]]
@@ -102,9 +102,7 @@ class _TermIndex(Generic[Term]):
         self._weight_of: Callable[[Term], int] = weight_of
         self._held: dict[tuple[Term, ...], Counter[int]] = {}
         self._size = 0
-        self._changes: deque[tuple[tuple[Term, ...], int, int]] = deque()
-        self._changed = 0
-        self._forgotten = 0
+        self._changes: Journal[tuple[Term, int, int]] = Journal()
         self._added = 0
         self._matching: LruCache[Hashable, _Matching] = LruCache(MOST_LABELLINGS, MOST_WORDS)
 
@@ -118,11 +116,8 @@ class _TermIndex(Generic[Term]):
         if not terms:
             return
         self._hold(number, terms, sign)
-        self._changes.append((terms, number, sign))
-        self._changed += len(terms)
-        while self._changed > max(self._size, FEWEST_CHANGES):
-            self._changed -= len(self._changes.popleft()[0])
-            self._forgotten += 1
+        for term in terms:
+            self._changes.add((term, number, sign), max(self._size, FEWEST_CHANGES))
 
     def matching(self, pods: _EqualPods) -> Mapping[str, _Pull]:
         """What those that match the pods add up to, by topology key; keys that no node has are left out.
@@ -137,7 +132,7 @@ class _TermIndex(Generic[Term]):
         known = self._matching.get(pods.key, pods.words, _Matching)
         for terms, counts in self._unseen(known):
             self._note(known, pods, terms, counts)
-        known.seen, known.version = self._forgotten + len(self._changes), self._topology.keys_version
+        known.seen, known.version = self._changes.now, self._topology.keys_version
         return known.by_key
 
     def _hold(self, number: int, terms: tuple[Term, ...], sign: int) -> None:
@@ -153,12 +148,12 @@ class _TermIndex(Generic[Term]):
             self._size -= len(terms)
 
     def _unseen(self, known: _Matching) -> Iterator[tuple[tuple[Term, ...], Counts]]:
-        if known.seen < self._forgotten or known.version != self._topology.keys_version:
-            known.by_key = {}
-            yield from ((terms, on_nodes.items()) for terms, on_nodes in self._held.items())
-        else:
-            unseen = islice(self._changes, known.seen - self._forgotten, None)
-            yield from ((terms, ((number, sign),)) for terms, number, sign in unseen)
+        unseen = self._changes.since(known.seen) if known.version == self._topology.keys_version else None
+        if unseen is not None:
+            yield from (((term,), ((number, sign),)) for term, number, sign in unseen)
+            return
+        known.by_key = {}
+        yield from ((terms, on_nodes.items()) for terms, on_nodes in self._held.items())
 
     def _note(self, known: _Matching, pods: _EqualPods, terms: Iterable[Term], counts: Counts) -> None:
         for one in terms:

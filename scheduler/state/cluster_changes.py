@@ -10,13 +10,11 @@ from typing import Any, Generic, TypeVar
 from allocator.model import Claim, DeviceClass, Node, Slice
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.node import Namespace
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 
 Object = TypeVar("Object")
-
-ClaimKey = tuple[str, str]
-"""Namespace and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class ClaimChanged(Changed[Claim]):
     """A ResourceClaim."""
 
     @property
-    def key(self) -> ClaimKey:
+    def key(self) -> NamespacedName:
         """The claim that has changed."""
         claim = self.new or self.old
         assert claim is not None

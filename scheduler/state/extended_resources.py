@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from allocator.api import decode, names
+from allocator.bits import Mask
 from allocator.extended_resources import (
     CLAIM_ANNOTATION,
     CountRequest,
@@ -22,7 +23,6 @@ from allocator.extended_resources import (
 )
 from allocator.gates import EXTENDED_RESOURCE, Features
 from allocator.model import Claim, DeviceClass, Node
-from allocator.search.rules import Mask
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import mask_of
 from scheduler.state.node_infos import NodeInfos

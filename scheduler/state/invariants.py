@@ -1,6 +1,8 @@
 """Checks the invariants all the time: each event adds what it concerns to a short list of suspects.
 
-Watches of different kinds are not in step, so what is seen only for a moment may not be a violation.
+Watches of different kinds are not in step, so what is seen only for a moment may not be a violation. Whoever may write
+a claim can take its finalizer away, or replace it: once a claim was right, that is not ours.
+
 Source: scheduling invariants I1 (exclusive devices), I2 (bound pods), I4 (finalizers), I5 (counters, capacity).
 Seen elsewhere: I3 (allocations for nobody) by the sweep, I6 (one attempt at a time) where an attempt begins.
 """
@@ -14,7 +16,8 @@ from allocator.cluster.usage import occupying
 from allocator.explain.text import holders_text
 from allocator.model import Claim, DeviceID, Node, NodeSelector, PoolID
 from scheduler.core_v1.pod import Pod
-from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding, Rivals, Waiting, claims_of, is_exclusive
+from scheduler.state.claims import FINALIZER, ClaimIndex, ClaimObject, Holding, Waiting, claims_of
+from scheduler.state.rivals import Rivals, is_exclusive
 
 Suspect = TypeVar("Suspect")
 
@@ -73,7 +76,8 @@ class Invariants:
         self._pools: set[PoolID] = set()
         self._claims: set[str] = set()
         self._pods: set[str] = set()
-        self._came_free: set[str] = set()
+        self._came_free: dict[str, frozenset[str]] = {}  # pods seen without a node: the claims they were bound with
+        self._safe: set[str] = set()  # allocated claims that have had their finalizer
 
     def on_claim(self, uid: str, before: Claim | None, now: Claim | None) -> None:
         """A claim has changed. before, now: what is in use for it. Cost: O(its devices and consumers)."""
@@ -82,17 +86,23 @@ class Invariants:
                 self._devices.add(result.id)
                 self._pools.add(PoolID(result.driver, result.pool))
         self._claims.add(uid)
-        holding = self._index.holding(uid)
-        if holding is not None and holding.watched is not None:
-            self._pods.update(consumer.uid for consumer in holding.watched.reserved_for)
+        found = self._watched(uid)
+        if found is None or found.claim.allocation is None:
+            self._safe.discard(uid)
+        elif _is_protected(found):
+            self._safe.add(uid)
+        if found is not None:
+            self._pods.update(consumer.uid for consumer in found.reserved_for)
 
     def on_pod(self, uid: str, pod: Pod | None) -> None:
         """A pod has changed. pod: as it is, None once it is gone."""
         self._pods.add(uid)
         if pod is None:
-            self._came_free.discard(uid)
+            self._came_free.pop(uid, None)
         elif not pod.node_name:
-            self._came_free.add(uid)
+            self._came_free[uid] = frozenset()
+        elif self._came_free.get(uid) == frozenset():
+            self._of_pod(uid)  # before anybody can replace its claims
 
     def violations(self) -> list[Violation]:
         """What is wrong now. Cost: O(what has changed since this was asked last, and what was wrong then)."""
@@ -131,14 +141,8 @@ class Invariants:
         return Violation("I5", f"{pool_id.driver}/{pool_id.pool}", message, _claims(holders))
 
     def _of_claim(self, uid: str) -> Violation | None:
-        holding = self._index.holding(uid)
-        found = holding.watched if holding is not None else None
-        if (
-            found is None
-            or found.error
-            or found.claim.allocation is None
-            or FINALIZER in (found.raw["metadata"].get("finalizers") or ())
-        ):
+        found = self._watched(uid)
+        if found is None or found.error or found.claim.allocation is None or uid in self._safe or _is_protected(found):
             return None
         return Violation("I4", f"claim {found.claim}", f"it is allocated without the finalizer {FINALIZER}")
 
@@ -151,9 +155,13 @@ class Invariants:
         claims = claims_of(pod, self._index)
         if isinstance(claims, Waiting):
             return None  # a claim that is gone is its deleter's, not ours
-        problems = (self._problem(pod, found) for found in claims)
-        problem = next(filter(None, problems), "")
-        return Violation("I2", f"pod {pod}", problem) if problem else None
+        bound_with = self._came_free[uid]
+        judged = [found for found in claims if not bound_with or found.claim.uid in bound_with]
+        problem = next(filter(None, (self._problem(pod, found) for found in judged)), "")
+        if problem:
+            return Violation("I2", f"pod {pod}", problem)
+        self._came_free[uid] = bound_with or frozenset(found.claim.uid for found in claims)
+        return None
 
     def _problem(self, pod: Pod, found: ClaimObject) -> str:
         """Why the claim should have kept the pod from its node."""
@@ -165,6 +173,10 @@ class Invariants:
         if node is not None and allocation.node_selector is not None and not is_reached(allocation.node_selector, node):
             return f"it is bound to node {node.name}, from which claim {found.claim} cannot be reached"
         return ""
+
+    def _watched(self, uid: str) -> ClaimObject | None:
+        holding = self._index.holding(uid)
+        return holding.watched if holding is not None else None
 
     def _is_used(self, found: ClaimObject) -> bool:
         """True where a pod that is bound has the claim."""
@@ -183,6 +195,11 @@ def is_reached(selector: NodeSelector, node: Node) -> bool:
         return selects(selector, node)
     except InvalidNodeSelector:
         return False
+
+
+def _is_protected(found: ClaimObject) -> bool:
+    """True where the claim has the finalizer."""
+    return FINALIZER in (found.raw["metadata"].get("finalizers") or ())
 
 
 def _has(holding: Holding, device: DeviceID) -> bool:

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from allocator.bits import Mask, union
 from allocator.cluster.node_affinity import all_hold, term_problem
 from allocator.model import Node, NodeSelector, Requirement, Term
-from allocator.search.rules import Mask
 from scheduler.core_v1.label_selectors import Labels, LabelSelector, selector_problem, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import REPLICATION_CONTROLLER, SERVICE, PodSelector
-from scheduler.state.masks import Flags, Numbers, union
+from scheduler.state.masks import Flags, Numbers
 
 # The nodes that a selector matches, by an index of their labels: no node is evaluated individually.
 #

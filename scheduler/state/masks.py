@@ -3,14 +3,13 @@
 Ints are combined and cached (the allocator uses them); arrays are for arithmetic.
 """
 
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask, union
 
 Flags = NDArray[np.bool_]
 """One for each node number: whether it is in the set."""
@@ -39,19 +38,6 @@ def smaller(numbers: Rows, others: Rows) -> Rows:
 def at_least(least: int, numbers: Rows) -> Rows:
     """The numbers, of which none is less."""
     return max(numbers, least) if isinstance(numbers, int) else np.maximum(numbers, least)
-
-
-def union(masks: Iterable[Mask]) -> Mask:
-    """The nodes that are in one of the sets."""
-    found = 0
-    for mask in masks:
-        found = found | mask if found else mask  # of a single one no copy is made
-    return found
-
-
-def without(mask: Mask, others: Mask) -> Mask:
-    """The nodes of the first set that are not in the other; a complement takes several times as long."""
-    return mask ^ (mask & others)
 
 
 def mask_of(flags: Flags) -> Mask:

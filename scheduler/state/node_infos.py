@@ -7,58 +7,25 @@ Source: kube-scheduler's NodeInfo.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from allocator.bits import Mask, union
+from allocator.journal import ChangedNumbers
 from allocator.model import Image, Node
-from allocator.search.rules import Mask
 from cel.lru import LruCache
 from scheduler.core_v1.label_selectors import Labels, PodAffinity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import ANY_ADDRESS, HostPort
 from scheduler.state.affinity_terms import HeldTerms
 from scheduler.state.labels import Topology
-from scheduler.state.masks import Numbers, mask_of, mask_of_numbers, union
+from scheduler.state.masks import Numbers, mask_of, mask_of_numbers
 from scheduler.state.pod_counts import PodCounts, PodLabels
 from scheduler.state.pods import CPU, MEMORY, PODS, PodRequests, allocatable_units, pod_requests
-
-# Which rows have changed, so that whoever follows them looks at these alone.
-
-
-LEAST_CHANGES = 256
-"""Changes that are kept however few rows there are; of many rows, two for each."""
-
-
-class RowChanges:
-    """The numbers of rows that have changed, the oldest first; old ones are forgotten."""
-
-    def __init__(self) -> None:
-        self._rows: list[int] = []
-        self._forgotten = 0
-
-    @property
-    def now(self) -> int:
-        """The number of changes so far."""
-        return self._forgotten + len(self._rows)
-
-    def add(self, row: int, rows: int) -> None:
-        """The row has changed. rows: how many there are. Cost: O(1) on average."""
-        self._rows.append(row)
-        if len(self._rows) > max(LEAST_CHANGES, 2 * rows):
-            older = len(self._rows) // 2
-            self._forgotten += older
-            del self._rows[:older]
-
-    def since(self, seen: int) -> Sequence[int] | None:
-        """The rows that have changed after the first `seen` changes, each once, ascending; None for any."""
-        if seen < self._forgotten:
-            return None
-        return sorted(set(self._rows[seen - self._forgotten :]))
-
 
 # Values derived from single rows of the nodes' columns: cached, and computed again for rows that have changed.
 
@@ -106,12 +73,12 @@ class ByRow:
     """Arrays with a number for each row, by what they are asked for. changes: of rows."""
 
     def __init__(self, rows: int) -> None:
-        self.changes = RowChanges()
+        self.changes = ChangedNumbers()
         self.forget(rows)
 
     def touch(self, row: int) -> None:
         """The row has changed."""
-        self.changes.add(row, self._rows)
+        self.changes.note(row, self._rows)
 
     def forget(self, rows: int) -> None:
         """The columns are others, and have so many rows."""
@@ -142,7 +109,7 @@ class ByRow:
     def _caught_up(self, key: Hashable, words: int, work_out: WorkOut) -> _Values:
         kept = self._kept.get(key, words, lambda: _Values(work_out(np.arange(self._rows)), self.changes.now))
         if kept.seen != self.changes.now:
-            changed = self.changes.since(kept.seen)
+            changed = self.changes.numbers_since(kept.seen)
             if changed is None or len(changed) > FEW_CHANGED:
                 rows = np.arange(self._rows) if changed is None else np.array(changed, np.int64)
                 kept.set_all(rows, work_out(rows))

@@ -83,7 +83,7 @@ class SelectedPods:
         return is_own and bool(self.selector) and selects(self.selector, pods.labels)
 
 
-_Key = tuple[str, frozenset[tuple[str, str]], bool]
+_LabelsKey = tuple[str, frozenset[tuple[str, str]], bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -126,7 +126,7 @@ class PodCounts:
 
     def __init__(self, namespaces: Mapping[str, Labels], size: int) -> None:
         self._namespaces = namespaces
-        self._alike: dict[_Key, _PodsOnNodes] = {}
+        self._alike: dict[_LabelsKey, _PodsOnNodes] = {}
         self._size = size
         self._version = 0
         self._answers = _no_answers()

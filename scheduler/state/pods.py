@@ -69,7 +69,7 @@ class PodRequests:
         return replace(self, amounts={name: n for name, n in self.amounts.items() if name not in resources})
 
 
-_Entries = tuple[tuple[str, Quantity], ...]
+_AmountPairs = tuple[tuple[str, Quantity], ...]
 
 USUAL_REQUESTS = 256
 """The requests of a pod with more of them are computed each time: a pod has room for thousands."""
@@ -81,10 +81,10 @@ class _RequestInputs(NamedTuple):
     by_claims: what the devices of each claim take of the node.
     """
 
-    containers: tuple[tuple[bool, _Entries], ...]
-    budget: _Entries
-    overhead: _Entries
-    by_claims: tuple[_Entries, ...]
+    containers: tuple[tuple[bool, _AmountPairs], ...]
+    budget: _AmountPairs
+    overhead: _AmountPairs
+    by_claims: tuple[_AmountPairs, ...]
 
 
 def pod_requests(pod: Pod) -> PodRequests:

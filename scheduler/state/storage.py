@@ -5,13 +5,13 @@ from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from allocator.bits import Mask, bits, union
 from allocator.model import NodeSelector
-from allocator.search.rules import Mask, bits
 from scheduler.core_v1.csi import CSIDriver, CSIStorageCapacity
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_volumes import DRIVERS, UNCOUNTED, Disk, Handle
 from scheduler.state.labels import NodeLabels
-from scheduler.state.masks import union
 
 # Objects as the watch shows them, and as decisions have changed them before the write.
 #
@@ -76,10 +76,7 @@ class AssumedObjects(Generic[Key, Object]):
 # Source: k8s.io/api core/v1 and storage/v1.
 
 
-ClaimKey = tuple[str, str]
-"""Namespace and name."""
-
-ObjectKey = str | ClaimKey
+ObjectKey = str | NamespacedName
 """A volume by its name, or a claim by its own."""
 
 
@@ -87,12 +84,12 @@ class StorageObjects:
     """All of them. claims, volumes: with what decisions have changed."""
 
     def __init__(self) -> None:
-        self.claims: AssumedObjects[ClaimKey, PersistentVolumeClaim] = AssumedObjects()
+        self.claims: AssumedObjects[NamespacedName, PersistentVolumeClaim] = AssumedObjects()
         self.volumes: AssumedObjects[str, PersistentVolume] = AssumedObjects()
         self.classes: dict[str, StorageClass] = {}
         self.drivers: dict[str, CSIDriver] = {}
 
-    def handle_of(self, claim: ClaimKey) -> Handle | None:
+    def handle_of(self, claim: NamespacedName) -> Handle | None:
         """What a driver calls the claim's volume; None where it is not counted, or unknown.
 
         A claim without a volume counts as one that its class will make.
@@ -227,7 +224,7 @@ class FreeVolumes:
         self._labels = labels
         self._known: dict[str, PersistentVolume] = {}
         self._alike: dict[str, dict[Likeness, AlikeVolumes]] = {}
-        self._meant: dict[ClaimKey, dict[str, PersistentVolume]] = {}
+        self._meant: dict[NamespacedName, dict[str, PersistentVolume]] = {}
 
     def set(self, name: str, volume: PersistentVolume | None) -> None:
         """The volume of that name is as it is now, None where it is gone."""
@@ -237,7 +234,7 @@ class FreeVolumes:
             self._known[name] = volume
             self._put(volume)
 
-    def meant_for(self, claim: ClaimKey) -> Iterator[PersistentVolume]:
+    def meant_for(self, claim: NamespacedName) -> Iterator[PersistentVolume]:
         """The volumes of that claim, or of another one of its name."""
         return iter(self._meant.get(claim, {}).values())
 
@@ -290,8 +287,8 @@ MOST_SIZES = 64
 class _OfClass:
     """Sizes and nodes by object, and what was asked for. version: of the labels that the nodes were found by."""
 
-    objects: dict[ClaimKey, CSIStorageCapacity] = field(default_factory=dict)
-    found: dict[ClaimKey, tuple[int, Mask]] = field(default_factory=dict)
+    objects: dict[NamespacedName, CSIStorageCapacity] = field(default_factory=dict)
+    found: dict[NamespacedName, tuple[int, Mask]] = field(default_factory=dict)
     answers: dict[int, Mask] = field(default_factory=dict)
     version: int = -1
 
@@ -302,7 +299,7 @@ class StorageCapacities:
     def __init__(self, labels: NodeLabels) -> None:
         self._labels = labels
         self._classes: dict[str, _OfClass] = {}
-        self._class_of: dict[ClaimKey, str] = {}
+        self._class_of: dict[NamespacedName, str] = {}
 
     def set(self, capacity: CSIStorageCapacity) -> None:
         """The capacity is there, or has changed."""
@@ -313,7 +310,7 @@ class StorageCapacities:
             known.objects[capacity.key] = capacity
             known.answers.clear()
 
-    def remove(self, key: ClaimKey) -> None:
+    def remove(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
         name = self._class_of.pop(key, None)
         if name is not None:

@@ -11,11 +11,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from allocator.search.rules import Mask
+from allocator.bits import Mask
 from scheduler.core_v1.csi import CSINode, VolumeAttachment
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod_volumes import Handle
 from scheduler.state.masks import Numbers, flags_of, mask_of
-from scheduler.state.storage import ClaimKey, StorageObjects
+from scheduler.state.storage import StorageObjects
 
 # The number of volumes of each CSI driver on a node, each counted once: those of its pods, and attached ones.
 #
@@ -134,9 +135,9 @@ class VolumeUse:
         self.attached = AttachedVolumes()
         self._objects = objects
         self._numbers: dict[str, int] = {}
-        self._users: dict[ClaimKey, Counter[int]] = {}
-        self._handles: dict[ClaimKey, Handle] = {}
-        self._claims_of: dict[str, set[ClaimKey]] = {}
+        self._users: dict[NamespacedName, Counter[int]] = {}
+        self._handles: dict[NamespacedName, Handle] = {}
+        self._claims_of: dict[str, set[NamespacedName]] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
         self._on_node: dict[str, set[str]] = {}
         self._of_volume: dict[str, set[str]] = {}
@@ -185,7 +186,7 @@ class VolumeUse:
 
     # -- claims of pods
 
-    def use(self, number: int, claim: ClaimKey) -> None:
+    def use(self, number: int, claim: NamespacedName) -> None:
         """A pod on the node uses the claim."""
         users = self._users.setdefault(claim, Counter())
         if not users and (handle := self._objects.handle_of(claim)):
@@ -194,7 +195,7 @@ class VolumeUse:
         if users[number] == 1 and claim in self._handles:
             self.attached.use(number, self._handles[claim])
 
-    def disuse(self, number: int, claim: ClaimKey) -> None:
+    def disuse(self, number: int, claim: NamespacedName) -> None:
         """A pod on the node, which used the claim, does so no more."""
         users = self._users[claim]
         users[number] -= 1
@@ -207,7 +208,7 @@ class VolumeUse:
             del self._users[claim]
             self._handles.pop(claim, None)
 
-    def claim_changed(self, claim: ClaimKey, volumes: Iterable[str]) -> None:
+    def claim_changed(self, claim: NamespacedName, volumes: Iterable[str]) -> None:
         """The claim has come, gone or changed. volumes: what it named before, and names now."""
         for name in filter(None, volumes):
             _discard(self._claims_of, name, claim)
@@ -227,7 +228,7 @@ class VolumeUse:
         for claim in self._users:
             self._look_up_again(claim)
 
-    def _look_up_again(self, claim: ClaimKey) -> None:
+    def _look_up_again(self, claim: NamespacedName) -> None:
         users = self._users.get(claim)
         if not users:
             return

@@ -13,15 +13,16 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
+from allocator.bits import Mask
 from allocator.model import Node
-from allocator.search.rules import Mask
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
 from scheduler.state.labels import NodeLabels
-from scheduler.state.storage import ClaimKey, FreeVolumes, ObjectKey, StorageCapacities, StorageObjects, UsedDisks
+from scheduler.state.storage import FreeVolumes, ObjectKey, StorageCapacities, StorageObjects, UsedDisks
 from scheduler.state.volume_use import VolumeUse
 
 
@@ -64,7 +65,7 @@ class Volumes:
         *,
         is_strict: bool = False,
         unseen: frozenset[str] = frozenset(),
-        unmade: frozenset[ClaimKey] = frozenset(),
+        unmade: frozenset[NamespacedName] = frozenset(),
     ) -> None:
         self.is_strict = is_strict
         self.unseen = unseen
@@ -75,9 +76,9 @@ class Volumes:
         self.free = FreeVolumes(self.labels)
         self._capacities = StorageCapacities(self.labels)
         self._use = VolumeUse(self.objects)
-        self._users: Counter[ClaimKey] = Counter()
+        self._users: Counter[NamespacedName] = Counter()
         self._taken: dict[str, dict[ObjectKey, PersistentVolume | PersistentVolumeClaim]] = {}
-        self._declined: dict[ClaimKey, set[str]] = {}
+        self._declined: dict[NamespacedName, set[str]] = {}
 
     # -- what the watches show
 
@@ -137,7 +138,7 @@ class Volumes:
             self._declined.pop(claim.key, None)
         self._use.claim_changed(claim.key, [old.volume] if old else [])
 
-    def remove_claim(self, key: ClaimKey) -> None:
+    def remove_claim(self, key: NamespacedName) -> None:
         """The claim is gone, if it was there."""
         old = self.objects.claims.remove(key)
         self._declined.pop(key, None)
@@ -173,7 +174,7 @@ class Volumes:
         """The capacity is there, or has changed."""
         self._capacities.set(capacity)
 
-    def remove_capacity(self, key: ClaimKey) -> None:
+    def remove_capacity(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
         self._capacities.remove(key)
 
@@ -217,11 +218,11 @@ class Volumes:
             return self.labels.all
         return self._capacities.roomy(storage_class.name, size.ceil_int())
 
-    def is_missing(self, claim: ClaimKey) -> bool:
+    def is_missing(self, claim: NamespacedName) -> bool:
         """Whether the claim is not there, and is known not to be."""
         return not (CLAIMS in self.unseen or claim in self._unmade or claim in self.objects.claims.watched)
 
-    def is_in_use(self, claim: ClaimKey) -> bool:
+    def is_in_use(self, claim: NamespacedName) -> bool:
         """Whether a pod on a node names the claim."""
         return claim in self._users
 
@@ -231,7 +232,7 @@ class Volumes:
         # comes back to where it was would be refused by a node that is full with its own volume.
         return self._use.attached.full(handles, counts_attached=self.is_strict)
 
-    def declined(self, claims: Iterable[ClaimKey]) -> Mask:
+    def declined(self, claims: Iterable[NamespacedName]) -> Mask:
         """The nodes for which no volume could be made for one of the claims: others are better, if there are any."""
         nodes = (self.node(node) for claim in claims for node in self._declined.get(claim, ()))
         return reduce(or_, nodes, 0)
@@ -248,7 +249,7 @@ class Volumes:
         for found in taken.values():
             self._assume(found)
 
-    def decline(self, claim: ClaimKey, node: str) -> None:
+    def decline(self, claim: NamespacedName, node: str) -> None:
         """The claim's provisioner has made no volume for the node, and asks for another one."""
         if claim in self.objects.claims.watched:
             self._declined.setdefault(claim, set()).add(node)
@@ -294,18 +295,18 @@ class Volumes:
     def _volume_changed(self, name: str) -> None:
         self.free.set(name, self.objects.volumes.get(name))
 
-    def _release(self, claim: ClaimKey) -> None:
+    def _release(self, claim: NamespacedName) -> None:
         self._users[claim] -= 1
         if not self._users[claim]:
             del self._users[claim]
 
 
-def claims_of(pod: Pod) -> list[ClaimKey]:
+def claims_of(pod: Pod) -> list[NamespacedName]:
     """The claims of the pod's volumes, each once, in their order."""
     return list(dict.fromkeys((pod.namespace, one.claim_of(pod.name)) for one in pod.volumes.claims))
 
 
-def _named_claims(pod: Pod) -> Iterator[ClaimKey]:
+def _named_claims(pod: Pod) -> Iterator[NamespacedName]:
     return ((pod.namespace, name) for name in pod.volumes.named_claims)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from allocator.did_you_mean import did_you_mean
-from allocator.words import counted
+from allocator.api.versions import Json
+from allocator.words import counted, did_you_mean
 from scheduler.synthetic.catalogue import (
     CLASSES,
     MACHINES,
@@ -18,7 +18,7 @@ from scheduler.synthetic.catalogue import (
     Weights,
     shapes,
 )
-from scheduler.synthetic.devices import Host, Json, PublishedDevices
+from scheduler.synthetic.devices import Host, PublishedDevices
 
 API = "resource.k8s.io/v1"
 ZONES = 3

@@ -12,6 +12,7 @@ from itertools import accumulate
 from random import Random
 from typing import Generic, TypeVar
 
+from allocator.api.versions import Json
 from scheduler.synthetic.devices import (
     A100,
     GPU_DRIVER,
@@ -22,7 +23,6 @@ from scheduler.synthetic.devices import (
     PCIE_ROOT,
     GpuModel,
     Host,
-    Json,
     PublishedDevices,
     partitioned_gpus,
     shared_gpus,

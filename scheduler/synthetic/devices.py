@@ -5,7 +5,8 @@ Device number i of a node is behind PCIe root i // 2; the first half of the devi
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from allocator.api.versions import Json
 
 MEMORY_SLICES = 8
 
@@ -97,8 +98,6 @@ H100_80GB = Partitioning(
     ),
 )
 
-
-Json = dict[str, Any]  # an object of the API, or a part of one
 
 GPU_DRIVER = "gpu.example.com"
 NIC_DRIVER = "nic.example.com"

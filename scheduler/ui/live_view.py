@@ -18,15 +18,10 @@ from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
 from scheduler.output.data_page import ColumnTable
+from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
 from scheduler.output.status_report import (
-    ANSWER,
-    CLASSES,
     CLOSED,
-    DECISIONS,
     DEVICES,
-    DRIVERS,
-    PROBLEMS,
-    QUEUE,
     ClassRoom,
     class_columns,
     closed_nodes,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scheduler.cli.verify_cel import Kubernetes, command, replay
+from scheduler.cli.verify import Kubernetes, cel_command, replay
 
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors" / "cel.jsonl"
 needs_vectors = pytest.mark.skipif(not VECTORS.is_file(), reason="no recorded vectors beside the project")
@@ -37,7 +37,7 @@ def written(path: Path, *rows: object) -> Path:
 
 
 def replayed(tmp_path: Path, *rows: object, options: tuple[str, ...] = ()) -> tuple[int, str]:
-    result = CliRunner().invoke(command, [str(written(tmp_path / "cases.jsonl", *rows)), *options])
+    result = CliRunner().invoke(cel_command, [str(written(tmp_path / "cases.jsonl", *rows)), *options])
     return result.exit_code, result.output
 
 
@@ -99,6 +99,6 @@ def test_line_that_is_no_case_is_named(tmp_path: Path, row: object, problem: str
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
-    result = CliRunner().invoke(command, [str(tmp_path / "none.jsonl")])
+    result = CliRunner().invoke(cel_command, [str(tmp_path / "none.jsonl")])
     assert result.exit_code == 2
     assert "none.jsonl: No such file or directory" in result.output

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from allocator.api.versions import Json
 from scheduler.client.api_resources import NAMESPACES, claims, classes
-from scheduler.client.connection import Connection, Json, connect
+from scheduler.client.connection import Connection, connect
 from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import ApiError, NotConfigured, Unanswered
 from tests.controlplane.binaries import Binaries

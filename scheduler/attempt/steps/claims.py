@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 from allocator.api import allocation_to_v1
 from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.api.versions import Json
 from allocator.explain.text import holders_text
 from allocator.model import Allocation
 from scheduler.attempt import claim_calls, claim_objects
@@ -15,7 +16,6 @@ from scheduler.attempt.claim_calls import until_answered
 from scheduler.attempt.claim_objects import (
     ClaimRef,
     Intent,
-    Json,
     RawClaim,
     allocation_of,
     consumers_of,
@@ -39,7 +39,7 @@ from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.object_fields import in_seconds
 from scheduler.plugins.dynamic_resources import CLAIMS
-from scheduler.state.claims import Rival
+from scheduler.state.rivals import Rival
 
 # The outcome of an attempt that loses its devices to another claim, and when its pod is tried again.
 
@@ -235,6 +235,8 @@ class MakeClaim(ClaimStep):
         self.is_making = False
         self.written.note(stored)
         check_kept(self.written, MARK, is_kept=claim_objects.is_marked(stored, self.attempt.intent))
+        is_as_made = claim_objects.is_as_made(stored, self.plan.claim, self.attempt.decision.pod.uid)
+        check_kept(self.written, "its owner, annotation or requests", is_kept=is_as_made)
         self.binder.watched.made(self.plan.claim.claim.uid, self.written.key)
         self.written.allocation = wanted = with_time(self.binder, self.plan.allocation)
         await allocate(self.binder, self.attempt, self.written, stored, wanted)

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from allocator.api.versions import Json
 from allocator.model import DeviceID
 from scheduler.attempt import pod_calls
 from scheduler.attempt.attempt import Attempt, WrittenClaim, ended
 from scheduler.attempt.binder import Binder, pause_s
-from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, is_of_another_attempt, key_of
+from scheduler.attempt.claim_objects import allocation_of, consumers_of, is_of_another_attempt, key_of
 from scheduler.attempt.claim_step import renew
 from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Pending, Retry
 from scheduler.attempt.device_readiness import DevicesFailed, DevicesPending, state_of

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
+from allocator.api.versions import Json
 from scheduler.attempt.attempt import TRIES, Attempt, pause
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import AttemptEnded, Gone, Retry
 from scheduler.attempt.step import Step
 from scheduler.attempt.watched_objects import Subject, claim_subject, node_subject, pod_subject, volume_subject
@@ -16,13 +16,14 @@ from scheduler.attempt.write_outcome import outcome_of
 from scheduler.client.api_resources import VOLUME_CLAIMS, VOLUMES
 from scheduler.client.connection import MERGE
 from scheduler.client.errors import CallFailed
+from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import (
     SELECTED_NODE,
     PersistentVolumeClaim,
     decode_persistent_volume,
     decode_persistent_volume_claim,
 )
-from scheduler.state.storage import ClaimKey, ObjectKey
+from scheduler.state.storage import ObjectKey
 from scheduler.state.volumes import Match, VolumePlan
 
 # A step that patches a volume or its claim, at the version that the decision is based on.
@@ -228,7 +229,7 @@ class SelectNode(VolumeStep):
     claim: PersistentVolumeClaim
 
     @property
-    def key(self) -> ClaimKey:
+    def key(self) -> NamespacedName:
         """Namespace and name of the claim."""
         return self.claim.key
 

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
+from allocator.bits import bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.text import OPERATOR, node_text, summary
 from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, Node, Slice
 from allocator.outcome import AllocationError
-from allocator.search.rules import bits
 from tests.builders import a_node, a_result, on_node
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ASPECTS, CLASSES, EVERYTHING, a_random_claim, a_random_slice

@@ -45,6 +45,7 @@ from allocator.model import (
     ValidRange,
 )
 from cel.values.quantity import Quantity
+from tests import builders
 from tests.builders import (
     a_claim,
     a_config,
@@ -470,7 +471,7 @@ def kubernetes(draw: Choices, aspects: Aspects) -> Features:
     if draw.rarely(3):
         return Features.of(draw.pick(("1.37", "1.36")))
     needed = {gate: not draw.rarely(8) for aspect, gate in NEEDED.items() if aspect in aspects}
-    return Features.of("1.37", {**needed, **draw.pick(GATES)})
+    return builders.kubernetes("1.37", **{**needed, **draw.pick(GATES)})
 
 
 def an_instance(draw: Choices, about: str) -> Instance:

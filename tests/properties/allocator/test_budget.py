@@ -12,6 +12,7 @@ import pytest
 
 import cel
 from allocator.allocate import allocate
+from allocator.bits import Mask, bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.features.contract import attempt_of
@@ -23,7 +24,7 @@ from allocator.policies.contract import search_by
 from allocator.requests.candidates import MAX_RESULTS, problem_of
 from allocator.search.backtracking import Answer, BudgetSpent, Memory, NotFound, OrderEffort, Search, Terms
 from allocator.search.budget import FREE_STEPS, Budget
-from allocator.search.rules import Candidates, DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import Candidates, DeviceSlot, Pick
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,

@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.allocate import allocate
+from allocator.bits import bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Attribute, Claim, Constraint, Request
 from allocator.outcome import Allocated, AllocationError, Outcome
-from allocator.search.rules import bits
 from tests.builders import (
     DRIVER,
     a_claim,

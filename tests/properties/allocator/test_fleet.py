@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from allocator.allocate import allocate
+from allocator.bits import Mask, bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.features.contract import NodeAttempt
 from allocator.features.device_taints import DeviceTaints
@@ -16,7 +17,7 @@ from allocator.model import Allocation, Alternative, Claim, Device, Node, Slice
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import Policy
 from allocator.policies.fill_value import FromDevices
-from allocator.search.rules import Mask, Stage, bits
+from allocator.search.rules import Stage
 from tests.builders import (
     a_claim,
     a_class,

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from allocator.bits import Mask, bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.explain.text import OPERATOR, node_text
@@ -15,7 +16,6 @@ from allocator.model import Allocation, Claim, DeviceClass, Node, Slice, Taint
 from allocator.outcome import AllocationError, Outcome
 from allocator.policies import policy_of
 from allocator.policies.contract import FIRST_FIT, Policy
-from allocator.search.rules import Mask, bits
 from tests.builders import an_allocated_claim
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ABOUT, a_holding

@@ -6,11 +6,11 @@ from itertools import chain
 import pytest
 
 from allocator.allocate import allocate
+from allocator.bits import bits
 from allocator.model import Alternative, Claim, Node, Request
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
 from allocator.requests.candidates import MAX_RESULTS
-from allocator.search.rules import bits
 from allocator.status import LargestClaims, largest_claim
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ABOUT

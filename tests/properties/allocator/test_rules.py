@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import allocator
+from allocator.bits import Mask, bits
 from allocator.features.admin_access import Occupation
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.contract import attempt_of
@@ -19,7 +20,7 @@ from allocator.features.partitionable_devices import CounterRule
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
 from allocator.requests.candidates import problem_of
 from allocator.requests.constraints import DistinctAttribute, MatchAttribute
-from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Mask, Rule, Trail, bits
+from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Rule, Trail
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 import cel
 from allocator.allocate import allocate
+from allocator.bits import bits
 from allocator.cluster.selectors import Selection, Selectors
 from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Claim, Device, Node
 from allocator.outcome import Allocated, AllocationError
-from allocator.search.rules import bits
 from tests.builders import DRIVER, a_claim, a_device, a_node, a_request, a_slice, a_snapshot, on_node
 
 X, AMOUNT = f'device.attributes["{DRIVER}"].x', f'device.capacity["{DRIVER}"].memory'

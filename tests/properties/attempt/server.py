@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from scheduler.attempt.claim_objects import Json, allocation_of, consumers_of, results_of
+from allocator.api.versions import Json
+from scheduler.attempt.claim_objects import allocation_of, consumers_of, is_made_for, results_of
 from scheduler.client.connection import JSON
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 
@@ -188,6 +189,8 @@ class Server:
                     continue
                 if node not in nodes_of(allocation, node):
                     self.wrongs.append(f"after {after}: claim {name} does not reach {node}, where pod {uid} is")
+                if asks_for_more(pod) and name == claims_of(pod)[-1] and not is_made_for(claim, uid):
+                    self.wrongs.append(f"after {after}: claim {name} stays when pod {uid} goes, for which it was made")
                 for result in results_of(allocation):
                     device, other = result["device"], had.setdefault(result["device"], name)
                     if other != name:

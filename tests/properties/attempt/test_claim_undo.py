@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from allocator.api.versions import Json
 from scheduler.attempt import claim_objects
 from scheduler.attempt.attempt import WrittenClaim
 from scheduler.attempt.claim_objects import (
     Intent,
-    Json,
     allocation_of,
     consumers_of,
     intent_of,

@@ -17,11 +17,12 @@ from random import Random
 
 import pytest
 
+from allocator.api.versions import Json
 from allocator.extended_resources import CountRequest, RequestMapping
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.attempt.attempt import new_attempt
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.claim_objects import ClaimRef, Json, allocation_of, is_made_for, key_of, results_of, version_of
+from scheduler.attempt.claim_objects import ClaimRef, allocation_of, is_made_for, key_of, results_of, version_of
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
@@ -42,9 +43,9 @@ from scheduler.client.api_resources import claims
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
-from scheduler.state.claims import Rival
 from scheduler.state.cluster_changes import PodChanged
 from scheduler.state.extended_resources import ExtendedClaim, claim_name
+from scheduler.state.rivals import Rival
 from tests import extent
 from tests.builders import a_pod
 from tests.properties.attempt.server import NAMESPACE, Server, Way, asks_for_more, claims_of, nodes_of
@@ -370,7 +371,7 @@ def changed_back(chance: Random, stored: Json, changed: Json) -> Json:
     before = stored.get("status") or {}
     metadata, status = dict(changed["metadata"]), dict(changed.get("status") or {})
     parts = [
-        *((metadata, stored["metadata"], name) for name in ("annotations", "finalizers")),
+        *((metadata, stored["metadata"], name) for name in ("annotations", "finalizers", "ownerReferences")),
         *((status, before, name) for name in ("allocation", "reservedFor", "conditions", EXTENDED_STATUS)),
     ]
     differing = [(fields, kept, name) for fields, kept, name in parts if fields.get(name) != kept.get(name)]

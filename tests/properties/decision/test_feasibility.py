@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allocator.bits import Mask, bits
 from allocator.model import Node
 from allocator.policies.contract import Score
-from allocator.search.rules import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.filters import feasible, pick, rejections
 from scheduler.plugins.plugin import Rejected

@@ -125,11 +125,35 @@ def amount_of(result: DeviceResult) -> int:
 
 @dataclass
 class Asked:
-    """What was allowed. is_stored: once it is; until: when it cannot be any more."""
+    """What was allowed. is_stored: once it is; until: when it cannot be any more.
+
+    is_overtaken: the same was asked for again, perhaps with other ids of shares: the amounts count there.
+    """
 
     update: Update
     until: int
     is_stored: bool = False
+    is_overtaken: bool = False
+
+    @property
+    def counted(self) -> Claim:
+        """The claim with what counts for this update."""
+        claim = self.update.claim
+        assert claim.allocation is not None
+        results = claim.allocation.results
+        if self.is_overtaken:
+            results = tuple(replace(one, consumed_capacity={}) for one in results)
+        return replace(claim, allocation=Allocation(results))
+
+
+def amounts(claim: Claim) -> list[tuple[str, bool, int]]:
+    return sorted((one.device, bool(one.share_id), amount_of(one)) for one in occupying(claim))
+
+
+def is_same(one: Claim, other: Claim) -> bool:
+    """Whether both have the same, and the same ids of shares."""
+    shares = [{(each.device, each.share_id) for each in occupying(claim)} for claim in (one, other)]
+    return amounts(one) == amounts(other) and shares[0] == shares[1]
 
 
 @dataclass
@@ -169,6 +193,10 @@ class World(LateWatch):
         assert self.ledger.open == known
         assert self.ledger.admit(update, self.clock + LASTS) == refusal
         if refusal is None and occupying(update.claim):
+            again = [one for one in self.asked if one.update.version == version and one.update.claim.uid == uid]
+            for one in again:
+                one.is_overtaken = one.is_overtaken or amounts(one.update.claim) == amounts(update.claim)
+            self.asked = [one for one in self.asked if one not in again or not is_same(one.update.claim, update.claim)]
             self.asked.append(Asked(update, self.clock + LASTS))
 
     def commit(self, asked: Asked) -> None:
@@ -201,7 +229,7 @@ class World(LateWatch):
     def counted(self, uid: str) -> Held:
         """What all other claims have, or may have."""
         held: dict[str, dict[tuple[DeviceID, str, bool], DeviceResult]] = {}
-        some = [*self.watched.values(), *(one.update.claim for one in self.asked)]
+        some = [*self.watched.values(), *(one.counted for one in self.asked)]
         for claim in some:
             for result in claim.allocation.results if claim.allocation else ():
                 held.setdefault(claim.uid, {})[result.id, result.share_id, result.admin_access] = result

@@ -16,7 +16,7 @@ from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import ChangingFleet, InvalidChange
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import Appears, Event, PodArrives, PodGoes
+from scheduler.simulation.events import Appears, PodArrives, PodGoes, SimulationEvent
 from tests.unit.scheduler.manifests import (
     Json,
     a_claim,
@@ -76,13 +76,13 @@ class Happenings:
         templates = [a_template("one"), a_template("two", a_request(2)), patient(7)]
         self.inventory = read(*map(a_node, nodes), *slices, a_class(), *templates, a_claim("shared", a_request()))
         self.fleet = ChangingFleet.of(self.inventory)
-        self.events: list[tuple[float, Event]] = []
+        self.events: list[tuple[float, SimulationEvent]] = []
         time_s = 0.0
         for number in range(self.draw.randint(5, 40)):
             time_s += self.draw.choice([0.0, 1.0, 5.0, 30.0])
             self.events += [(time_s, event) for event in self._some(f"p{number}")]
 
-    def _some(self, name: str) -> list[Event]:
+    def _some(self, name: str) -> list[SimulationEvent]:
         kind = self.draw.random()
         if kind < 0.5:
             return [PodArrives(read(a_user(name, self.draw)).pods[0], self.draw.choice([None, 0.0, 5.0, 50.0]))]
@@ -95,7 +95,7 @@ class Happenings:
                 return []
         return self._seen(self._applied())
 
-    def _applied(self) -> Event:
+    def _applied(self) -> SimulationEvent:
         match self.draw.randint(0, 2):
             case 0:
                 return Appears(read(a_slice_of(self.draw.choice(["n0", "n1"]), self.draw)).slices[0])
@@ -104,7 +104,7 @@ class Happenings:
             case _:
                 return Appears(read(a_node("n1")).nodes[0])
 
-    def _seen(self, event: Event) -> list[Event]:
+    def _seen(self, event: SimulationEvent) -> list[SimulationEvent]:
         self.fleet.see([event])
         return [event]
 

@@ -22,7 +22,7 @@ from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import ChangingFleet
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import Event, PodArrives, PodGoes
+from scheduler.simulation.events import PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures
 from scheduler.simulation.result import Summary
 
@@ -106,8 +106,8 @@ class World:
         self.claims: list[Claim] = []
         self.evicted = self.allocated_s = self.allocated_s_at_last_arrival = self.peak = 0.0
 
-    def _events(self, draw: Random, pods: Sequence[Pod]) -> list[tuple[float, Event]]:
-        found: list[tuple[float, Event]] = []
+    def _events(self, draw: Random, pods: Sequence[Pod]) -> list[tuple[float, SimulationEvent]]:
+        found: list[tuple[float, SimulationEvent]] = []
         for pod in pods:
             time_s, duration_s = draw.randint(0, 60), draw.choice([None, 5.0, 30.0, 100.0])
             found.append((float(time_s), PodArrives(pod, duration_s)))

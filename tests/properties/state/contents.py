@@ -10,13 +10,12 @@ from types import FunctionType, MethodType
 import numpy as np
 
 from allocator.fleet.answer_cache import AnswerCache, HardwareKinds, KnownChoices
-from allocator.fleet.nodes import Changes
+from allocator.journal import Journal
 from cel.lru import LruCache
-from scheduler.state.node_infos import RowChanges
 from scheduler.state.pod_counts import PodLabels
 from scheduler.state.pods import PodRequests
 
-_SKIPPED = (LruCache, AnswerCache, KnownChoices, HardwareKinds, Changes, RowChanges, FunctionType, MethodType, type)
+_SKIPPED = (LruCache, AnswerCache, KnownChoices, HardwareKinds, Journal, FunctionType, MethodType, type)
 _VALUES = ("allocator.model", "allocator.api", "cel.", "scheduler.core_v1", "scheduler.input")
 """Where classes are whose objects never change: they are compared as they are."""
 
@@ -26,7 +25,7 @@ _NOTED = {
     "Snapshot": {"selectors", "_views"},
     "CurrentSnapshot": {"changed_usage", "changed_pools"},
     "Decider": {"asked"},
-    "_TermIndex": {"_changes", "_changed", "_forgotten", "_added"},
+    "_TermIndex": {"_added"},
     "PodCounts": {"_version"},
     "_PodsOnNodes": {"answers", "version"},
     "AlikeVolumes": {"_made", "_version", "_near", "_of_many", "_by_node"},

@@ -5,8 +5,8 @@ from itertools import cycle as cycle_through
 
 from hypothesis import given, settings
 
+from allocator.bits import bits
 from allocator.model import Node
-from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
 from scheduler.decision.pod_cycle import PodCycle

@@ -6,9 +6,9 @@ import pytest
 from allocator.allocate import allocate, share_id_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.features.consumable_capacity import Unrepresentable, consumed_amount, consumed_by_share
-from allocator.gates import Features
+from allocator.gates import RELEASES, Features
 from allocator.model import Claim, Device, DeviceResult, Request, RequestPolicy, Taint, ValidRange
-from allocator.outcome import Allocated, InvalidClaim
+from allocator.outcome import Allocated, InvalidClaim, Refused
 from cel.values.quantity import Quantity
 from tests.builders import (
     DRIVER,
@@ -144,7 +144,7 @@ def part(
     device: Mapping[str, str], requested: Mapping[str, str], policies: Mapping[str, RequestPolicy] | None = None
 ) -> Mapping[str, Quantity] | None:
     member = a_device("x", capacity=device, policies=policies or {})
-    return consumed_by_share(member, {name: q(text) for name, text in requested.items()}, is_fractional=True)
+    return consumed_by_share(member, {name: q(text) for name, text in requested.items()}, kubernetes())
 
 
 def test_part_has_every_capacity_of_the_device() -> None:
@@ -156,9 +156,67 @@ def test_capacity_that_the_device_does_not_have_cannot_be_had() -> None:
     assert part({"memory": "4"}, {"slots": "1"}) is None
 
 
-def test_names_of_capacities_are_taken_as_they_are_written() -> None:
-    assert part({"memory": "4"}, {f"{DRIVER}/memory": "1"}) is None
-    assert part({f"{DRIVER}/memory": "4"}, {f"{DRIVER}/memory": "1"}) is not None
+LONG = f"{DRIVER}/memory"
+"""The name `memory` of the driver's devices in full."""
+
+
+@pytest.mark.parametrize("requested", ["memory", LONG])
+@pytest.mark.parametrize("published", ["memory", LONG])
+def test_a_capacity_without_domain_is_the_drivers_and_is_named_as_the_slice_names_it(
+    published: str, requested: str
+) -> None:
+    assert part({published: "4"}, {requested: "1"}) == {published: q("1")}
+    assert part({published: "4"}, {requested: "1"}, {published: values("4", "2", "4")}) == {published: q("2")}
+    assert part({published: "4"}, {"other.example/memory": "1"}) is None
+
+
+def test_a_capacity_of_another_domain_is_another_one() -> None:
+    assert part({"other.example/memory": "4"}, {"memory": "1"}) is None
+    assert part({"other.example/memory": "4", "memory": "2"}, {"memory": "1"}) == {
+        "other.example/memory": q("4"),
+        "memory": q("1"),
+    }
+
+
+def test_a_request_that_names_a_capacity_twice_is_reported_where_a_device_has_it() -> None:
+    with pytest.raises(Unrepresentable, match=f"'{LONG}' is requested as 'memory', too"):
+        part({"memory": "4"}, {"memory": "1", LONG: "1"})
+    assert part({"slots": "4"}, {"memory": "1", LONG: "1"}) is None
+    elsewhere = a_device("x", capacity={"memory": "4", LONG: "4"}, driver="other.example")
+    both = {"memory": q("1"), LONG: q("2")}
+    assert consumed_by_share(elsewhere, both, kubernetes()) == both
+
+
+def test_a_device_with_both_spellings_has_one_capacity_which_is_the_one_with_the_domain() -> None:
+    twice, policies = {"memory": "10", LONG: "3"}, {"memory": values("2", "2"), LONG: a_range("1")}
+    assert part(twice, {"memory": "2"}) == part(twice, {LONG: "2"}) == {LONG: q("2")}
+    assert part(twice, {"memory": "5"}) is None
+    assert part(twice, {"memory": "500m"}, policies) == {LONG: q("1")}
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize(("published", "held"), [("memory", LONG), (LONG, "memory")])
+def test_what_is_held_under_the_other_spelling_is_not_given_again(release: str, published: str, held: str) -> None:
+    member = a_device("x", capacity={published: "10"}, allow_multiple_allocations=True)
+    share = a_result("x", share_id="s", consumed_capacity={held: q("8")})
+    on = {} if release in {"1.37", "1.38", "1.36"} else {"DRAConsumableCapacity": True}
+    snapshot = a_snapshot(a_slice(member), held=[an_allocated_claim(share)], features=kubernetes(release, **on))
+    assert isinstance(decide(snapshot, a_claim(wanting("4"))), Refused)
+    (given,) = results(decide(snapshot, a_claim(a_request("gpus", capacity={held: q("2")}))))
+    assert given.consumed_capacity == {published: q("2")}
+
+
+def test_two_claims_of_one_attempt_cannot_take_the_same_under_two_spellings() -> None:
+    snapshot = a_snapshot(a_slice(a_shared(memory="10")))
+    claims = [a_claim(a_request("gpus", capacity={name: q("8")}), name=name[:4]) for name in ("memory", LONG)]
+    assert isinstance(decide(snapshot, *claims), Refused)
+
+
+def test_a_request_for_less_than_nothing_ends_the_attempt_since_1_38() -> None:
+    rounded = a_device("x", capacity={"memory": "4"}, policies={"memory": values("2", "2", "4")})
+    assert consumed_by_share(rounded, {"memory": q("-1")}, kubernetes("1.37")) == {"memory": q("2")}
+    with pytest.raises(Unrepresentable, match="an amount of -1 is negative"):
+        consumed_by_share(rounded, {"memory": q("-1")}, kubernetes("1.38"))
 
 
 @pytest.mark.parametrize(
@@ -210,13 +268,13 @@ def test_request_for_nothing_takes_nothing() -> None:
 
 
 def test_negative_amount_cannot_be_counted() -> None:
-    with pytest.raises(Unrepresentable, match="capacity 'memory': an amount of -1 is negative"):
+    with pytest.raises(Unrepresentable, match=r"capacity 'gpu\.example/memory': an amount of -1 is negative"):
         part({"memory": "4"}, {"memory": "-1"})
 
 
 def test_whole_device_with_a_negative_capacity_cannot_be_counted() -> None:
     snapshot = a_snapshot(a_slice(a_device("x", capacity={"memory": "-1"})))
-    with pytest.raises(InvalidClaim, match="capacity 'memory': an amount of -1 is negative"):
+    with pytest.raises(InvalidClaim, match=r"capacity 'gpu\.example/memory': an amount of -1 is negative"):
         decide(snapshot, a_claim())
 
 
@@ -414,7 +472,8 @@ def test_amount_that_cannot_be_counted_ends_the_attempt_since_1_37(release: str)
     if release == "1.36":
         assert names(decide(snapshot, claim)) == ["fine"]
         return
-    words = r"^claim default/claim, request gpus: device gpu.example/pool-0/odd: capacity 'memory': .* the range counts"
+    device = r"device gpu\.example/pool-0/odd: capacity 'gpu\.example/memory'"
+    words = rf"^claim default/claim, request gpus: {device}: .* the range counts"
     with pytest.raises(InvalidClaim, match=words):
         decide(snapshot, claim)
 
@@ -435,6 +494,8 @@ def test_amount_that_kubernetes_would_misprint_is_refused_unless_strict() -> Non
     with pytest.raises(InvalidClaim, match="Kubernetes would write 1 for 1000E"):
         decide(a_snapshot(a_slice(member)), claim)
     assert names(decide(a_snapshot(a_slice(member), features=STRICT), claim)) == ["x"]
+    (given,) = results(decide(a_snapshot(a_slice(member), features=kubernetes("1.38")), claim))
+    assert given.consumed_capacity == {"memory": q("1e21")}
 
 
 def test_misprint_of_more_digits_than_python_prints_is_reported() -> None:

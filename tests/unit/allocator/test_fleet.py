@@ -4,14 +4,14 @@ from dataclasses import replace
 import pytest
 
 from allocator.allocate import allocate
+from allocator.bits import bits
 from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.alike import SPARE, fingerprint_of
 from allocator.fleet.fleet import Fleet
-from allocator.fleet.nodes import LEAST_CHANGES
+from allocator.journal import LEAST_CHANGES
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.policies import policy_of
-from allocator.search.rules import bits
 from cel import Cancelled
 from cel.values.quantity import Quantity
 from tests.builders import (

@@ -1,6 +1,6 @@
 import pytest
 
-from allocator.did_you_mean import did_you_mean
+from allocator.words import did_you_mean
 
 
 @pytest.mark.parametrize(

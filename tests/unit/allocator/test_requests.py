@@ -2,8 +2,9 @@ from itertools import permutations
 
 import pytest
 
+from allocator.explain.text import inner_cause, node_text
 from allocator.model import Claim, Constraint, Request, Slice
-from allocator.outcome import InvalidClaim, InvalidPool
+from allocator.outcome import InvalidClaim, InvalidPool, PoolNotWhole, Refused
 from tests.builders import (
     DRIVER,
     a_claim,
@@ -155,6 +156,18 @@ def test_all_beside_a_pool_that_cannot_be_trusted_ends_the_attempt(bad: Slice) -
     snapshot = a_snapshot(a_slice("y"), bad)
     with pytest.raises(InvalidPool, match=r"^claim default/claim, request gpus: asks for all devices, but .*/bad is"):
         decide(snapshot, a_claim(all_devices()))
+    assert names(decide(snapshot, a_claim())) == ["y"]
+
+
+@pytest.mark.parametrize(
+    "bad", [a_slice("x", "x", pool="bad"), a_slice("x", driver="bad.example", pool="bad", slice_count=2)]
+)
+def test_all_beside_such_a_pool_refuses_the_node_since_1_38(bad: Slice) -> None:
+    snapshot = a_snapshot(a_slice("y"), bad, features=kubernetes("1.38"))
+    found = decide(snapshot, a_claim(all_devices()))
+    assert isinstance(found, Refused)
+    assert inner_cause(found) == PoolNotWhole("default/claim", "gpus")
+    assert node_text(found, reader="").startswith("request gpus needs all devices, and a pool is being updated or inv")
     assert names(decide(snapshot, a_claim())) == ["y"]
 
 

@@ -71,14 +71,34 @@ def test_shares_add_up_by_capacity() -> None:
     second = an_allocated_claim(a_share(share_id="b", memory="1500m"), name="second")
     found = shares(Usage().plus([first]).plus([second]))
     assert found.holders == {"a": ("default/first",), "b": ("default/second",)}
-    assert found.consumed == {"memory": 2**30 * 10**9 + 1_500_000_000, "slots": 10**9}
+    assert found.consumed == {
+        "gpu.example/memory": 2**30 * 10**9 + 1_500_000_000,
+        "gpu.example/slots": 10**9,
+    }
 
 
 def test_next_usage_leaves_the_shares_of_the_one_before_as_they_were() -> None:
     before = Usage().plus([an_allocated_claim(a_share(share_id="a", memory="1"))])
     before.plus([an_allocated_claim(a_share(share_id="b", memory="1"))])
-    assert shares(before).consumed == {"memory": 10**9}
+    assert shares(before).consumed == {"gpu.example/memory": 10**9}
     assert list(shares(before).holders) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("written", "counted"),
+    [
+        ({"memory": "1", f"{DRIVER}/memory": "3"}, {f"{DRIVER}/memory": 3 * 10**9}),
+        ({"memory": "1", "other.example/memory": "3"}, {f"{DRIVER}/memory": 10**9, "other.example/memory": 3 * 10**9}),
+        ({"memory": "-5"}, {}),
+    ],
+)
+def test_a_status_counts_each_capacity_once_and_nothing_below_zero(
+    written: dict[str, str], counted: dict[str, int]
+) -> None:
+    consumed = {name: Quantity.parse(text) for name, text in written.items()}
+    share = a_result("gpu-0", share_id="a", consumed_capacity=consumed)
+    assert shares(Usage().plus([an_allocated_claim(share)])).consumed == counted
+    assert without(Usage().plus([an_allocated_claim(share)]), an_allocated_claim(share)) == Usage()
 
 
 def test_share_that_reports_no_capacity_occupies_its_device_too() -> None:

@@ -92,7 +92,8 @@ class ChurnServer:
 
     async def request(self, method: str, path: str, *, body: Any = None, **_: object) -> Json:
         await asyncio.sleep(0)
-        namespace, plural, *names = path.partition("/namespaces/")[2].split("/")
+        of_namespace = path.partition("/namespaces/")[2]
+        namespace, plural, *names = of_namespace.split("/") if of_namespace else ("", *path.split("/")[-2:])
         fate = self.fates.get(namespace, "gone")
         call, found = f"{method} {path}", self.objects.get((plural, namespace, names[0] if names else ""))
         if plural == "events":

@@ -4,12 +4,13 @@ from allocator.gates import RELEASES, Features
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.output.check_results import switched_off
+from tests.builders import kubernetes
 from tests.unit.scheduler.manifests import RESOURCE, Json, a_cluster, a_slice, an_object
 from tests.unit.scheduler.scenario import inventory_of
 
 TAINT = {"key": "k", "effect": "NoSchedule"}
 CONSUMES = {"counterSet": "set", "counters": {"c": {"value": "1"}}}
-ALL_OFF = Features.of("1.37", dict.fromkeys(RELEASES["1.37"].gates, False))
+ALL_OFF = kubernetes("1.37", **dict.fromkeys(RELEASES["1.37"].gates, False))
 
 
 def a_rule() -> Json:

@@ -1,17 +1,50 @@
 import unicodedata
+from http import HTTPStatus
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.attempt.pod_calls import not_scheduled
+from scheduler.extender.wire import ExtenderArgs, filter_result
+from scheduler.extender.wire import error_result as extender_error
+from scheduler.guard.reviewer import error_result, refused
+from scheduler.reporting import note_of
 from scheduler.terminal_text import aligned, padded, printable, width_of
+
+
+def steering(text: str) -> list[str]:
+    return [one for one in text if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
 
 
 @given(st.text(max_size=20))
 def test_what_is_printed_steers_no_terminal(text: str) -> None:
     shown = printable(text)
-    assert not [one for one in shown if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    assert not steering(shown)
     assert printable(shown) == shown
+
+
+ARGS = ExtenderArgs(Pod={}, NodeNames=["gpu-a"])
+CHARACTERS = st.characters() | st.sampled_from("\x1b\x9b\u202e\n\r\0")  # lone surrogates as well
+
+
+@given(st.text(CHARACTERS, max_size=20).map(lambda text: f"selector {text!s} fails"))
+def test_what_the_cluster_is_told_steers_no_terminal(message: str) -> None:
+    """Users read it in conditions and events; what others wrote is in it, such as selectors."""
+    reasons = filter_result(ARGS, (), {"gpu-a": message}, {"gpu-b": message})
+    denial = refused("uid", HTTPStatus.CONFLICT, "Conflict", message)
+    for told in (
+        not_scheduled("Unschedulable", message, 1).message,
+        note_of(message),
+        orjson.loads(reasons)["FailedNodes"]["gpu-a"],
+        orjson.loads(reasons)["FailedAndUnresolvableNodes"]["gpu-b"],
+        orjson.loads(extender_error(message))["Error"],
+        orjson.loads(denial)["response"]["status"]["message"],
+        orjson.loads(error_result(message))["message"],
+    ):
+        assert told == printable(message)
+        assert not steering(told)
 
 
 @pytest.mark.parametrize(

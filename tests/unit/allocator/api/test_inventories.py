@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from allocator.api import Object, allocation_to_v1, decode, is_decoded
+from allocator.api import DraObject, allocation_to_v1, decode, is_decoded
 from allocator.model import Claim
 
 INVENTORIES = Path(__file__).parents[5] / "shared" / "inventories"
@@ -22,8 +22,8 @@ def items(name: str) -> list[dict[str, Any]]:
     return [item for item in listed if is_decoded(item["apiVersion"], item["kind"])]
 
 
-def decoded(*inventories: str) -> Mapping[tuple[str, str], Object]:
-    found: dict[tuple[str, str], Object] = {}
+def decoded(*inventories: str) -> Mapping[tuple[str, str], DraObject]:
+    found: dict[tuple[str, str], DraObject] = {}
     for item in (item for name in inventories for item in items(name)):
         outcome = decode(item)
         assert outcome.errors == ()
@@ -33,7 +33,7 @@ def decoded(*inventories: str) -> Mapping[tuple[str, str], Object]:
     return found
 
 
-def unallocated(objects: Mapping[tuple[str, str], Object]) -> dict[tuple[str, str], Object]:
+def unallocated(objects: Mapping[tuple[str, str], DraObject]) -> dict[tuple[str, str], DraObject]:
     return {key: replace(o, allocation=None) if isinstance(o, Claim) else o for key, o in objects.items()}
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from allocator.policies.fill_choices import NodeTakes, least_taken
 from allocator.policies.fill_rollouts import PRICE, SEQUENCES, FillShape, Takes, UnitStates, _drawn
-from allocator.policies.fill_values import FIRST, Array, FillNode, FillValues, Numbers, PodCosts
+from allocator.policies.fill_values import FIRST, Array, FillNode, FillValues, IntArray, PodCosts
 from allocator.policies.hardware import UNIT, UnitCells
 
 REQUESTS = ((1000, "AB"), (500, "AB"), (300, "AB"), (300, "A"), (1000, "B"))
@@ -163,7 +163,7 @@ class Values:
         """Kinds of nodes are their numbers of units and models: here each node has its own."""
         return PodCosts(wanted.cpu, wanted.memory, self._kinds, lambda number: self._node_takes(number, wanted))
 
-    def _kinds(self, numbers: Numbers) -> Numbers:
+    def _kinds(self, numbers: IntArray) -> IntArray:
         return numbers
 
     def _node_takes(self, number: int, wanted: Wanted) -> NodeTakes:

@@ -6,13 +6,14 @@ from dataclasses import dataclass, field
 import pytest
 
 from allocator.allocate import allocate
+from allocator.bits import Mask, bits
 from allocator.cluster.snapshot import Snapshot
 from allocator.features.contract import NodeAttempt
 from allocator.model import Claim, Constraint
 from allocator.outcome import Allocated, Exhausted, InvalidClaim, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy, Requests, Score
 from allocator.search.backtracking import Order
-from allocator.search.rules import DeviceSlot, Mask, Pick, bits
+from allocator.search.rules import DeviceSlot, Pick
 from tests.builders import (
     DRIVER,
     a_claim,

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.attempt.claim_objects import ANNOTATION, Intent, Json
+from allocator.api.versions import Json
+from scheduler.attempt.claim_objects import ANNOTATION, Intent
 from scheduler.state.claims import FINALIZER
 
 OURS = Intent("dra-scheduler", 2, "2", "pod-uid", "node-0", 7)

@@ -7,10 +7,11 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
+from allocator.api.versions import Json
 from allocator.model import Claim
 from scheduler.attempt.attempt import Attempt, WrittenClaim, WrittenPod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Intent, Json, key_of
+from scheduler.attempt.claim_objects import Intent, key_of
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Pending, PodKey, Retry
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.steps.pod import LOOK_S, AwaitConditions

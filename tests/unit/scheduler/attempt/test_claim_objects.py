@@ -2,13 +2,18 @@
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from allocator.api.versions import Json
+from allocator.extended_resources import CountRequest
+from allocator.model import Claim
 from scheduler.attempt import claim_objects
-from scheduler.attempt.claim_objects import ANNOTATION, Json, RawClaim, intent_of, is_same_allocation
+from scheduler.attempt.claim_objects import ANNOTATION, RawClaim, intent_of, is_same_allocation
 from scheduler.kinds import claim_of
 from scheduler.state.claims import FINALIZER
+from scheduler.state.extended_resources import ExtendedClaim
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 TYPE = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
@@ -126,3 +131,40 @@ def test_work_of_another_process_is_its_intent_or_its_reservation_for_the_pod() 
     reserved = claim_objects.allocated(marked, an_allocation("gpu-0"), "other", "other-uid")
     assert work(reserved, pod_uid="other-uid") == "reserved"
     assert work(a_raw_claim()) == ""
+
+
+SENT = ExtendedClaim(
+    Claim("ns", "made", "made-up"),
+    (CountRequest("container-0-request-0", "gpu", 1), CountRequest("container-1-request-0", "nic", 2)),
+    (),
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "is_kept"),
+    [
+        ("spec/devices/requests/0/exactly/tolerations", [], True),
+        ("spec/devices/config", [], True),
+        ("metadata/labels", {"a": "b"}, True),
+        ("metadata/ownerReferences", [], False),
+        ("metadata/ownerReferences/0/uid", "another", False),
+        ("metadata/ownerReferences/0/controller", False, False),
+        ("metadata/annotations", {}, False),
+        ("spec/devices/requests/0/name", "another", False),
+        ("spec/devices/requests/1/exactly/count", 3, False),
+        ("spec/devices/requests/1/exactly/deviceClassName", "another", False),
+        ("spec/devices/requests/1", {"name": "container-1-request-0", "firstAvailable": []}, False),
+        ("spec/devices/requests", [], False),
+        ("spec", None, False),
+    ],
+)
+def test_claim_is_as_made_whatever_stands_beside_what_was_sent(path: str, value: object, *, is_kept: bool) -> None:
+    """The API server adds defaults, and labels are the user's; with other requests it would not be what was decided."""
+    stored = copy.deepcopy(claim_objects.made(SENT, "pod", "pod-uid", OURS))
+    assert claim_objects.is_as_made(stored, SENT, "pod-uid")
+    *way, last = path.split("/")
+    place: Any = stored
+    for step in way:
+        place = place[int(step) if step.isdecimal() else step]
+    place[int(last) if last.isdecimal() else last] = value
+    assert claim_objects.is_as_made(stored, SENT, "pod-uid") == is_kept

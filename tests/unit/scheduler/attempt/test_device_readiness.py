@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from allocator.api.versions import Json
 from allocator.model import DeviceID
-from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.device_readiness import (
     CLOCK_SLACK,
     DevicesFailed,

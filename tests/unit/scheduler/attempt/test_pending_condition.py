@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from allocator.api.versions import Json
 from scheduler.attempt import pod_fate
 from scheduler.attempt.attempt import Attempt, WrittenPod
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import Json
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.pod_fate import reporting
 from scheduler.attempt.slots import Slots

@@ -210,7 +210,7 @@ def test_devices_stand_by_kind_and_place_and_with_what_is_cut_from_the_same() ->
     numa = {"resource.kubernetes.io/numaNode": {"int": 1}, "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"}}
     consumed = [{"counterSet": "board-0", "counters": {"memory": {"value": "1Gi"}}}]
     typed = {f"{DRIVER}/type": {"string": "mig"}, **numa}
-    found = [
+    found: list[Json] = [
         {"name": "nic-7", "attributes": numa},
         {"name": "part-0", "attributes": typed, "consumesCounters": consumed},
         {"name": "plain"},

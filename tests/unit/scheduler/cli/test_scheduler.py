@@ -23,7 +23,13 @@ def printed(*arguments: str | Path) -> Json:
 def test_every_flag_sets_its_field() -> None:
     flags = [
         *("--kubeconfig", "k", "--context", "c", "--scheduler-name", "mine", "--policy", "spread"),
-        *("--kubernetes", "1.36", "--feature-gates", "DRADeviceTaintRules=true,DRAAdminAccess=false", "--strict"),
+        *(
+            "--kubernetes",
+            "1.36",
+            "--feature-gates",
+            "DRADeviceTaintRules=true,DRAPartitionableDevices=false",
+            "--strict",
+        ),
         *("--dry-run", "--allocate-prescheduled", "--binding-concurrency", "3", "--binding-timeout", "30"),
         *("--health-address", "0.0.0.0:1", "--log-format", "json", "--log-level", "debug"),
         "--leader-elect=false",
@@ -34,7 +40,7 @@ def test_every_flag_sets_its_field() -> None:
         *("profiles", "secureServing"),
     }
     assert found["clientConnection"] == {"kubeconfig": "k", "context": "c"}
-    assert found["featureGates"] == {"DRADeviceTaintRules": True, "DRAAdminAccess": False}
+    assert found["featureGates"] == {"DRADeviceTaintRules": True, "DRAPartitionableDevices": False}
     assert found["bindingTimeoutSeconds"] == 30
     assert found["logging"] == {"format": "json", "level": "debug"}
     assert found["leaderElection"] == {**default["leaderElection"], "leaderElect": False}

@@ -44,7 +44,8 @@ def test_server_without_the_group_is_refused_and_reported_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minor", "release"), [("36", "1.36"), ("34+", "1.34"), ("31", "1.34"), ("99", "1.37"), ("", "1.37")]
+    ("minor", "release"),
+    [("36", "1.36"), ("34+", "1.34"), ("31", "1.34"), ("38", "1.38"), ("99", "1.38"), ("", "1.38")],
 )
 def test_release_is_the_nearest_known(minor: str, release: str) -> None:
     assert nearest_release({"major": "1", "minor": minor}) == release
@@ -68,6 +69,19 @@ def test_line_about_the_server_names_the_nearest_release_only_where_it_is_anothe
         "Kubernetes v1.32.1, treated as 1.34, the nearest release known here; resource.k8s.io/v1beta1; "
         "DeviceTaintRules: not served"
     )
+
+
+def test_line_about_a_later_server_names_the_newest_release() -> None:
+    later = served({"major": "1", "minor": "39", "gitVersion": "v1.39.0"}, {"v1": a_document(*NEEDED)})
+    assert later.release_text == "Kubernetes v1.39.0, treated as 1.38, the nearest release known here"
+    beta = served({"major": "1", "minor": "38+", "gitVersion": "v1.38.0-beta.0"}, {"v1": a_document(*NEEDED)})
+    assert (beta.release, beta.release_text) == ("1.38", "Kubernetes v1.38.0-beta.0")
+
+
+def test_a_locked_gate_stays_on_where_rules_are_not_served() -> None:
+    beta = served({"major": "1", "minor": "38", "gitVersion": "v1.38.0"}, {"v1": a_document(*NEEDED)})
+    assert beta.taint_rules is None
+    assert beta.features({}).has(DEVICE_TAINT_RULES)
 
 
 def test_rules_count_where_they_are_served_and_overrides_have_the_last_word() -> None:

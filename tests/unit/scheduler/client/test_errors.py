@@ -43,6 +43,20 @@ def test_what_a_webhook_says_at_length_is_cut() -> None:
     assert error.causes == (Cause(shortened, shortened, shortened),)
 
 
+@pytest.mark.parametrize("url", ["https://localhost:9444/v1/x/66e4", "https://dra-guard.kube-system.svc:443/66e4"])
+@pytest.mark.parametrize("quote", ['"', '\\"'])
+def test_path_of_a_webhook_that_does_not_answer_is_not_told(url: str, quote: str) -> None:
+    begin = 'Internal error occurred: failed calling webhook "guard.dra-scheduler.dev": failed to call webhook: '
+    error = api_error("PUT /x", 500, orjson.dumps({"message": f"{begin}Post {quote}{url}?timeout=5s{quote}: EOF"}))
+    host = url.split("/")[2]
+    assert str(error) == f"PUT /x: 500: {begin}Post {quote}https://{host}/...{quote}: EOF"
+
+
+def test_link_in_the_message_of_a_webhook_stays() -> None:
+    message = 'admission webhook "a.example.com" denied the request: see https://example.com/rules/gpus?of=team-a'
+    assert api_error("PUT /x", 403, orjson.dumps({"message": message})).message == message
+
+
 def test_page_of_a_proxy_becomes_the_message() -> None:
     assert str(api_error("GET /x", 502, b"<html>Bad Gateway</html>\n")) == "GET /x: 502: <html>Bad Gateway</html>"
 

@@ -5,8 +5,8 @@ import pytest
 from allocator.api import TaintRule
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.api.device_class import DeviceTaintSelector
+from allocator.bits import bits
 from allocator.model import Allocation, Claim, CounterConsumption, CounterSet, DeviceResult, Taint, Term
-from allocator.search.rules import bits
 from cel.values.quantity import Quantity
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod, PodClaim
@@ -479,6 +479,21 @@ def test_bound_pod_whose_claim_is_not_as_it_has_to_be_is_a_violation(cluster: Cl
     assert violations(cluster) == [("I2", message)]
 
 
+def test_claim_that_its_owner_puts_in_the_place_of_a_bound_pods_is_no_violation(cluster: Cluster) -> None:
+    """Whoever may write a claim may remove its finalizer, delete it, and create another one of its name."""
+    bind(cluster, "pod", an_allocated_claim("gpu-0", name="a"))
+    cluster.remove_claim("uid-a")
+    cluster.set_claim(watched(replace(a_claim(name="a"), uid="another")), 2)
+    assert violations(cluster) == []
+
+
+def test_claim_that_a_bound_pod_has_lost_is_a_violation_while_it_is_the_same(cluster: Cluster) -> None:
+    pod = bind(cluster, "pod", an_allocated_claim("gpu-0", name="a"))
+    assert violations(cluster) == []
+    cluster.set_claim(watched(a_claim(name="a"), users=[pod]), 2)
+    assert violations(cluster) == [("I2", "it is bound, and claim default/a is not allocated")]
+
+
 def test_pod_that_was_created_with_its_node_is_not_bound_by_us(cluster: Cluster) -> None:
     cluster.set_claim(watched(a_claim()), 1)
     cluster.set_pod(a_user("pod", "claim", node_name="node-0", scheduler_name=OURS))
@@ -499,6 +514,18 @@ def test_allocation_without_the_finalizer_is_a_violation(cluster: Cluster) -> No
     assert violations(cluster) == [("I4", f"it is allocated without the finalizer {FINALIZER}")]
     cluster.set_claim(watched(held), 2)
     assert violations(cluster) == []
+
+
+def test_finalizer_that_the_owner_of_a_claim_removes_is_no_violation_until_it_is_allocated_anew(
+    cluster: Cluster,
+) -> None:
+    held = an_allocated_claim("gpu-0")
+    cluster.set_claim(watched(held), 1)
+    cluster.set_claim(watched(held, safe=False), 2)
+    assert violations(cluster) == []
+    cluster.set_claim(watched(a_claim(name="holder"), safe=False), 3)
+    cluster.set_claim(watched(held, safe=False), 4)
+    assert violations(cluster) == [("I4", f"it is allocated without the finalizer {FINALIZER}")]
 
 
 def test_shares_of_one_device_for_two_bound_pods_are_no_violation(cluster: Cluster) -> None:

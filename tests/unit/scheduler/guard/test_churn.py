@@ -64,6 +64,17 @@ class Questions:
             self.guard._check()
             assert self.guard._ledger.open == 0
 
+    async def come_and_go(self, rounds: int) -> None:
+        """The same, and nobody asks."""
+        for _ in range(rounds):
+            names = [f"n-{next(self.numbers)}" for _ in range(AT_ONCE)]
+            for name in names:
+                self.server.come(name, "bound")
+            await settle()
+            for name in names:
+                self.server.go(name)
+            await settle()
+
     async def _ask(self, name: str, fate: str) -> None:
         self.server.come(name, "bound")
         old = self.server.objects["resourceclaims", name, "claim"]
@@ -80,6 +91,19 @@ class Questions:
                 self.server.delete("resourceclaims", name, "claim")
 
 
+async def never(*_: object) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.fixture
+def without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sleep(_: float, plain: Any = asyncio.sleep) -> None:
+        await plain(0)
+
+    monkeypatch.setattr("scheduler.guard.reviewer.asyncio.sleep", sleep)
+
+
+@pytest.mark.usefixtures("without_waiting")
 def test_nothing_is_kept_of_claims_and_devices_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     async def churn() -> tuple[Counter[str], Counter[str]]:
         world = Questions(monkeypatch)
@@ -88,8 +112,23 @@ def test_nothing_is_kept_of_claims_and_devices_that_are_gone(monkeypatch: pytest
         await world.rounds(ROUNDS)
         return before, entries(world.guard)
 
-    async def sleep(_: float, plain: Any = asyncio.sleep) -> None:
-        await plain(0)
+    assert_nothing_has_grown(*asyncio.run(churn()))
 
-    monkeypatch.setattr("scheduler.guard.reviewer.asyncio.sleep", sleep)
+
+@pytest.mark.usefixtures("without_waiting")
+def test_a_standby_keeps_nothing_of_them_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def churn() -> tuple[Counter[str], Counter[str]]:
+        world = Questions(monkeypatch)
+        monkeypatch.setattr(LeaderElection, "run", never)
+        async with asyncio.TaskGroup() as group:
+            standing_by = group.create_task(world.guard._lead(group, b"", 0))
+            await settle()
+            await world.come_and_go(FIRST)
+            before = entries(world.guard)
+            await world.come_and_go(ROUNDS)
+            after = entries(world.guard)
+            for task in (standing_by, *world.guard._beside):
+                task.cancel()
+        return before, after
+
     assert_nothing_has_grown(*asyncio.run(churn()))

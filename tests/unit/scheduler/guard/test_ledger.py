@@ -13,7 +13,7 @@ from scheduler.guard import ledger as ledger_module
 from scheduler.guard.ledger import BUSY, CAPACITY, COUNTERS, DEVICE, OUTDATED, UNKNOWN, Ledger, Update, counting
 from scheduler.kinds import held_by_claim
 from tests.builders import DRIVER, a_claim, a_device, a_slice, kubernetes
-from tests.properties.guard.guarded_world import a_result, consumes
+from tests.properties.guard.guarded_world import MEMORY, a_result, consumes
 from tests.properties.state.claim_world import an_object
 
 
@@ -56,6 +56,48 @@ def test_same_claim_may_have_the_same_or_others_while_one_update_is_open() -> No
     assert cause(ledger, "one", a_result("a")) == ""
     assert cause(ledger, "one", a_result("b")) == ""
     ledger.admit(Update(with_devices("one", a_result("b")), 5), 100.0)
+    assert [cause(ledger, "two", a_result(device)) for device in ("a", "b")] == [DEVICE, DEVICE]
+
+
+def test_update_that_is_asked_about_again_and_again_counts_once_from_the_last_time() -> None:
+    """As when another webhook denies it each time."""
+    ledger = Ledger(a_cluster("a"))
+    for number in range(20):
+        assert ledger.admit(Update(with_devices("one", a_result("a")), 5), 100.0 + number) is None
+    assert (ledger.open, ledger.until(), cause(ledger, "two", a_result("a"))) == (1, 119.0, DEVICE)
+    assert (ledger.expire(118.0), cause(ledger, "two", a_result("a"))) == (0, DEVICE)
+    assert (ledger.expire(119.0), cause(ledger, "two", a_result("a"))) == (1, "")
+
+
+def test_share_that_is_asked_for_again_with_another_id_takes_its_amount_once() -> None:
+    """Allocators write another id each time; any of them may be the one that is stored."""
+    shared = a_device("shared", allow_multiple_allocations=True, capacity={MEMORY: "10"})
+    ledger = Ledger(a_cluster(shared))
+    for number in range(20):
+        update = Update(with_devices("one", a_result("shared", f"id-{number}", 6)), 5)
+        assert ledger.admit(update, 100.0 + number) is None
+    for until in (99.0, 118.0):
+        ledger.expire(until)
+        assert cause(ledger, "two", a_result("shared", "other", 4)) == ""
+        assert cause(ledger, "two", a_result("shared", "other", 5)) == CAPACITY
+        assert cause(ledger, "two", a_result("shared", "id-19", 4)) == DEVICE
+    ledger.expire(119.0)
+    assert (ledger.open, cause(ledger, "two", a_result("shared", "other", 5))) == (0, "")
+
+
+def test_updates_of_a_claim_that_differ_in_what_they_take_count_for_the_sum() -> None:
+    """Which of them is stored is not known, nor whether one that builds on a newer version has come before it."""
+    shared = a_device("shared", allow_multiple_allocations=True, capacity={MEMORY: "10"})
+    ledger = Ledger(a_cluster("a", "b", shared))
+    for version, *results in (
+        (5, a_result("a")),
+        (5, a_result("b")),
+        (5, a_result("shared", "id-1", 1)),
+        (5, a_result("shared", "id-2", 2)),
+        (6, a_result("shared", "id-3", 2)),
+    ):
+        assert ledger.admit(Update(with_devices("one", *results), version), 100.0) is None
+    assert ledger.open == 5
     assert [cause(ledger, "two", a_result(device)) for device in ("a", "b")] == [DEVICE, DEVICE]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from allocator.search.rules import bits
+from allocator.bits import bits
 from scheduler.node_policies import scores
 from scheduler.node_policies.scores import ScoreTable
 

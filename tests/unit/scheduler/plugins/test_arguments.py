@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from allocator.search.rules import bits
+from allocator.bits import bits
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, WeightedTerm
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.core_v1.pod_selector import PodSelector

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from allocator.bits import bits
 from allocator.model import Node
-from allocator.search.rules import bits
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ZONE
 from scheduler.decision.cluster import Cluster

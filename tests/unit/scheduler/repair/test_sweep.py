@@ -1,6 +1,7 @@
 """Which claims hold something of ours that nobody uses, and for how long."""
 
-from scheduler.attempt.claim_objects import ClaimRef, Intent, Json
+from allocator.api.versions import Json
+from scheduler.attempt.claim_objects import ClaimRef, Intent
 from scheduler.repair import LEAST_AGE_S, Sweep
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 

@@ -17,7 +17,7 @@ from scheduler.reporting import (
     QUEUE_MAX,
     QUEUED_OF_NAMESPACE,
     Events,
-    shortened,
+    note_of,
 )
 
 
@@ -143,8 +143,8 @@ def test_bound_pods_push_nothing_out_of_what_is_counted(monkeypatch: pytest.Monk
 
 
 def test_note_is_cut_between_characters() -> None:
-    assert shortened("a" * NOTE_MAX_BYTES) == "a" * NOTE_MAX_BYTES
-    cut = shortened("€" * NOTE_MAX_BYTES)
+    assert note_of("a" * NOTE_MAX_BYTES) == "a" * NOTE_MAX_BYTES
+    cut = note_of("€" * NOTE_MAX_BYTES)
     assert cut == "€" * 340 + "..."
     assert len(cut.encode()) <= NOTE_MAX_BYTES
 

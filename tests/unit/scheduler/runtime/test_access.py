@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.client.connection import Json
+from allocator.api.versions import Json
 from scheduler.client.errors import Unanswered
 from scheduler.runtime.access import (
     MOST_ASKED,

@@ -145,7 +145,7 @@ def test_share_of_a_device_counts_as_a_share() -> None:
     world = World()
     share = "00000000-0000-4000-8000-000000000000"
     world.claim(a_result(shareID=share, consumedCapacity={"memory": "1"}), spec=UNREAD)
-    assert world.cluster.fleet.usage.shares_in(PoolID(DRIVER, POOL))["gpu-0"].consumed == {"memory": 10**9}
+    assert world.cluster.fleet.usage.shares_in(PoolID(DRIVER, POOL))["gpu-0"].consumed == {f"{DRIVER}/memory": 10**9}
 
 
 def test_pool_of_which_nobody_knows_which_devices_are_taken_is_left_alone() -> None:

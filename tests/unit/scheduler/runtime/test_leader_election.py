@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from allocator.api.versions import Json
 from scheduler.attempt.binder import Time
-from scheduler.client.connection import JSON, Json
+from scheduler.client.connection import JSON
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed, Unanswered
 from scheduler.runtime.configuration import LeaderElectionSection
 from scheduler.runtime.leader_election import ELSEWHERE, LeaderElection, LeadershipLost, own_namespace

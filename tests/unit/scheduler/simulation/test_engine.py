@@ -16,11 +16,11 @@ from scheduler.plugins.profile import Profile
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import (
     Appears,
-    Event,
     Goes,
     NodeDrains,
     PodArrives,
     PodGoes,
+    SimulationEvent,
 )
 from scheduler.simulation.jobs import copy_of
 from scheduler.simulation.openb import GATES, Openb
@@ -56,7 +56,9 @@ def pods(trace: Openb, *rows: int) -> list[Pod]:
     return [copy_of(jobs[row].spec, f"openb-{number:05}") for number, row in enumerate(rows)]
 
 
-def run(placement: Placement, *events: tuple[float, Event], retries: bool = True) -> tuple[list[str], Simulation]:
+def run(
+    placement: Placement, *events: tuple[float, SimulationEvent], retries: bool = True
+) -> tuple[list[str], Simulation]:
     """What became of the pods, as `time pod node`, or the reasons in place of the node."""
     told: list[str] = []
 

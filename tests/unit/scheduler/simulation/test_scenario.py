@@ -8,7 +8,14 @@ import pytest
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.policies import policy_of
 from scheduler.plugins.profile import ONLY_FILTERS, Profile
-from scheduler.simulation.compare import ALLOCATION, FRAGMENTATION, FRAGMENTATION_RATIO, Curve, curve_of, differing
+from scheduler.simulation.compare import (
+    ALLOCATION,
+    FRAGMENTATION,
+    FRAGMENTATION_RATIO,
+    ValueByPercent,
+    curve_of,
+    differing,
+)
 from scheduler.simulation.jobs import Rows
 from scheduler.simulation.openb import GATES, Openb
 from scheduler.simulation.result import Scenario
@@ -34,7 +41,7 @@ def a_run(start: Start, rows: Sequence[int], policy: str = "fgd") -> Scenario:
     return run(start, profiles, settings, Clocks(lambda: 0.0, lambda: 0.0))
 
 
-def a_curve(folder: Path, *rows: int, metric: str = ALLOCATION) -> Curve:
+def a_curve(folder: Path, *rows: int, metric: str = ALLOCATION) -> ValueByPercent:
     return curve_of(a_run(a_start(folder), rows), metric)
 
 

@@ -3,8 +3,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from allocator.search.rules import bits
-from scheduler.state.masks import flags_of, mask_of, numbers_of, without
+from allocator.bits import bits, without
+from scheduler.state.masks import flags_of, mask_of, numbers_of
 
 
 @pytest.mark.parametrize("mask", [0, 1, 0b1011, 1 << 7, 1 << 8, 1 << 4999, (1 << 5000) - 1])

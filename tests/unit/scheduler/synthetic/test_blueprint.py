@@ -9,6 +9,7 @@ from itertools import islice
 import orjson
 import pytest
 
+from allocator.api.versions import Json
 from allocator.gates import DEFAULT_RELEASE, Features
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
@@ -17,7 +18,6 @@ from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
 from scheduler.synthetic.catalogue import MACHINES, PRESETS, shapes
-from scheduler.synthetic.devices import Json
 
 MACHINE_OF = {"cpu": "cpu", "gpu": "gpu-h100", "mig": "mig-h100", "nic": "nic-h100", "share": "shared-h100"}
 """Where pods go, by the beginning of the names of their shapes."""
