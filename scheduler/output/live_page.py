@@ -1,6 +1,7 @@
 """The page at `/ui` of a running program: the page of `dra status`, which follows the program's events."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from scheduler.output.data_page import ColumnTable, DataPage, PageTable, data_page, live_policy
 from scheduler.output.status_report import MAP, class_columns, closed_nodes, device_map, tally_columns
@@ -25,10 +26,12 @@ _TABLES = (
         ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
         "No pod waits.",
     ),
-    PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ()), "No pool has problems."),
-    PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
-    PageTable(CLASSES, "Classes", class_columns((), {})),
-    device_map((), (), None),
+    PageTable(
+        PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ()), "No pool read so far has problems."
+    ),
+    PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ()), "No driver read so far."),
+    PageTable(CLASSES, "Classes", class_columns((), {}), "No class read so far."),
+    replace(device_map((), (), None), none="No device read so far."),
     closed_nodes(None),
 )
 

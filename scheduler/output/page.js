@@ -55,7 +55,7 @@ const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${numbe
 
 class Table {
   /* data: {id, caption, none, columns: [{title, isNumber}], bar: {column, parts: [{column, colour}]}, groups: [[key, rows]]}. */
-  constructor(data, place) {
+  constructor(data, place, isKnown = true) {
     this.data = data;
     this.groups = new Map(data.groups);
     this.sort = { column: -1, isDescending: false };
@@ -65,6 +65,7 @@ class Table {
     this.listeners = [];
     this.isPrinted = false;
     this.limit = AT_FIRST;
+    this.isKnown = isKnown; // false until a running program has said what there is
     this.build(place);
     NARROW.addEventListener("change", () => this.refresh());
     this.reload();
@@ -151,6 +152,7 @@ class Table {
     this.rows = this.sorted(this.words.length ? this.all.filter((row) => this.has(row)) : this.all);
     this.drawn.hidden = !this.all.length; // a table without rows is one line
     this.none.hidden = Boolean(this.all.length);
+    this.none.textContent = this.isKnown ? this.data.none : `${this.data.caption}: ...`;
     this.isLong = this.rows.length > FEW && !NARROW.matches;
     this.box.classList.toggle("many", this.isLong);
     this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
@@ -642,7 +644,7 @@ function start(data) {
   for (const one of data.tables) {
     const section = make("section", { "aria-label": one.caption });
     place.append(section);
-    tables.set(one.id, new Table(one, section));
+    tables.set(one.id, new Table(one, section, !data.events));
   }
   const drawn = [...tables.values()];
   if (map) drawn.push(...maps({ ...data.map, why: 1, closed: tables.get(data.map.nodes) }, tables.get(data.map.table), map));
@@ -717,7 +719,10 @@ function follow(address, tables, since = 0) {
   });
   source.addEventListener("now", () => {
     hear();
-    for (const table of tables.values()) if (table.all.length && !table.groups.size) changed.add(table);
+    for (const table of tables.values()) {
+      if (!table.isKnown || (table.all.length && !table.groups.size)) changed.add(table);
+      table.isKnown = true;
+    }
     later();
     say("Live.");
     document.getElementById("moment").textContent = `As of ${new Date().toLocaleTimeString("en-GB")}`;

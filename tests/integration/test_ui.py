@@ -67,6 +67,8 @@ def shown(tab: Browser, expression: str, holds: Callable[[Any], bool]) -> Any:
 def test_page_of_the_scheduler_follows_what_it_does(tab: Browser, scheduler: Program, api: RestClient) -> None:
     tab.open(f"{scheduler.url}/ui", 1000)
     shown(tab, ANSWER, lambda found: found[0] == "80 of 80 devices are free.")
+    lines = """[...document.querySelectorAll(".none")].filter(one => !one.hidden).map(one => one.textContent)"""
+    shown(tab, lines, lambda found: {"No pod waits.", "No decision since the program started."} <= set(found))
     shown(tab, f"{ROWS}('Classes')", lambda rows: [row[-1] for row in rows][:1] == ["8 devices, on 10 nodes"])
     create_pods(api, "a", "b")
     create_pods(api, "too-much", count=9)
