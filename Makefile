@@ -16,7 +16,7 @@ BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 PYTHON_CHECK := -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz mutants story soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -89,8 +89,8 @@ cliffs: $(VENV)/.bench $(BUILT) ## measure attempts with the whole budget on cla
 peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random cases of a SEED
 	PEER_N=$(or $(N),20000) PEER_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_allocation.py
 
-plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED
-	PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
+plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED; KUBERNETES=1.37: of another release
+	PLUGINS_RELEASE=$(KUBERNETES) PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
 
 fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and calls of the extender and the guard for MINUTES=N
 	$(BIN)/pip install --quiet --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo "no atheris for this machine: inputs are drawn without guidance"
@@ -98,6 +98,9 @@ fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and calls of the extender and
 
 story: $(VENV)/.dev ## print the calls of one pod from its object to its binding, as a tree with files and lines; ARGS="--depth N"
 	@$(BIN)/python -m tests.story.run $(ARGS)
+
+messages: $(VENV)/.dev ## print every message of the program once, from its source, to be read as a whole; ARGS="scheduler/cli"
+	@$(BIN)/python -m tests.messages.run $(ARGS)
 
 mutants: $(VENV)/.dev ## mutate allocator and scheduler in N random places of a SEED, and print mutants that no test detects
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
@@ -109,7 +112,7 @@ chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on
 	$(BIN)/python -m tests.chaos.run --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),1) $(ARGS)
 
 OF_EVERY_RELEASE := $(addprefix tests/integration/live/test_,features.py kubelet.py)
-versions: $(VENV)/.dev ## run tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA": fewer, NEXT=1.37: that one too, TESTS=FILES: others
+versions: $(VENV)/.dev ## run tests against other releases of Kubernetes and with other gates (needs Go once); PROFILES="1.34 GA": fewer, NEXT="1.37 1.38": those too, TESTS=FILES: others
 	failed=; \
 	for profile in $(or $(PROFILES),1.34 1.34-gates 1.35 1.35-gates GA every-gate); do \
 	  echo "== Kubernetes 1.36, profile $$profile"; \

@@ -13,7 +13,7 @@ from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection, connect
-from scheduler.client.credentials import context_name
+from scheduler.client.credentials import context_name, context_namespace
 from scheduler.client.discovery import ListedResource, NotServed, Served, discover, dump
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.input.documents import Place, RawObject
@@ -37,6 +37,15 @@ def read_cluster(access: ClusterAccess) -> LiveCluster:
     try:
         return asyncio.run(_read(access))
     except (NotConfigured, NotServed, CallFailed) as error:
+        stop(str(error))
+
+
+def namespace_of(access: ClusterAccess) -> str:
+    """The namespace of the context, as kubectl takes it; the command ends where there is no such context."""
+    kubeconfig = Path(access.kubeconfig) if access.kubeconfig else None
+    try:
+        return context_namespace(kubeconfig, access.context or None, os.environ, Path.home())
+    except NotConfigured as error:
         stop(str(error))
 
 
@@ -79,7 +88,7 @@ async def _names(access: ClusterAccess, resource: Resource) -> Sequence[tuple[st
 
 
 def _problems(listed: Sequence[ListedResource]) -> list[str]:
-    return [f"warning: {one.resource} cannot be read, and do not count: {one.problem}" for one in listed if one.problem]
+    return [f"warning: {one.resource} cannot be read and are left out: {one.problem}" for one in listed if one.problem]
 
 
 def _raw(server: str, found: dict[str, object]) -> RawObject:

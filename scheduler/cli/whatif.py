@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from allocator.status import PoolStatus
-from scheduler.cli.claims import output_or_page_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -21,6 +20,7 @@ from scheduler.cli.inputs import (
     policy_option,
     profiles_of,
 )
+from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
@@ -30,7 +30,7 @@ from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
 from scheduler.output.difference_report import DifferenceReport
-from scheduler.output.report import PAGE
+from scheduler.output.report import JSON, PAGE, TEXT, WIDE, YAML
 from scheduler.simulation.changes import claims_without, evicted_from
 from scheduler.state.evicting_taints import Eviction
 from scheduler.status import ClaimStatus
@@ -69,7 +69,7 @@ Examples:
 )
 @policy_option
 @config_option
-@output_or_page_option
+@output_option(TEXT, WIDE, JSON, YAML, PAGE)
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,

@@ -275,8 +275,8 @@ class PodCycle:
             cluster.signatures_of(pod).of(pod),
             cluster.selectors,
             cluster.volumes,
+            cluster.fleet.features,
             {number: pods for number, pods in numbered if number is not None},
-            cluster.fleet.features.is_strict,
             cluster.time_limit.is_over,
         )
 

@@ -11,30 +11,9 @@ import orjson
 
 from allocator.api.versions import Json
 from allocator.status import DeviceState
-from scheduler import terminal_text
+from scheduler.output.table import ColumnTable
 from scheduler.terminal_text import printable
 from scheduler.version import VERSION
-
-# Rows of text in aligned columns, as kubectl prints them.
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnTable:
-    """A table; as text, it is aligned. header: titles in capitals. numbers: titles of the columns with numbers."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    numbers: frozenset[str] = frozenset()
-
-    def __str__(self) -> str:
-        return aligned(self.header, self.rows, self.numbers)
-
-
-def aligned(header: Sequence[str], rows: Sequence[Sequence[str]], numbers: frozenset[str] = frozenset()) -> str:
-    """The table. numbers: titles of the columns that are aligned to the right. Cells get what steers terminals out."""
-    right = frozenset(place for place, title in enumerate(header) if title in numbers)
-    return "\n".join(terminal_text.aligned([header, *rows], right))
-
 
 # HTML and SVG as trees, so that no text of the input is ever read as markup.
 

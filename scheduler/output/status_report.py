@@ -16,13 +16,14 @@ from allocator.words import agreeing, and_more, counted, listed_up_to
 from scheduler.decision.cluster import Cluster
 from scheduler.output.data_page import (
     DEVICE_STATES,
-    ColumnTable,
     DataPage,
     MapColumns,
     PageTable,
     StateLook,
+    data_page,
 )
 from scheduler.output.report import PagedReport
+from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).
@@ -73,7 +74,7 @@ class StatusReport(PagedReport):
         if self.by:
             return [TABLES[self.by](self)]
         problems = problem_table(self)
-        return [driver_table(self), class_table(self), *([problems] if problems.rows else [])]
+        return [TABLES["driver"](self), class_table(self), *([problems] if problems.rows else [])]
 
     def fields(self) -> Json:
         """Everything, whatever the tables show."""
@@ -85,9 +86,9 @@ class StatusReport(PagedReport):
             "pools": [_pool(one) for one in self.pools],
         }
 
-    def page(self) -> DataPage:
+    def html(self, head: Sequence[str] = ()) -> str:
         """Everything, with a map of the devices."""
-        return DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP)
+        return data_page(DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP), head)
 
 
 def problem_table(report: StatusReport) -> ColumnTable:
@@ -128,22 +129,7 @@ def class_columns(
 ) -> ColumnTable:
     """A line for each class. rooms: the largest claim by class, in words."""
     cells = [rooms.get(one.name, "-") for one in groups]
-    return _with_column(tally_columns("CLASS", groups, states), "LARGEST CLAIM", cells)
-
-
-def driver_table(report: StatusReport) -> ColumnTable:
-    """A line for each driver."""
-    return _tally_table("DRIVER", report.drivers)
-
-
-def node_table(report: StatusReport) -> ColumnTable:
-    """A line for each node with devices, or without any."""
-    return _tally_table("NODE", report.nodes)
-
-
-def namespace_table(report: StatusReport) -> ColumnTable:
-    """A line for each namespace whose claims hold devices."""
-    return _tally_table("NAMESPACE", report.namespaces)
+    return tally_columns("CLASS", groups, states).with_column("LARGEST CLAIM", cells)
 
 
 def pool_table(report: StatusReport) -> ColumnTable:
@@ -156,7 +142,7 @@ def pool_table(report: StatusReport) -> ColumnTable:
             group.add(device)
         groups.append(group)
         lines.append("; ".join([*pool_problems(pool), *_used_counters(pool.counters)]) or "-")
-    return _with_column(_tally_table("POOL", groups), "PROBLEM, OR LEFT OF COUNTERS", lines)
+    return _tally_table("POOL", groups).with_column("PROBLEM, OR LEFT OF COUNTERS", lines)
 
 
 def _used_counters(counters: Mapping[tuple[str, str], Amount]) -> Iterator[str]:
@@ -193,11 +179,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 TABLES: Mapping[str, Callable[[StatusReport], ColumnTable]] = {
-    "driver": driver_table,
+    "driver": lambda report: _tally_table("DRIVER", report.drivers),
     "class": class_table,
     "pool": pool_table,
-    "node": node_table,
-    "namespace": namespace_table,
+    "node": lambda report: _tally_table("NODE", report.nodes),
+    "namespace": lambda report: _tally_table("NAMESPACE", report.namespaces),
     "device": device_table,
 }
 """What `--by` takes, but for claims, which have a table of their own."""
@@ -210,12 +196,6 @@ def _tally_table(title: str, groups: Sequence[Tally]) -> ColumnTable:
 def _shown_states(groups: Sequence[Tally]) -> Sequence[DeviceState]:
     """All but those that no device is in."""
     return [s for s in DeviceState if s in _ALWAYS or any(group.states[s] for group in groups)]
-
-
-def _with_column(table: ColumnTable, title: str, cells: Sequence[str]) -> ColumnTable:
-    """The table with one more column at the end."""
-    rows = [[*row, cell] for row, cell in zip(table.rows, cells, strict=True)]
-    return ColumnTable([*table.header, title], rows, table.numbers)
 
 
 def tally_columns(title: str, groups: Sequence[Tally], states: Iterable[DeviceState] = DeviceState) -> ColumnTable:
@@ -475,14 +455,14 @@ class ClaimsReport(PagedReport):
         """All claims, with all their devices."""
         return {"items": [_object(one) for one in self.claims]}
 
-    def page(self) -> DataPage:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The claims, with the devices that they hold in the map."""
         tables = [
             claims_table(self.claims),
             device_map(self.pools, self.claims, self.cluster),
             closed_nodes(self.cluster),
         ]
-        return DataPage("Claims", list(_claims_answer(self)), tables, MAP)
+        return data_page(DataPage("Claims", list(_claims_answer(self)), tables, MAP), head)
 
     def nothing(self) -> str:
         """Why there is no line."""
@@ -592,14 +572,14 @@ def _first(sentences: Sequence[str]) -> Iterator[str]:
 
 
 def _tables(report: StatusReport) -> Iterator[PageTable]:
-    yield PageTable("drivers", "Drivers", driver_table(report))
+    yield PageTable("drivers", "Drivers", TABLES["driver"](report))
     yield PageTable("classes", "Classes", class_table(report))
     yield PageTable("problems", "Pools with problems", problem_table(report), "No pool has problems.")
     yield device_map(report.pools, report.claims, report.cluster)
     yield closed_nodes(report.cluster)
-    yield PageTable("nodes", "Nodes", node_table(report))
+    yield PageTable("nodes", "Nodes", TABLES["node"](report))
     yield PageTable("pools", "Pools", pool_table(report))
-    yield PageTable("namespaces", "Namespaces", namespace_table(report))
+    yield PageTable("namespaces", "Namespaces", TABLES["namespace"](report))
     yield claims_table(report.claims)
 
 

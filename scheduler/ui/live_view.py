@@ -17,7 +17,6 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
-from scheduler.output.data_page import ColumnTable
 from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
 from scheduler.output.status_report import (
     CLOSED,
@@ -31,6 +30,7 @@ from scheduler.output.status_report import (
     states_text,
     tally_columns,
 )
+from scheduler.output.table import ColumnTable
 from scheduler.state.claims import ClaimObject
 from scheduler.status import Tally, by_class, by_driver, claim_statuses, tallies
 from scheduler.terminal_text import printable

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.output.data_page import ColumnTable, DataPage, MapColumns, PageTable, data_page
+from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
+from scheduler.output.table import ColumnTable
 from scheduler.version import VERSION
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.extent import PRODUCT

@@ -44,8 +44,9 @@ OF_THE_FIELD = {
     ("allocator/api/allocation.py", "observed"),  # observedGeneration
     ("scheduler/core_v1/pod_status.py", "observed"),
     ("scheduler/offline/pod_explanation.py", "verdict"),  # of `dra explain`
-    ("scheduler/output/explanation_json.py", "verdict"),
-    ("scheduler/output/explanation.py", "verdict"),
+    ("scheduler/output/explanation_report.py", "verdict"),
+    ("scheduler/output/table.py", "verdict"),
+    ("scheduler/output/placement_report.py", "verdict"),
     ("scheduler/output/data_page.py", "body"),  # of a page
     ("cel/ext/cidr.py", "base"),  # of a network
     ("cel/ext/format.py", "base"),  # base64

@@ -93,7 +93,7 @@ def test_whatif_marks_what_is_taken_released_and_gone() -> None:
         "Not placed: 0 before, 0 after.",
         "Devices: 1 before, 1 after.",
     ]
-    moves = [["pod default/p", "moves", "node-1, 1 device", "node-2, 1 device"]]
+    moves = [["pod default/p", "moves", "node-1: gpu-0", "node-2: gpu-0"]]
     assert tables_of(run.out)["differences"] == moves
     assert {name: (row[1], row[-1]) for name, row in devices(run).items()} == {
         "node-1/gpu-0": ("free", "released"),

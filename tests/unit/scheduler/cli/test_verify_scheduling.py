@@ -219,3 +219,41 @@ def test_a_line_that_is_no_case_is_bad_input_with_file_and_line(line: str, probl
     assert run.code == 2
     assert run.err.startswith(f"dra: {file}: line 2 is not a valid case: {problem}")
     assert len(run.err.splitlines()) == 1
+
+
+def test_a_case_that_kube_scheduler_crashes_on_passes_with_any_answer() -> None:
+    case = a_case()
+    del case["expected"]
+    run = verify(case)
+    assert (run.code, run.out) == (0, "1 passed, 0 failed, 0 skipped; postFilter of 0 cases not compared\n")
+
+
+def bandwidth_of(name: str, namespace: str, wanted: str, held: str = "") -> Json:
+    """A claim for a share of the one device, of which it holds so much."""
+    exactly = {"deviceClassName": "gpu.example.com", "capacity": {"requests": {"bw": wanted}}}
+    share = {"driver": "gpu.example.com", "pool": "p", "device": "d", "request": "r"}
+    held_ = {"shareID": "9d2c6f5e-3c59-4f3e-8a4b-1d2c6f5e3c59", "consumedCapacity": {"bw": held}}
+    status = {"status": {"allocation": {"devices": {"results": [{**share, **held_}]}}}} if held else {}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}, "spec": spec, **status}
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37", "1.38"])
+@pytest.mark.parametrize(("wanted", "fits_in"), [("10", True), ("12", False)])
+def test_a_negative_amount_in_a_status_neither_stops_other_pods_nor_gives_them_room(
+    release: str, wanted: str, *, fits_in: bool
+) -> None:
+    device = {"name": "d", "allowMultipleAllocations": True, "capacity": {"bw": {"value": "10"}}}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool, "devices": [device]}
+    case = a_case(
+        pod=a_pod(claim="mine", containers=[{"name": "c"}]),
+        deviceClasses=[{"metadata": {"name": "gpu.example.com"}, "spec": {}}],
+        resourceSlices=[{"metadata": {"name": "s"}, "spec": spec}],
+        resourceClaims=[bandwidth_of("theirs", "other", "1", "-5"), bandwidth_of("mine", "default", wanted)],
+    )
+    of_volumes = {} if release == "1.36" else {"VolumeBinding": 0}
+    placed = fits(scores={"node-1": scores(**of_volumes)})
+    expected = placed if fits_in else refused(node_1=NO_DEVICES)
+    run = verify({**case, "expected": expected}, options=("--kubernetes", release))
+    assert run.code == 0, run.out
