@@ -86,7 +86,7 @@ class DifferenceReport(PagedReport):
             f"{name.capitalize()}: {before} before, {after} after."
             for name, before, after in counts_table(self.before, self.after).rows
         ]
-        return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP))
+        return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP), head)
 
 
 _MOST_PLACES = 4
