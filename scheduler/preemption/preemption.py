@@ -288,6 +288,7 @@ class _VictimSearch:
         self.refused: dict[str, Mask] = {}
         self.last = -1
         self._kinds: dict[Hashable, bool] = {}
+        self._free: dict[Hashable, int] = {}
 
     # -- the nodes in order, until enough are candidates
 
@@ -356,11 +357,19 @@ class _VictimSearch:
             return None
         if self.claims.unused(self.cluster.name_of(number)):
             return cost_of((), 0)
-        missing = self._needed - self.claims.free_devices(number)
+        missing = self._needed - self._free_devices(number)
         bound = least_cost(lower, missing)
         if bound is None:
             self._refuse(NO_DEVICES, 1 << number)
         return bound
+
+    def _free_devices(self, number: int) -> int:
+        usage = self.cluster.fleet.usage_on(
+            number
+        )  # the same for most nodes of a kind: all of their devices are in use
+        if usage not in self._free:
+            self._free[usage] = self.claims.free_devices(number)
+        return self._free[usage]
 
     @cached_property
     def _lacking(self) -> Mask:

@@ -8,9 +8,10 @@ from click.testing import CliRunner, Result
 from scheduler.cli.main import dra
 
 VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors"
-CASES = {"scheduling": 1038, "preemption": 600, "devices-preemption": 300}
 
 pytestmark = pytest.mark.skipif(not VECTORS.is_dir(), reason=f"recorded cases are not at hand: {VECTORS} is absent")
+
+CASES = {"scheduling": 1038, "preemption": 600, "devices-preemption": 300}
 
 
 def verify(name: str, *options: str) -> Result:
