@@ -122,8 +122,8 @@ class Terms:
     one claim; an alternative that would exceed it is passed over. is_exhaustive: no choice is skipped, for attempts in
     which every meeting with a device that may end them counts, or in which the order of picks matters. may_end: there
     are such devices (`Poisoned`, or a rule that raises). is_cancelled: asked before every step. order: in which devices
-    are tried; None is ascending. order_effort: of `order`, which may take half of the budget; from then on devices are
-    tried ascending.
+    are tried, from `policies.contract.search_by`; None is ascending. order_effort: of `order`, which may take half of
+    the budget; from then on devices are tried ascending.
     """
 
     budget_steps: int

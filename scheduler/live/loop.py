@@ -87,10 +87,10 @@ class LoopDependencies:
 class Loop:
     """Decides for one pod after the other.
 
-    clock: seconds that only go forward, as the queue takes them. is_outdated: whether what the cluster shows lacks
-    changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing. processor: seconds that
-    this thread has computed, whatever else the machine does. beat_at: when it was last at work; of one that has not
-    begun, never too long ago.
+    clock: seconds that only go forward, as the queue takes them. is_outdated: `Core.is_outdated`, whether what the
+    cluster shows lacks changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing.
+    processor: seconds that this thread has computed, whatever else the machine does. beat_at: when it was last at
+    work; of one that has not begun, never too long ago.
     """
 
     def __init__(

@@ -174,6 +174,7 @@ class ClaimIndex:
                 del self._by_name[name]
             self._forget_owners(holding)
         holding.watched, holding.is_gone = None, True
+        self._maybe_unused.pop(uid, None)
         self._recount(uid, holding)
 
     # -- decisions
