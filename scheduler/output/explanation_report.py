@@ -136,8 +136,7 @@ def _about_it(explanation: Explanation) -> Iterator[str]:
     """The lines below the first one that are about no node."""
     if explanation.kept:
         yield f"  {explanation.kept}"
-    if hidden := explanation.hidden:
-        yield f"  {hidden.text}"
+    yield from [f"  {explanation.hidden.text}"] if explanation.hidden else []
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
 
 
