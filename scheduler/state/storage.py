@@ -94,17 +94,17 @@ class StorageObjects:
 
         A claim without a volume counts as one that its class will make.
         """
-        found = self.claims.watched.get(claim)
-        if found is None:
+        stored = self.claims.watched.get(claim)
+        if stored is None:
             return None
-        volume = self.volumes.watched.get(found.volume)
-        return volume.handle if volume is not None else self._handle_to_be(found)
+        volume = self.volumes.watched.get(stored.volume)
+        return volume.handle if volume is not None else self._handle_to_be(stored)
 
     def _handle_to_be(self, claim: PersistentVolumeClaim) -> Handle | None:
-        found = self.classes.get(claim.storage_class)
-        if found is None or not found.provisioner or found.provisioner in UNCOUNTED:
+        storage_class = self.classes.get(claim.storage_class)
+        if storage_class is None or not storage_class.provisioner or storage_class.provisioner in UNCOUNTED:
             return None
-        driver = DRIVERS.get(found.provisioner, found.provisioner)
+        driver = DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
         return Handle(driver, str(claim), is_made_up=True)
 
 
@@ -306,31 +306,31 @@ class StorageCapacities:
         self.remove(capacity.key)
         if capacity.largest is not None:
             self._class_of[capacity.key] = capacity.storage_class
-            known = self._classes.setdefault(capacity.storage_class, _OfClass())
-            known.objects[capacity.key] = capacity
-            known.answers.clear()
+            of_class = self._classes.setdefault(capacity.storage_class, _OfClass())
+            of_class.objects[capacity.key] = capacity
+            of_class.answers.clear()
 
     def remove(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
         name = self._class_of.pop(key, None)
         if name is not None:
-            known = self._classes[name]
-            del known.objects[key]
-            known.found.pop(key, None)
-            known.answers.clear()
+            of_class = self._classes[name]
+            del of_class.objects[key]
+            of_class.found.pop(key, None)
+            of_class.answers.clear()
 
     def roomy(self, storage_class: str, size: int) -> Mask:
         """The nodes for which a volume of that many bytes can be made. Cost: O(capacities), where one has changed."""
-        known = self._classes.get(storage_class)
-        if known is None:
+        of_class = self._classes.get(storage_class)
+        if of_class is None:
             return 0
-        if known.version != self._labels.version or len(known.answers) >= MOST_SIZES:
-            known.found.clear()
-            known.answers.clear()
-            known.version = self._labels.version
-        if size not in known.answers:
-            known.answers[size] = self._asked(known, size)
-        return known.answers[size]
+        if of_class.version != self._labels.version or len(of_class.answers) >= MOST_SIZES:
+            of_class.found.clear()
+            of_class.answers.clear()
+            of_class.version = self._labels.version
+        if size not in of_class.answers:
+            of_class.answers[size] = self._asked(of_class, size)
+        return of_class.answers[size]
 
     def _asked(self, known: _OfClass, size: int) -> Mask:
         for key in known.objects.keys() - known.found.keys():
