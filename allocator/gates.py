@@ -280,7 +280,7 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
 )
 """By name, as `--kubernetes` takes it; the last one is a beta."""
 
-DEFAULT_RELEASE: Final = "1.36"
+DEFAULT_RELEASE: Final = "1.37"
 """The default of `--kubernetes`."""
 
 
