@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
 
@@ -27,6 +27,7 @@ from scheduler.extender.question import Asked, Hopeless, best_last, needs_of
 from scheduler.extender.wire import MAX_SCORE
 from scheduler.runtime.server import Malformed
 from scheduler.state.claims import ClaimObject, Waiting, claims_of
+from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import mask_of, numbers_of
 from scheduler.ui.decision_log import DecisionLog
 
@@ -209,6 +210,7 @@ class HeldAnswers:
 
 
 EVERY_NODE = Sampling()
+UNKNOWN_NODE = "node {} is not known yet to the extender"
 
 
 class Undecided(Exception):
@@ -249,12 +251,31 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sam
     if not sampling.is_enough(able, len(names)):
         best_first = reversed(best_last(cluster, pod, needs.pending, ranks))
         return Filtered(asked.named(sampling.passing(best_first, len(names))))
-    failed = {name: f"node {name} is not known yet to the extender" for name in asked.unknown()}
+    failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}
     unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
     for (text, is_known), nodes in _refused(cluster, pod, needs.pending, reached & ~able).items():
         (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))
     stuck = () if able or failed else tuple(_stuck(needs, asked.mask))
     return Filtered(asked.named(able), failed, unresolvable, stuck)
+
+
+def without_classes(cluster: Cluster, pod: Pod, found: Filtered) -> Filtered:
+    """Without the nodes that provide extended resources of the pod only by a claim of a device class.
+
+    kube-scheduler leaves these resources to its plugin DynamicResources, which is off where the extender allocates: it
+    would bind the pod without its devices. Up to 1.36 a gate could keep it from that.
+    """
+    if not cluster.extended_resources.asked_by(pod):
+        return found
+    asked, passed, refused = Asked(cluster, found.passed), [], dict(found.unresolvable)
+    for nodes, backed, _ in cluster.extended_resources.by_nodes(pod, cluster.infos, asked.mask):
+        if backed:
+            reason = f"only a device class provides {', '.join(backed)}, and the extender makes no claim for it"
+            refused.update(dict.fromkeys(asked.named(nodes), reason))
+        else:
+            passed = asked.named(nodes)
+    failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}
+    return replace(found, passed=passed, failed={**found.failed, **failed}, unresolvable=refused)
 
 
 def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mapping[Rank, Mask]:
@@ -416,6 +437,18 @@ class Verbs:
         return pod
 
     def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        if self._leaves_out_classes(pod):
+            if unready := self._unready():
+                raise Undecided(unready)
+            found = self._filtered_by_claims(pod, names)
+            return without_classes(self._cluster, pod, found)
+        return self._filtered_by_claims(pod, names)
+
+    def _leaves_out_classes(self, pod: Pod) -> bool:
+        """Whether the pod may request extended resources for which nobody makes a claim: the plugin is off."""
+        return self._binds is not None and pod.scheduler_name in self._schedulers and may_ask(pod)
+
+    def _filtered_by_claims(self, pod: Pod, names: Sequence[str]) -> Filtered:
         if not is_ours(pod, self._schedulers):
             return Filtered(names)
         if unready := self._unready():
