@@ -111,13 +111,15 @@ def _limits(drivers: list[_NodeDriverFields] | tuple[()]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class CSIStorageCapacity:
-    """Free capacity for a class. topology: the nodes, by their labels. largest: a volume that can be had."""
+    """Free capacity for a class."""
 
     namespace: str
     name: str
     storage_class: str
     topology: LabelSelector = None
+    """The nodes, by their labels."""
     largest: Quantity | None = None
+    """The size of the largest volume that can be had."""
 
     @property
     def key(self) -> tuple[str, str]:
