@@ -215,3 +215,24 @@ def _bound(tree: ast.AST) -> Iterator[tuple[ast.expr | ast.pattern, str]]:
 
 def _is_field(holder: ast.AST, node: ast.AST) -> bool:
     return isinstance(holder, ast.ClassDef) and isinstance(node, ast.AnnAssign)
+
+
+def test_fields_of_large_data_classes_are_described_where_they_stand() -> None:
+    described = [
+        f"{path}:{node.lineno} {node.name}"
+        for path, tree in SOURCES.items()
+        if path.count("/") > 1 and not path.startswith(NAMES_NOT_DONE)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ClassDef) and _is_data(node)
+        for fields in (
+            [s.target.id for s in node.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)],
+        )
+        if len(fields) > 4 and re.search(rf"\b({'|'.join(fields)}): ", ast.get_docstring(node) or "")
+    ]
+    assert described == []
+
+
+def _is_data(node: ast.ClassDef) -> bool:
+    return any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list) or any(
+        ast.unparse(base) == "NamedTuple" for base in node.bases
+    )
