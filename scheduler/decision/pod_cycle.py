@@ -81,7 +81,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a pod asks of some nodes; only extended resources that nodes provide by claim make a difference between them."""
+    """What a pod asks of some nodes; they differ only in the extended resources that they provide by claim."""
 
     nodes: Mask
     requests: PodRequests
