@@ -81,7 +81,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a pod asks of some nodes: of all alike, but for extended resources that some of them provide by claim."""
+    """What a pod asks of some nodes; they differ only in the extended resources that they provide by claim."""
 
     nodes: Mask
     requests: PodRequests
