@@ -118,7 +118,8 @@ class Release:
     toleration without effect keeps the pod on a device with a NoExecute taint.
     reports_victims: a pod that preempts is told where and how many; before, each pod that fits nowhere is told whether
     a claim of its own was deallocated. empty_budgets_select: an empty selector of a PodDisruptionBudget selects all
-    pods, and every selector also pods without labels; before, none.
+    pods, and every selector also pods without labels; before, none. extenders_add_victims: kube-scheduler asks an
+    extender also about nodes where nobody has to go for what it looks at itself.
     """
 
     name: str
@@ -153,6 +154,7 @@ class Release:
     empty_effect_tolerates_eviction: bool
     reports_victims: bool
     empty_budgets_select: bool
+    extenders_add_victims: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -203,6 +205,7 @@ V1_38: Final = Release(
     empty_effect_tolerates_eviction=True,
     reports_victims=True,
     empty_budgets_select=True,
+    extenders_add_victims=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -225,6 +228,7 @@ V1_37: Final = replace(
     exact_volume_sizes=False,
     empty_effect_tolerates_eviction=False,
     empty_budgets_select=False,
+    extenders_add_victims=False,
 )
 V1_36: Final = replace(
     V1_37,
