@@ -95,6 +95,8 @@ class Summary:
     first event to the last arrival, or to the last event if all pods arrive with the first one. waiting_s: from arrival
     to the first node, of those that got one. decisions: attempts. refusals: how many of these for each reason.
     alignment: by topology attribute, such as resource.kubernetes.io/numaNode. end_s: the time of the last event.
+    preempted: the evictions for a pod of higher priority. lost_s: how long all evicted pods had run, from the first
+    event on.
     """
 
     arrivals: int
@@ -123,6 +125,8 @@ class Summary:
     shapes: tuple[ShapeSummary, ...]
     alignment: Mapping[str, AlignmentSummary]
     end_s: float
+    preempted: int = 0
+    lost_s: float = 0.0
 
 
 @dataclass(frozen=True, config=_CONFIG)

@@ -94,6 +94,7 @@ class Settings:
     durations: Durations = None
     time_scale: float = 1.0
     retries: bool = True
+    preempts: bool = True
     places: Mapping[str, int] = field(default_factory=dict)
     explained: frozenset[str] = frozenset()
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -121,7 +122,9 @@ def run(
     before_s = clocks.processor()
     prepared = _Prepared.of(start, profiles, settings, clocks.wall)
     record = prepared.record(settings, progress)
-    simulation = Simulation(prepared.placement, record.decided, record.metrics, retries=settings.retries)
+    simulation = Simulation(
+        prepared.placement, record.decided, record.metrics, retries=settings.retries, preempts=settings.preempts
+    )
     for pod in prepared.bound:
         simulation.adopt(pod)
     simulation.run(_events(prepared.jobs, prepared.others))
