@@ -194,6 +194,9 @@ class Release:
     empty_budgets_select: bool
     """An empty selector of a PodDisruptionBudget selects all pods, and every selector also pods without labels."""
 
+    extenders_add_victims: bool
+    """kube-scheduler asks an extender also about nodes where nobody has to go for what it looks at itself."""
+
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
         return gate if gate in self.gates else _SPLIT_FROM.get(gate, gate)
@@ -243,6 +246,7 @@ V1_38: Final = Release(
     empty_effect_tolerates_eviction=True,
     reports_victims=True,
     empty_budgets_select=True,
+    extenders_add_victims=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -265,6 +269,7 @@ V1_37: Final = replace(
     exact_volume_sizes=False,
     empty_effect_tolerates_eviction=False,
     empty_budgets_select=False,
+    extenders_add_victims=False,
 )
 V1_36: Final = replace(
     V1_37,

@@ -9,6 +9,7 @@ from allocator.model import Allocation
 from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
+from scheduler.offline.pod_victims import PodVictims
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,8 @@ class PlaceDifference:
     """Why it is evicted from its place before the change, empty where it is not. A pod of the kind EVICTED finds the
     same place again.
     """
+    victims: PodVictims | None = None
+    """Who would be evicted so that a pod without a place after the change gets one."""
 
 
 Places = Mapping[str, PlaceOfPod]

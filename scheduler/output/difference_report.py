@@ -10,6 +10,7 @@ from allocator.words import agreeing, and_more, counted, listed_up_to
 from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
+from scheduler.offline.pod_victims import PodVictims
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.placement_report import and_others, given_up_object, reason_key, reason_of, together
 from scheduler.output.report import Block, PagedReport
@@ -67,6 +68,7 @@ class DifferenceReport(PagedReport):
                     "before": _object(one.before),
                     "after": _object(one.after),
                     "evicted": one.evicted or None,
+                    "preemption": _preemption_object(one.victims),
                 }
                 for one in self.found
             ],
@@ -90,6 +92,9 @@ class DifferenceReport(PagedReport):
         return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP), head)
 
 
+_MOST_VICTIMS = 4
+"""Pods, and budgets, that a line names; of others, the number is given."""
+
 _MOST_PLACES = 4
 """Places that a line names; of others, the number is given."""
 
@@ -107,7 +112,7 @@ def _refused_key(one: PlaceDifference) -> Hashable:
     """What pods of one workload have in common that one reason refuses afterwards; None for any other."""
     refused = one.after.refused if one.after else None
     key = reason_key(refused) if refused else None
-    return key and (key, one.kind, one.evicted)
+    return key and (key, one.kind, one.evicted, one.victims)
 
 
 def _what(one: PlaceDifference) -> str:
@@ -116,7 +121,22 @@ def _what(one: PlaceDifference) -> str:
 
 
 def _after_text(one: PlaceDifference) -> str:
-    return f"{_text(one.after)}; evicted: {one.evicted}" if one.evicted else _text(one.after)
+    evicted = f"evicted: {one.evicted}" if one.evicted else ""
+    return "; ".join(filter(None, [_text(one.after), evicted, _victims_text(one.victims)]))
+
+
+def _victims_text(victims: PodVictims | None) -> str:
+    """Who would be evicted for the pod."""
+    if victims is None:
+        return ""
+    violates = f", which violates {listed_up_to(victims.violated, _MOST_VICTIMS)}" if victims.violated else ""
+    return f"preemption would evict {listed_up_to(victims.pods, _MOST_VICTIMS, 'pod')} from {victims.node}{violates}"
+
+
+def _preemption_object(victims: PodVictims | None) -> Json | None:
+    if victims is None:
+        return None
+    return {"node": victims.node, "victims": list(victims.pods), "violatedBudgets": list(victims.violated)}
 
 
 def counts_table(before: Places, after: Places) -> ColumnTable:

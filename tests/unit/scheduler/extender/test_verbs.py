@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from allocator.gates import Features
 from allocator.model import Allocation, Claim
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
@@ -30,6 +31,7 @@ from tests.builders import (
     an_allocated_claim,
     an_alternative,
     first_available,
+    kubernetes,
     named,
     watched,
 )
@@ -80,8 +82,14 @@ class VerbsHeard:
 class World:
     """Two nodes with one device and with two, and a claim for two."""
 
-    def __init__(self, *claims: Claim, time_limit: DecisionTimeLimit | None = None, decision_s: float = 0.0) -> None:
-        self.cluster = a_cluster(1, 2, time_limit=time_limit)
+    def __init__(
+        self,
+        *claims: Claim,
+        time_limit: DecisionTimeLimit | None = None,
+        decision_s: float = 0.0,
+        features: Features | None = None,
+    ) -> None:
+        self.cluster = a_cluster(1, 2, time_limit=time_limit, features=features)
         for claim in claims or (a_claim(a_request(count=2)),):
             self.cluster.set_claim(watched(claim), 1)
         self.unready = ""
@@ -110,8 +118,8 @@ class World:
     def prioritize(self, pod: Any = None) -> Any:
         return {one["Host"]: one["Score"] for one in json.loads(self.verbs.prioritize(asked(pod)))}
 
-    def preempt(self, pod: Any = None, **victims: list[str]) -> Any:
-        return json.loads(self.verbs.preempt(asked_to_preempt(pod, **victims)))["NodeNameToMetaVictims"]
+    def preempt(self, pod: Any = None, violations: int = 1, **victims: list[str]) -> Any:
+        return json.loads(self.verbs.preempt(asked_to_preempt(pod, violations, **victims)))["NodeNameToMetaVictims"]
 
     def bind(self, **fields: object) -> Any:
         return json.loads(asyncio.run(self.verbs.bind(json.dumps({**BINDING, **fields}).encode())))
@@ -136,9 +144,9 @@ def asked(pod: Any, *names: str) -> bytes:
     return json.dumps({"Pod": pod or a_raw_pod("claim"), "Nodes": None, "NodeNames": nodes}).encode()
 
 
-def asked_to_preempt(pod: Any, **victims: list[str]) -> bytes:
+def asked_to_preempt(pod: Any, violations: int, **victims: list[str]) -> bytes:
     by_node = {
-        node.replace("_", "-"): {"Pods": [{"UID": f"uid-{name}"} for name in names], "NumPDBViolations": 1}
+        node.replace("_", "-"): {"Pods": [{"UID": f"uid-{name}"} for name in names], "NumPDBViolations": violations}
         for node, names in victims.items()
     }
     raw = {"Pod": pod or a_raw_pod("claim"), "NodeNameToVictims": None, "NodeNameToMetaVictims": by_node}
@@ -391,6 +399,54 @@ def test_prioritize_and_preempt_have_no_field_for_errors(world: World, verb: str
     call: Callable[[bytes], bytes] = getattr(world.verbs, verb)
     with pytest.raises(Malformed, match=problem):
         call(body)
+
+
+def a_world_of(release: str, *, is_strict: bool = False) -> World:
+    """node-0 has too few devices in any case; on node-1 a pod of lower priority has one of two, and is kept by none."""
+    world = World(features=kubernetes(release, is_strict=is_strict))
+    evictable(world.cluster)
+    return world
+
+
+def an_urgent_pod(**spec: object) -> dict[str, Any]:
+    raw = a_raw_pod("claim")
+    raw["spec"] |= {"priority": 10, **spec}
+    return raw
+
+
+TOO_FEW = "request gpus needs 2 devices, 1 is left (1 device)"
+
+
+@pytest.mark.parametrize(("release", "is_open"), [("1.36", False), ("1.37", False), ("1.38", True)])
+def test_node_that_can_be_won_is_left_open_for_preemption_from_1_38_on(release: str, *, is_open: bool) -> None:
+    world = a_world_of(release)
+    answer = world.filter(an_urgent_pod())
+    assert answer["NodeNames"] == []
+    assert list(answer["FailedNodes"]) == ["node-1"] * is_open
+    assert list(answer["FailedAndUnresolvableNodes"]) == ["node-0", *["node-1"] * (not is_open)]
+    assert answer["FailedAndUnresolvableNodes"]["node-0"] == TOO_FEW
+
+
+@pytest.mark.parametrize(
+    "pod", [an_urgent_pod(priority=0), an_urgent_pod(preemptionPolicy="Never")], ids=["of equal priority", "Never"]
+)
+def test_nothing_is_left_open_for_a_pod_that_evicts_nobody(pod: Any) -> None:
+    assert a_world_of("1.38").filter(pod)["FailedNodes"] == {}
+
+
+def test_nothing_is_left_open_where_kube_scheduler_allocates_or_is_followed_strictly() -> None:
+    assert a_world_of("1.38", is_strict=True).filter(an_urgent_pod())["FailedNodes"] == {}
+    world = a_world_of("1.38")
+    advisory = Verbs(world.cluster, [OURS], lambda: "", None, cast("Poke", world.heard), decisions=world.decisions)
+    assert json.loads(asyncio.run(advisory.filter(asked(an_urgent_pod()))))["FailedNodes"] == {}
+
+
+def test_node_that_nobody_has_to_leave_for_kube_scheduler_gets_victims_for_the_devices() -> None:
+    """The call of kube-scheduler 1.38 about the nodes that filter has left open."""
+    world = a_world_of("1.38")
+    assert world.preempt(an_urgent_pod(), violations=0, node_0=[], node_1=[]) == {
+        "node-1": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 0}
+    }
 
 
 # -- bind
