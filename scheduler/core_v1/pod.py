@@ -14,6 +14,7 @@ from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
+from scheduler.core_v1.group_terms import annotations_read
 from scheduler.core_v1.label_selectors import (
     NO_POD_AFFINITY,
     PodAffinity,
@@ -29,9 +30,9 @@ from scheduler.core_v1.label_selectors import (
 )
 from scheduler.core_v1.node import images_of_pod, required_features_of
 from scheduler.core_v1.object_fields import (
+    AnnotatedFields,
     Int32,
     ObjectFields,
-    ObjectMetaFields,
     OwnerFields,
     SelectorTermFields,
     first_errors,
@@ -163,7 +164,8 @@ class Pod:
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
     the node. device_fields: of its status, those about its devices. images: of containers and volumes, with
     their tags. required_features: that its node has to declare. group: the name of its PodGroup, up to Kubernetes 1.35
-    workload/group. raw: the object as it came, for output; empty where it was not kept.
+    workload/group. grouping: its annotations that decide about groups. raw: the object as it came, for output; empty
+    where it was not kept.
     """
 
     namespace: str
@@ -195,6 +197,7 @@ class Pod:
     required_features: frozenset[str] = frozenset()
     volumes: PodVolumes = NO_VOLUMES
     group: str = ""
+    grouping: Mapping[str, str] = field(default_factory=dict)
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     is_deleting: bool = False
@@ -296,7 +299,7 @@ class _PodSpecFields(ObjectFields):
 
 
 class _PodFields(ObjectFields):
-    metadata: ObjectMetaFields
+    metadata: AnnotatedFields
     spec: _PodSpecFields
     status: PodStatusFields | None = None
 
@@ -309,7 +312,7 @@ class _OwnSpecFields(ObjectFields):
 class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
-    metadata: ObjectMetaFields
+    metadata: AnnotatedFields
     spec: _OwnSpecFields
     status: PodStatusFields | None = None
 
@@ -388,6 +391,7 @@ def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping
         device_fields=device_fields_of(status),
         images=images_of_pod(spec),
         volumes=pod_volumes(spec),
+        grouping=annotations_read(metadata.annotations),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),

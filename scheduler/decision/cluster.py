@@ -47,6 +47,7 @@ from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pod_groups import PodGroupIndex
 from scheduler.state.pods import NodePods, Nominations, pod_requests
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
@@ -229,6 +230,7 @@ class Cluster:
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
+        self.pod_groups = PodGroupIndex()
         self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen, unmade=unmade)
         self.pods = NodePods(self.infos, self.volumes)
         self.nominations = Nominations(self.pods.is_placed)
@@ -513,6 +515,15 @@ class Cluster:
         self.fleet.remove_allocated((aside,))
 
     # -- assumptions
+
+    @contextmanager
+    def assumed(self, pod: Pod, placed: Placed) -> Iterator[None]:
+        """As if the pod were where it was placed, until the end of the context. Contexts can be nested."""
+        self.reserve(pod, placed)
+        try:
+            yield
+        finally:
+            self.unreserve(pod.uid)
 
     @contextmanager
     def without(self, pods: Collection[str]) -> Iterator[None]:

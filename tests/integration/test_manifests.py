@@ -35,6 +35,8 @@ CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("apps", "replicasets"): READ,
     ("apps", "statefulsets"): READ,
     ("storage.k8s.io", "storageclasses"): READ,
+    ("scheduling.k8s.io", "podgroups"): READ,
+    ("scheduling.k8s.io", "compositepodgroups"): READ,
     ("storage.k8s.io", "csinodes"): READ,
     ("storage.k8s.io", "csidrivers"): READ,
     ("storage.k8s.io", "csistoragecapacities"): READ,
