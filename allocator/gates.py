@@ -104,9 +104,21 @@ class Release:
     containers uses a claim that stands for resources of the node; later the claim counts for the pod.
     sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
     negative_requests_end: a request for less than nothing of a capacity ends the attempt before a policy rounds it up.
+    defaults_are_valid: a policy's default is always a valid share; before, one that only a big decimal holds was not.
     misprints_amounts: an amount of 1e21 or more, given in digits, is written as another one. shares_hold_devices: a
     share without amounts holds a device that is no longer shared. broken_pools_end: `All` beside a pool that is being
-    updated or invalid ends the attempt on every node; later it refuses the node.
+    updated or invalid ends the attempt on every node; later it refuses the node. compares_as_written: constraints
+    compare versions by their text, and skip what they cannot compare; later build metadata does not count, and a device
+    that is tried with such a value ends the attempt. finds_short_names: a constraint without domain finds an attribute
+    that is published without one.
+    counts_image_volumes: ImageLocality's threshold grows with them. names_node_first: NodeName is asked before
+    NodeUnschedulable. empty_selector_spreads: PodTopologySpread counts all pods of the namespace for a selector of
+    everything. scores_whole_pods: NodeResourcesFit scores a pod by what it requests as a whole. exact_volume_sizes:
+    VolumeBinding compares sizes as they are, not rounded up to a byte. empty_effect_tolerates_eviction: a request's
+    toleration without effect keeps the pod on a device with a NoExecute taint.
+    reports_victims: a pod that preempts is told where and how many; before, each pod that fits nowhere is told whether
+    a claim of its own was deallocated. empty_budgets_select: an empty selector of a PodDisruptionBudget selects all
+    pods, and every selector also pods without labels; before, none.
     """
 
     name: str
@@ -127,9 +139,20 @@ class Release:
     unused_mappings_refuse: bool
     sums_node_resources: bool
     negative_requests_end: bool
+    defaults_are_valid: bool
     misprints_amounts: bool
     shares_hold_devices: bool
     broken_pools_end: bool
+    compares_as_written: bool
+    finds_short_names: bool
+    counts_image_volumes: bool
+    names_node_first: bool
+    empty_selector_spreads: bool
+    scores_whole_pods: bool
+    exact_volume_sizes: bool
+    empty_effect_tolerates_eviction: bool
+    reports_victims: bool
+    empty_budgets_select: bool
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -166,9 +189,20 @@ V1_38: Final = Release(
     unused_mappings_refuse=False,
     sums_node_resources=False,
     negative_requests_end=True,
+    defaults_are_valid=True,
     misprints_amounts=False,
     shares_hold_devices=True,
     broken_pools_end=False,
+    compares_as_written=False,
+    finds_short_names=False,
+    counts_image_volumes=True,
+    names_node_first=True,
+    empty_selector_spreads=True,
+    scores_whole_pods=True,
+    exact_volume_sizes=True,
+    empty_effect_tolerates_eviction=True,
+    reports_victims=True,
+    empty_budgets_select=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -180,9 +214,17 @@ V1_37: Final = replace(
     environment=cel.V1_37,
     list_environment=cel.V1_37,
     negative_requests_end=False,
+    defaults_are_valid=False,
     misprints_amounts=True,
     shares_hold_devices=False,
     broken_pools_end=True,
+    compares_as_written=True,
+    finds_short_names=True,
+    empty_selector_spreads=False,
+    scores_whole_pods=False,
+    exact_volume_sizes=False,
+    empty_effect_tolerates_eviction=False,
+    empty_budgets_select=False,
 )
 V1_36: Final = replace(
     V1_37,
@@ -199,6 +241,9 @@ V1_36: Final = replace(
     empty_shares_charge=True,
     unused_mappings_refuse=True,
     sums_node_resources=True,
+    counts_image_volumes=False,
+    names_node_first=False,
+    reports_victims=False,
 )
 # The environments of 1.34 and 1.35 were not compared with the reference; 1.36's is the nearest that was.
 _V1_35: Final = replace(V1_36, name="1.35", gates=_gates_of("1.35"), keeps_combined_slices=True)

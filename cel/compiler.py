@@ -64,7 +64,7 @@ def _check_attribute(type_: Type, _: Environment) -> str | None:
 
 
 def _estimated_cost(text: str, environment: Environment) -> int:
-    return cost.estimate(_checked(text, environment)).high
+    return cost.estimate(_checked(text, environment), counts_all=environment.counts_all).high
 
 
 @lru_cache(maxsize=_MOST_CHECKED)

@@ -8,17 +8,21 @@ from typing import Final
 class Environment:
     """One version of the language, compared by identity. Its declarations are in `cel.check.declarations`.
 
-    has_list_attributes: whether attributes can have several values.
+    has_list_attributes: whether attributes can have several values. reads_on_demand: an attribute that cannot be read
+    fails where it is read; before, it failed every expression. counts_all: estimates count the fields of values of any
+    type, and know how large a type is.
     """
 
     name: str
     has_list_attributes: bool = True
+    reads_on_demand: bool = False
+    counts_all: bool = False
 
     def __repr__(self) -> str:
         return f"Environment({self.name})"
 
 
-V1_38: Final = Environment("1.38")
+V1_38: Final = Environment("1.38", reads_on_demand=True, counts_all=True)
 """Kubernetes 1.38."""
 V1_37: Final = Environment("1.37")
 """Kubernetes 1.37."""

@@ -38,7 +38,7 @@ class _Compiled(ABC):
     ) -> None:
         self.source = source
         self.reads = reads
-        self._has_lists = environment.has_list_attributes
+        self._environment = environment
         self._evaluate, self._slots = planned
         self._estimate = estimate
 
@@ -53,7 +53,7 @@ class _Compiled(ABC):
     def run(self, device: DeviceLike | BoundDevice, cost_limit: int = COST_LIMIT) -> Outcome:
         """Evaluates the program. The outcome contains the error, if any, and the cost."""
         try:
-            frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, cost_limit)
+            frame = Frame(self._bound(device), self._slots, cost_limit)
         except EvalError as error:
             return Outcome(None, error, 0)
         try:
@@ -61,18 +61,22 @@ class _Compiled(ABC):
         except EvalError as error:
             return Outcome(None, error, frame.cost)
 
+    def _bound(self, device: DeviceLike | BoundDevice) -> BoundDevice:
+        environment = self._environment
+        return bind_device(device, has_lists=environment.has_list_attributes, on_demand=environment.reads_on_demand)
+
     @abstractmethod
     def _result(self, value: Value) -> Value:
         """Converts the value of the expression; raises EvalError of phase "output"."""
 
     def _raising(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None) -> Value:
-        frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT, is_cancelled)
+        frame = Frame(self._bound(device), self._slots, COST_LIMIT, is_cancelled)
         return self._result(frame.run(self._evaluate))
 
     def _worked(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None) -> "Worked":
         """The value or error, with the work that it was. Raises Cancelled."""
         try:
-            frame = Frame(bind_device(device, has_lists=self._has_lists), self._slots, COST_LIMIT, is_cancelled)
+            frame = Frame(self._bound(device), self._slots, COST_LIMIT, is_cancelled)
         except EvalError as error:
             return Worked(error, WORK_OF_AN_EVALUATION)
         try:
@@ -98,7 +102,8 @@ WORK_OF_AN_EVALUATION: Final = 25
 class Program(_Compiled):
     """A compiled selector.
 
-    reads: the paths of a device that the result depends on. An attribute that cannot be read fails every program.
+    reads: the paths of a device that the result depends on. Up to 1.37 an attribute that cannot be read fails every
+    program.
     """
 
     def evaluate(self, device: DeviceLike | BoundDevice, is_cancelled: Callable[[], bool] | None = None) -> bool:

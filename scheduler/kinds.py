@@ -37,6 +37,7 @@ from scheduler.core_v1.csi import (
     decode_csi_storage_capacity,
     decode_volume_attachment,
 )
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget, decode_disruption_budget
 from scheduler.core_v1.node import Namespace, PriorityClass, decode_namespace, decode_node, decode_priority_class
 from scheduler.core_v1.persistent_volume import (
     PersistentVolume,
@@ -539,6 +540,13 @@ KINDS: Sequence[ObjectKind[Any]] = (  # Any: of each its own model
         decode=decode_composite_pod_group,
         put=lambda cluster, one: cluster.pod_groups.set_composite(one),
         drop=lambda cluster, one: cluster.pod_groups.remove_composite(one),
+    ),
+    ObjectKind(
+        resource=api_resources.DISRUPTION_BUDGETS,
+        model=PodDisruptionBudget,
+        decode=decode_disruption_budget,
+        put=lambda cluster, one: cluster.budgets.set(one),
+        drop=lambda cluster, one: cluster.budgets.remove(one),
     ),
     _pod_selector(api_resources.SERVICES, is_workload=False),
     _pod_selector(api_resources.REPLICATION_CONTROLLERS, is_workload=True),

@@ -6,7 +6,7 @@ above ASCII, such as U+009B), line ends, and marks that turn the direction of a 
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 
 import orjson
 
@@ -50,12 +50,3 @@ def padded(text: str, width: int, *, is_number: bool = False) -> str:
     """The text with spaces up to so many columns: before it if it is a number, else after it."""
     room = " " * (width - width_of(text))
     return f"{room}{text}" if is_number else f"{text}{room}"
-
-
-def aligned(rows: Sequence[Sequence[str]], numbers: frozenset[int] = frozenset()) -> Iterator[str]:
-    """A line for each row, in aligned columns. numbers: the columns that are aligned to the right."""
-    shown = [[printable(cell) for cell in row] for row in rows]
-    widths = [max(width_of(row[place]) for row in shown) for place in range(len(shown[0]))]
-    for row in shown:
-        cells = (padded(cell, widths[place], is_number=place in numbers) for place, cell in enumerate(row))
-        yield GAP.join(cells).rstrip()

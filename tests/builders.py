@@ -327,4 +327,5 @@ def a_cycle(
     selectors: PodSelectors | None = None,
     volumes: Volumes | None = None,
 ) -> Cycle:
-    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), selectors or PodSelectors(), volumes or Volumes())
+    features, known = kubernetes(), selectors or PodSelectors()
+    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), known, volumes or Volumes({}, features), features)

@@ -55,9 +55,12 @@ def meant_for(claim: PersistentVolumeClaim, *, uid: str | None = None) -> ClaimR
     return ClaimReference(claim.namespace, claim.name, claim.uid if uid is None else uid)
 
 
-def a_capacity(name: str = "c", largest: str = "1Gi", *needed: Requirement) -> CSIStorageCapacity:
-    """What is left of the class on nodes with these labels."""
-    return CSIStorageCapacity("default", name, WAITING, needed, Quantity.parse(largest))
+def a_capacity(
+    name: str = "c", largest: str = "1Gi", *needed: Requirement, amount: str = "", storage_class: str = WAITING
+) -> CSIStorageCapacity:
+    """What is left of the class on nodes with these labels. amount: of all that is left, where something is said."""
+    left = Quantity.parse(amount) if amount else None
+    return CSIStorageCapacity("default", name, storage_class, needed, Quantity.parse(largest), left)
 
 
 def where_label(key: str, *values: str) -> NodeSelector:

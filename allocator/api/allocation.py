@@ -141,9 +141,7 @@ def _check_condition(fields: ConditionFields, path: str, findings: Findings) -> 
 def _reason_problem(reason: str) -> str:
     if not reason:
         return "is required"
-    rule = (
-        "must start with a letter, go on with letters, digits, '_', ',' and ':', and end with neither of the last two"
-    )
+    rule = "must start with a letter, go on with letters, digits, '_', ',' and ':', and not end with ',' or ':'"
     return names.too_long(reason, REASON_MAX) or ("" if _REASON.fullmatch(reason) else rule)
 
 

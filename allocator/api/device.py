@@ -164,8 +164,8 @@ AttributeFields = TypedDict(  # noqa: UP013
 )
 
 _ValueKind = Literal["ints", "bools", "strings", "versions", "int", "bool", "string", "version"]
-_PRECEDENCE: tuple[_ValueKind, ...] = ("ints", "bools", "strings", "versions", "int", "bool", "string", "version")
-_LISTS = frozenset(_PRECEDENCE[:4])
+_PRECEDENCE: tuple[_ValueKind, ...] = ("int", "bool", "string", "version", "ints", "bools", "strings", "versions")
+_LISTS = frozenset(_PRECEDENCE[4:])
 _CLASSES: Mapping[object, type] = {"int": int, "bool": bool, "string": str, "version": str}
 
 
@@ -236,7 +236,7 @@ def _usual_attribute(name: object, kind: object, class_: type, value: object) ->
 
 
 def _attribute(fields: AttributeFields) -> Attribute:
-    """The value; of several, which only unchecked objects have, the one that the reference looks at first."""
+    """The value; of several, which only unchecked objects have, the one that the newest reference looks at first."""
     for kind in _PRECEDENCE:
         value = fields.get(kind)
         if value is not None:

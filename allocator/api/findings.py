@@ -8,6 +8,8 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from allocator.words import counted
+
 Location = tuple[str | int, ...]
 """A place in a JSON object: field names, map keys and list indices from the top."""
 
@@ -56,9 +58,9 @@ class UnknownField:
 def shown(value: object) -> str:
     """The value in a form that fits into one line of a message."""
     if isinstance(value, dict):
-        return f"an object of {len(value)} fields"
+        return f"an object of {counted(len(value), 'field')}"
     if isinstance(value, list | tuple):
-        return f"a list of {len(value)} entries"
+        return f"a list of {counted(len(value), 'entry', 'entries')}"
     if isinstance(value, str):
         return json.dumps(shortened(value))
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else shortened(_number_text(value))

@@ -79,7 +79,8 @@ def refusal(raw: Mapping[str, object]) -> FieldError | None:
 
 def _unserved(version: str, kind: str) -> FieldError:
     if kind in _GONE.get(version, ()):
-        return FieldError("kind", kind, f"{version} is no longer served; it was replaced by {_REPLACED[kind]}")
+        replaced = f"{version} is no longer served; it was replaced by {_REPLACED[kind]}"
+        return FieldError("apiVersion", f"{GROUP}/{version}", replaced)
     versions = ", ".join(known for known, kinds in SERVED.items() if kind in kinds)
     if versions and (version in SERVED or version in _GONE):
         return FieldError(

@@ -195,5 +195,5 @@ def _union(masks: Iterable[Mask]) -> Mask:
 def _value_text(token: Token) -> str:
     type_, value = token
     if type_ == "list":
-        return "a list, which compares to nothing"
+        return "a list (equal to nothing while DRAListTypeAttributes is off)"
     return str(value).lower() if type_ == "bool" else str(value)

@@ -175,7 +175,7 @@ def _cause_text(cause: Cause | None, reader: str) -> str:
         case ConstraintUnmet():
             names = ", ".join(cause.requests)
             wanted = devices_text(cause.wanted)
-            return f"{cause.constraint} lets at most {cause.best} of {wanted} together (requests {names})"
+            return f"at most {cause.best} of {wanted} meet {cause.constraint} together (requests {names})"
         case NotTogether():
             return f"{_together_text(cause)} (claims {', '.join(cause.claims)})"
         case PoolNotWhole():

@@ -269,6 +269,8 @@ def consumed_by_share(device: Device, requested: Mapping[str, Quantity], feature
             raise Unrepresentable(f"capacity {qualified(name, device.driver)!r}: {error}") from error
     for name, amount in share.items():
         policy = device.policies.get(name)
+        if policy is not None and policy.default is not None and features.release.defaults_are_valid:
+            policy = policy if name in asked else None
         if (policy and _violates(amount, policy, is_fractional=is_fractional)) or amount > device.capacity[name]:
             return None
     return share
@@ -326,7 +328,7 @@ def _rounded_up(requested: Quantity, bounds: ValidRange, minimum: Quantity, *, i
     if _counts_in_milli(bounds, is_fractional=is_fractional):
         wanted = _milli(requested)
         if wanted is None:
-            raise Unrepresentable(f"{requested} is no whole number of thousandths, in which the range counts")
+            raise Unrepresentable(f"{requested} is not a whole number of thousandths, the unit of the range")
         if minimum.sign < 0:
             raise Unrepresentable(f"the minimum {minimum} is negative")
         milli = _next_step(wanted, minimum.nanos // 10**6, bounds.step.nanos // 10**6)

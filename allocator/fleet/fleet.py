@@ -17,7 +17,7 @@ from allocator.cluster.usage import Usage
 from allocator.fleet.alike import DeviceQuestion
 from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache, Decider, HardwareKinds, KnownChoices
 from allocator.fleet.answers import Able, Rank, refusal_of, refusals_by_node, refusals_by_reason
-from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes
+from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes, NodeTable
 from allocator.gates import Features
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice
@@ -276,9 +276,14 @@ class Fleet:
         return (changes.now, changes.shared), touched
 
     @property
+    def table(self) -> NodeTable:
+        """The nodes, to be read: whoever changes one tells the fleet."""
+        return self._nodes.table
+
+    @property
     def all(self) -> Mask:
         """All nodes."""
-        return self._nodes.all
+        return self._nodes.table.all
 
     @property
     def snapshot(self) -> Snapshot:

@@ -17,48 +17,67 @@ from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
 from cel.lru import LruCache
 
-# The nodes of a fleet by name and by label, so that those that a slice may reach are found without asking all.
+# The nodes by number, by name and by label: the one table of them, which those who follow the nodes read.
 
 
 MOST_KEYS: Final = 64
 """Label keys that are indexed; beyond, the least recently used is indexed again when it is needed."""
 
 
-class NodeIndex:
-    """Nodes by number; a label key is indexed when it is first used."""
+class NodeTable:
+    """The nodes: the number of each name, the node of each number, and which have a label. all: as a mask.
+
+    numbers: by name, to be read. A label key is indexed when it is first used.
+    """
 
     def __init__(self) -> None:
+        self.all: Mask = 0
+        self.numbers: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
-        self._by_name: dict[str, int] = {}
         self._by_label: dict[str, dict[str, set[int]]] = {}
+
+    def __getitem__(self, number: int) -> Node:
+        """The node of the number. Raises KeyError if there is none."""
+        return self._nodes[number]
+
+    def get(self, number: int) -> Node | None:
+        """The node of the number; None if there is none."""
+        return self._nodes.get(number)
+
+    def number_for(self, name: str) -> int:
+        """The number of the node of that name; the lowest free one where there is no such node."""
+        number = self.numbers.get(name)
+        return (~self.all & (self.all + 1)).bit_length() - 1 if number is None else number
 
     def set(self, number: int, node: Node) -> None:
         """Keep the node of that number. Raises ValueError if another number has a node of that name."""
-        if self._by_name.get(node.name, number) != number:
-            raise ValueError(f"node {node.name} has number {self._by_name[node.name]} already, and is given {number}")
-        self.remove(number)
+        if self.numbers.get(node.name, number) != number:
+            raise ValueError(f"node {node.name} has number {self.numbers[node.name]} already, and is given {number}")
+        old = self._nodes.get(number)
+        if old is not None and old.name != node.name:
+            del self.numbers[old.name]
         self._nodes[number] = node
-        self._by_name[node.name] = number
-        for key, by_value in self._by_label.items():
-            if key in node.labels:
-                by_value.setdefault(node.labels[key], set()).add(number)
+        self.numbers[node.name] = number
+        self.all |= 1 << number
+        self._relabel(number, old.labels if old is not None else {}, node.labels)
 
     def remove(self, number: int) -> None:
         """Forget the node of that number, if there is one."""
-        node = self._nodes.pop(number, None)
-        if node is None:
-            return
-        del self._by_name[node.name]
-        for key, by_value in self._by_label.items():
-            if key in node.labels:
-                numbers = by_value[node.labels[key]]
-                numbers.discard(number)
-                if not numbers:
-                    del by_value[node.labels[key]]
+        old = self._nodes.pop(number, None)
+        if old is not None:
+            del self.numbers[old.name]
+            self.all &= ~(1 << number)
+            self._relabel(number, old.labels, {})
 
-    def number_of(self, name: str) -> int | None:
-        """The number of the node of that name."""
-        return self._by_name.get(name)
+    def _relabel(self, number: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        for key, by_value in self._by_label.items():
+            before, now = old.get(key), new.get(key)
+            if before != now and before is not None:
+                by_value[before].discard(number)
+                if not by_value[before]:
+                    del by_value[before]
+            if before != now and now is not None:
+                by_value.setdefault(now, set()).add(number)
 
     def with_one_of(self, labels: Iterable[Label] | None) -> Iterable[int]:
         """The nodes that have one of the labels; None means all. Cost: O(nodes) for a key not asked for before."""
@@ -68,7 +87,7 @@ class NodeIndex:
 
     def _with(self, key: str, value: str) -> Iterable[int]:
         if key == NAME_FIELD:
-            number = self._by_name.get(value)
+            number = self.numbers.get(value)
             return () if number is None else (number,)
         by_value = self._by_label.pop(key, None)
         if by_value is None:
@@ -431,14 +450,14 @@ class FleetNode:
 
 
 class FleetNodes:
-    """The nodes by number.
+    """What the nodes reach, by number.
 
-    all: as a mask. gathered: how often the pools of a node were gathered. renumbered: how often all fingerprints were
+    table: the nodes. gathered: how often the pools of a node were gathered. renumbered: how often all fingerprints were
     reassigned; what was known by fingerprint is of no use then.
     """
 
     def __init__(self, current: CurrentSnapshot) -> None:
-        self.all: Mask = 0
+        self.table = NodeTable()
         self.gathered = 0
         self.renumbered = 0
         self.fingerprints = Fingerprints()
@@ -446,7 +465,6 @@ class FleetNodes:
         self.occupancy = Occupancy()
         self._current = current
         self._by_number: dict[int, FleetNode] = {}
-        self._index = NodeIndex()
         self._ungathered: set[int] = set()
         self._unreached = current.value.slices.unreached(current.value.features)
 
@@ -461,20 +479,19 @@ class FleetNodes:
         """Add or replace a node. Raises ValueError if another number has a node of that name."""
         known = self._by_number.get(number)
         if known is not None and is_same(known.node, node):
+            self.table.set(number, node)
             known.node = node
             return
         if known is not None and known.node.name != node.name:
             self.remove(number)
-        self._index.set(number, node)
+        self.table.set(number, node)
         self._by_number.setdefault(number, FleetNode(node)).node = node
-        self.all |= 1 << number
         self._ungathered.add(number)
 
     def remove(self, number: int) -> None:
         """Remove a node. Raises KeyError if it is not there."""
         gone = self._by_number.pop(number)
-        self._index.remove(number)
-        self.all &= ~(1 << number)
+        self.table.remove(number)
         self._ungathered.discard(number)
         self._leave_group(number, gone)
         self._current.value.forget_view(gone.node.name)
@@ -521,13 +538,13 @@ class FleetNodes:
             published = snapshot.slices.by_pool.get(pool_id, ())
             for slice_ in self.occupancy.update(pool_id, published, snapshot.usage):
                 self.groups.changes.of_shared(slice_)
-                number = self._index.number_of(slice_.reach.node_name)
+                number = self.table.numbers.get(slice_.reach.node_name)
                 if number is not None and number not in self._ungathered:
                     self._regroup(number, self._by_number[number])
 
     def _reaching(self, slice_: Slice) -> Iterable[int]:
         """The nodes that may reach the slice."""
-        return self._index.with_one_of(self._current.value.slices.labels_of(slice_))
+        return self.table.with_one_of(self._current.value.slices.labels_of(slice_))
 
     def _gather(self) -> None:
         numbers: Iterable[int] = self._ungathered

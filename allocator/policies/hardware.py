@@ -1,6 +1,7 @@
 """What devices are cut from, and how full it is."""
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,9 +12,8 @@ from allocator.cluster.usage import consumed_of
 from allocator.exact import exact
 from allocator.features.consumable_capacity import consumed_by_share
 from allocator.features.contract import NodeAttempt
-from allocator.features.list_type_attributes import Token, tokens
+from allocator.features.list_type_attributes import Incomparable, Token, tokens
 from allocator.features.partitionable_devices import consumed
-from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.memo import Topic
 from allocator.model import Alternative, CounterSetID, Device, PoolID
 from allocator.requests.constraints import lookup
@@ -43,12 +43,14 @@ def groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:
 
 
 def _groups_of(attempt: NodeAttempt, name: str) -> Mapping[Token, Mask]:
-    has_lists = attempt.features.has(LIST_TYPE_ATTRIBUTES)
     groups: dict[Token, Mask] = {}
     for position, device in enumerate(attempt.view.devices):
         attribute = lookup(device, name)
-        for token in tokens(attribute, position, has_lists=has_lists) if attribute is not None else ():
-            groups[token] = groups.get(token, 0) | 1 << position
+        if attribute is None:
+            continue
+        with suppress(Incomparable):  # such a device is in no group
+            for token in tokens(attribute, position, attempt.features):
+                groups[token] = groups.get(token, 0) | 1 << position
     return groups
 
 

@@ -16,7 +16,7 @@ from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.selectors import Selection, selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.features import FEATURES, concerned
-from allocator.features.consumable_capacity import Capacity
+from allocator.features.consumable_capacity import Capacity, ConsumableCapacity
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
@@ -46,6 +46,8 @@ def failure(snapshot: Snapshot, attempt: NodeAttempt, claim: Claim, alternative:
 MAX_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
 
+
+_CAPACITY: Final = ConsumableCapacity()
 
 _WORK_OF_AN_ALTERNATIVE: Final = 100
 """To find its candidates, whatever its selectors are: masks of all devices are combined."""
@@ -228,6 +230,8 @@ class _CandidateBuilder:
             if not request.alternatives:
                 # Differs from kube-scheduler, which crashes on it.
                 raise InvalidClaim(f"claim {claim}, request {request.name}: neither exactly nor firstAvailable is set")
+            for alternative in request.alternatives:  # before any of them meets a pool that ends its attempt here
+                _CAPACITY.check(self.attempt.features, claim, alternative)
             prepared = tuple([self._candidates(number, claim, alternative) for alternative in request.alternatives])
             least = min([_devices(candidates) for candidates in prepared])
             if least > MAX_RESULTS - total:
@@ -291,9 +295,13 @@ class _CandidateBuilder:
         device_class = self._class(where, alternative)
         if alternative.mode not in ("ExactCount", "All"):
             raise InvalidClaim(f"{where}: unknown allocationMode {alternative.mode!r}")
-        if alternative.mode == "All":
-            self._require_whole_pools(PoolNotWhole(str(claim), alternative.name))
+        broken, earlier = self._broken_pool(claim, alternative) if alternative.mode == "All" else (None, 0)
+        # Differs from kube-scheduler where not strict: it may come to a device that ends the attempt before the pool.
+        if broken and (not self.attempt.features.is_strict or self.attempt.features.release.broken_pools_end):
+            raise broken
         selected, poison, stages = self._select(device_class, alternative)
+        if broken and not poison & earlier:
+            raise broken
         if alternative.mode == "All" and poison:
             raise InvalidClaim(failure(self.snapshot, self.attempt, claim, alternative, next(bits(poison))))
         unusable = 0
@@ -322,13 +330,19 @@ class _CandidateBuilder:
             raise _unknown(f"{where}: device class {device_class.name}", device_class.unknown_fields)
         return device_class
 
-    def _require_whole_pools(self, cause: PoolNotWhole) -> None:
+    def _broken_pool(self, claim: Claim, alternative: Alternative) -> tuple[BrokenPool | None, Mask]:
+        """The first pool that does not let `All` say how many devices these are, and the devices of those before it."""
+        before = 0
         for pool in self.attempt.view.pools:
-            name = f"{pool.id.driver}/{pool.id.pool}"
+            name, problem = f"pool {pool.id.driver}/{pool.id.pool}", ""
             if pool.missing:
-                raise BrokenPool(cause, f"pool {name} is being updated ({pool.missing})")
-            if pool.contradiction:
-                raise BrokenPool(cause, f"pool {name} is invalid: {pool.contradiction}")
+                problem = f"{name} is being updated ({pool.missing})"
+            elif pool.contradiction:
+                problem = f"{name} is invalid: {pool.contradiction}"
+            if problem:
+                return BrokenPool(PoolNotWhole(str(claim), alternative.name), problem), before
+            before |= sum(1 << position for position in self.attempt.view.positions(pool).values())
+        return None, 0
 
     def _select(self, device_class: DeviceClass, alternative: Alternative) -> tuple[Mask, Mask, list[Stage]]:
         """(devices that the request means, devices that cannot be decided, the funnel so far)."""

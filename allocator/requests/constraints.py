@@ -1,7 +1,7 @@
 """The user's constraints as rules: all devices with one value of an attribute, or all with different ones.
 
-Values compare by type and as written, so the versions `1.0.0+a` and `1.0.0+b` differ here although
-selectors take them as equal. Lists compare as in `features.list_type_attributes`.
+Values compare by type and as written; up to 1.37 also the versions `1.0.0+a` and `1.0.0+b`, which
+selectors take as equal. Lists compare as in `features.list_type_attributes`.
 Source: KEP-4381, fields matchAttribute and distinctAttribute.
 """
 
@@ -15,7 +15,7 @@ import cel
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
-from allocator.features.list_type_attributes import Token, is_list, tokens
+from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Constraint, Device
@@ -43,19 +43,26 @@ def lookup(device: Device, name: str) -> Attribute | None:
     return device.attributes.get(identifier) if domain == device.driver else None
 
 
+def published(device: Device, name: str, features: Features) -> Attribute | None:
+    """The attribute as a constraint finds it: since 1.38 a name without domain is nobody's."""
+    return lookup(device, name) if "/" in name or features.release.finds_short_names else None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributeColumn:
     """One attribute over the devices of a view.
 
     groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
-    values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. lists:
-    those with a list that compares to nothing. failures: devices on which a derived attribute fails; failing: the same.
+    values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. empty:
+    those of them with a derived list of none. lists: those with a list that compares to nothing. failures: devices on
+    which a derived attribute fails, or whose value cannot be compared; failing: the same.
     """
 
     groups: Mapping[Token, Mask]
     numbered: Mapping[int, Mask]
     values: Mapping[int, Mask]
     present: Mask
+    empty: Mask
     lists: Mask
     failures: Mapping[int, str]
     failing: Mask
@@ -92,11 +99,11 @@ def _column_set(view: NodeView, name: str) -> _ColumnSet:
 class AttributeColumns:
     """The columns of one attribute name, published or derived, each made once for a view."""
 
-    def __init__(self, view: NodeView, name: str, derive: Derive, *, has_lists: bool) -> None:
+    def __init__(self, view: NodeView, name: str, derive: Derive, features: Features) -> None:
         self._view = view
         self._name = name
         self._derive = derive
-        self._has_lists = has_lists
+        self._features = features
         self._set = _column_set(view, name)
         self._published: AttributeColumn | None = None
 
@@ -116,28 +123,43 @@ class AttributeColumns:
         return column
 
     def _make(self, expression: str | None, devices: Mask) -> AttributeColumn:
-        numbers = self._set.numbers
+        numbers, has_lists = self._set.numbers, self._features.has(LIST_TYPE_ATTRIBUTES)
+        compares_as_written = self._features.release.compares_as_written
         groups: dict[Token, Mask] = {}
         values: dict[int, Mask] = {}
         failures: dict[int, str] = {}
         lists = 0
         for position in bits(devices):
-            device = self._view.devices[position]
-            found: Attribute | str | None
-            found = lookup(device, self._name) if expression is None else self._derive(expression, device)
+            found = self._found(expression, position)
             if isinstance(found, str):
                 failures[position] = found
             elif found is not None:
-                own = tokens(found, position, has_lists=self._has_lists)
-                if own:
+                own, is_a_list = found
+                if own or not compares_as_written:
                     values[position] = sum(1 << numbers.setdefault(token, len(numbers)) for token in own)
-                    lists |= (not self._has_lists and is_list(found)) << position
+                    lists |= (is_a_list and not has_lists) << position
                 for token in own:
                     groups[token] = groups.get(token, 0) | 1 << position
         present = sum(1 << position for position in values)
+        empty = sum(1 << position for position, own_values in values.items() if not own_values)
         failing = sum(1 << position for position in failures)
         numbered = {numbers[token]: mask for token, mask in groups.items()}
-        return _shared(AttributeColumn(groups, numbered, values, present, lists, failures, failing))
+        return _shared(AttributeColumn(groups, numbered, values, present, empty, lists, failures, failing))
+
+    def _found(self, expression: str | None, position: int) -> tuple[Sequence[Token], bool] | str | None:
+        """What the device is compared by and whether it is a list; why it cannot be; or None: it has no such value."""
+        device = self._view.devices[position]
+        found: Attribute | str | None
+        if expression is None:
+            found = published(device, self._name, self._features)
+        else:
+            found = self._derive(expression, device)
+        if found is None or isinstance(found, str):
+            return found
+        try:
+            return tokens(found, position, self._features, is_derived=expression is not None), is_list(found)
+        except Incomparable as problem:
+            return str(problem)
 
 
 MOST_SHARED: Final = 1 << 12
@@ -148,7 +170,7 @@ _SHARED: Final[LruCache[Hashable, AttributeColumn]] = LruCache(MOST_SHARED, MOST
 
 def _shared(column: AttributeColumn) -> AttributeColumn:
     """An equal one that another view has already, if there is one."""
-    parts = (column.groups, column.numbered, column.values, column.failures)
+    parts = (column.groups, column.numbered, column.values, column.failures)  # which all else follows from but `lists`
     return _SHARED.get((column.lists, *[tuple(part.items()) for part in parts]), 1, lambda: column)
 
 
@@ -211,8 +233,10 @@ class AttributeRule(Rule):
         """The device's values for the slot's request, 0 for none. Raises InvalidClaim if deriving them fails."""
         column = self.columns.of(slot.candidates)
         if device in column.failures:
+            alternative = slot.candidates.alternative
+            derived = "derived " if self.attribute in dict(alternative.derived_attributes) else ""
             raise InvalidClaim(
-                f"claim {self.claim}, request {slot.candidates.alternative.name}: derived attribute {self.attribute} "
+                f"claim {self.claim}, request {alternative.name}: {derived}attribute {self.attribute} "
                 f"on device {self.view.devices[device].id}: {column.failures[device]}"
             )
         return column.values.get(device, 0)
@@ -242,12 +266,12 @@ class MatchAttribute(AttributeRule):
 
     def take(self, slot: DeviceSlot, device: int, trail: Trail) -> bool:
         """The first pick sets the values; each further pick keeps those that it has too."""
-        values = self.values(slot, device)
-        common = values
+        common, column = self.values(slot, device), self.columns.of(slot.candidates)
+        is_common = bool(column.present >> device & 1)
         if self._common is not None:
-            is_a_list = self.columns.of(slot.candidates).lists >> device & 1
-            common = 0 if is_a_list else self._common & values
-        if not common:
+            common = 0 if column.lists >> device & 1 else self._common & common
+            is_common = bool(common)
+        if not is_common:
             return self.refuse(slot, device)
         trail.push(self._restore, self._common)
         self._common = common
@@ -257,8 +281,9 @@ class MatchAttribute(AttributeRule):
         """As many as share a value that every request under the constraint could still use."""
         column = self.columns.of(slot.candidates)
         possible = self._viable if self._common is None else self._common
+        alone = int(self._common is None and bool(column.empty & domain))  # which has nothing in common with any
         most = max([_count(column, value, domain) for value in bits(possible)], default=0)
-        return most + (column.failing & domain).bit_count()
+        return max(most, alone) + (column.failing & domain).bit_count()
 
     def fingerprint(self, classes: Classes) -> Hashable:
         """The values that all picks have."""
@@ -267,7 +292,9 @@ class MatchAttribute(AttributeRule):
     def best(self) -> tuple[int, int]:
         """(how many devices one value can give at most, how many are needed), before any pick."""
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
-        return max([min(self._offers(value), needed) for value in self._different_values()], default=0), needed
+        alone = int(any(self.columns.of(c).empty & c.mask for alternatives in self.affected for c in alternatives))
+        most = max([min(self._offers(value), needed) for value in self._different_values()], default=0)
+        return max(most, min(alone, needed)), needed
 
     def _different_values(self) -> Collection[int]:
         """The values; if there are many, one of those that the same devices have."""
@@ -315,7 +342,8 @@ class DistinctAttribute(AttributeRule):
         """Every pick needs values of its own."""
         values = self.values(slot, device)
         is_late_list = bool(self._used) and self.columns.of(slot.candidates).lists >> device & 1
-        if not values or self._used & values or is_late_list:
+        is_there = self.columns.of(slot.candidates).present >> device & 1
+        if not is_there or self._used & values or is_late_list:
             return self.refuse(slot, device)
         trail.push(self._restore, self._used)
         self._used |= values
@@ -324,7 +352,8 @@ class DistinctAttribute(AttributeRule):
     def room(self, slot: DeviceSlot, domain: Mask) -> int:
         """One device for each value at most."""
         column = self.columns.of(slot.candidates)
-        return sum(1 for mask in column.groups.values() if mask & domain) + (column.failing & domain).bit_count()
+        free = (column.failing | column.empty) & domain
+        return sum(1 for mask in column.groups.values() if mask & domain) + free.bit_count()
 
     def joint_room(self, alternatives: Sequence[Candidates], requests: int, domain: Mask, enough: int) -> int:
         """One device for each value at most, where the constraint covers all of them."""
@@ -333,8 +362,8 @@ class DistinctAttribute(AttributeRule):
             return UNBOUNDED
         columns = {id(column): column for column in map(self.columns.of, alternatives)}.values()
         values = {value for column in columns for value, mask in column.numbered.items() if mask & domain}
-        failing = [(column.failing & domain).bit_count() for column in columns]
-        return len(values) + sum(failing)
+        free = [((column.failing | column.empty) & domain).bit_count() for column in columns]
+        return len(values) + sum(free)
 
     def fingerprint(self, classes: Classes) -> Hashable:
         """The values picked."""
@@ -343,12 +372,14 @@ class DistinctAttribute(AttributeRule):
     def best(self) -> tuple[int, int]:
         """(how many different values the candidates have, how many are needed), before any pick."""
         values: set[Token] = set()
+        empty = 0
         for alternatives in self.affected:
             for candidates in alternatives:
-                groups = self.columns.of(candidates).groups
-                values |= {token for token, mask in groups.items() if mask & candidates.mask}
+                column = self.columns.of(candidates)
+                values |= {token for token, mask in column.groups.items() if mask & candidates.mask}
+                empty += (column.empty & candidates.mask).bit_count()
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
-        return min(needed, len(values)), needed
+        return min(needed, len(values) + empty), needed
 
     def _restore(self, old: Mask) -> None:
         self._used = old
@@ -361,7 +392,6 @@ def rules_of(
     view, features = attempt.view, attempt.features
     # Differs from kube-scheduler, where a violated constraint under `All` ends the attempt on every node.
     is_fatal = features.is_strict
-    has_lists = features.has(LIST_TYPE_ATTRIBUTES)
     rules: list[tuple[Constraint, AttributeRule]] = []
     for position, constraint in enumerate(constraints):
         name = constraint.match_attribute or constraint.distinct_attribute
@@ -369,7 +399,7 @@ def rules_of(
         if not name or not is_known:
             raise InvalidClaim(f"claim {claim}, constraint #{position}: neither matchAttribute nor distinctAttribute")
         # Not a nested function: compiled, it refers to itself, and would keep the attempt for the garbage collector.
-        columns = AttributeColumns(view, name, partial(_derive, attempt), has_lists=has_lists)
+        columns = AttributeColumns(view, name, partial(_derive, attempt), features)
         rule_type = MatchAttribute if constraint.match_attribute else DistinctAttribute
         rules.append((constraint, rule_type(view, claim, position, name, columns, is_fatal, attempt.budget)))
     return tuple(rules)
@@ -377,14 +407,18 @@ def rules_of(
 
 def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
     """By device, its published values of the attribute, each as a number that devices with an equal one share."""
-    has_lists, numbers = features.has(LIST_TYPE_ATTRIBUTES), dict[Token, int]()
+    numbers = dict[Token, int]()
     found: list[Hashable] = []
     for position, device in enumerate(view.devices):
-        attribute = lookup(device, name)
+        attribute = published(device, name, features)
         if attribute is None:
             found.append(None)
+            continue
+        try:
+            own = tokens(attribute, position, features)
+        except Incomparable as problem:
+            found.append(str(problem))
         else:
-            own = tokens(attribute, position, has_lists=has_lists)
             found.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
     return tuple(found)
 

@@ -161,9 +161,9 @@ def table(found: Sequence[Row]) -> str:
     return _markdown(lines)
 
 
-def policy_table(found: Sequence[PolicyRow]) -> str:
-    """The rows of policies as a table of Markdown."""
-    heads = ["nodes", "policy", "mean, ms", "p99, ms", "the longest, ms", "the first, ms"]
+def policy_table(found: Sequence[PolicyRow], head: str = "policy") -> str:
+    """The rows of policies, or of what `head` says, as a table of Markdown."""
+    heads = ["nodes", head, "mean, ms", "p99, ms", "the longest, ms", "the first, ms"]
     lines = [heads, ["---"] * len(heads)]
     for row in found:
         numbers = (row.mean_ms, row.p99_ms, row.longest_ms, row.first_ms)

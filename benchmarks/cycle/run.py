@@ -4,8 +4,9 @@ Both sides read the same objects, have a pod on every node already, and decide f
 what a pod gets is taken before the next is decided. The plugins look at a part of the nodes, as kube-scheduler comes,
 and then at all of them, as ours do. A run counts only if each pod has what it asked for, and if the plugins find each
 node that ours has chosen among the best ones. Then ours alone by policies, which the plugins do not have, for pods
-with a claim each. Prints tables of means, and writes results.json, policies.json and runs.json into
-a folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
+with a claim each, and who has to go for pods that fit nowhere.
+Prints tables of means, and writes results.json, policies.json, preemption.json and runs.json into a folder. Times
+depend on the machine and on what else it does; ratios of one round do so much less.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 import orjson
 
-from benchmarks.cycle import figures
+from benchmarks.cycle import figures, preemption
 from benchmarks.cycle.cases import CASES, cluster
 from benchmarks.cycle.correctness import WrongChoice, check
 from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times
@@ -66,11 +67,15 @@ def main() -> None:
         "--policy", action="append", default=[], help=f"ours alone by this policy (default: {', '.join(POLICIES)})"
     )
     parser.add_argument("--only-policies", action="store_true", help="nothing beside the plugins: needs no Go")
+    parser.add_argument("--only-preemption", action="store_true", help="only who has to go; ours alone, needs no Go")
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-cycle"), help="folder for the results")
     arguments = parser.parse_args()
     if arguments.pods <= WARM_UP:
         parser.error(f"--pods: {arguments.pods} are too few, {WARM_UP} are to warm up")
     arguments.output.mkdir(parents=True, exist_ok=True)
+    if arguments.only_preemption:
+        print(measured_preemption(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
+        return
     cases = [asks for name, asks in CASES.items() if name in (arguments.only or CASES)]
     try:
         if not arguments.only_policies:
@@ -82,7 +87,8 @@ def main() -> None:
         sys.exit(f"bench-cycle: {error}")
     rows = figures.policy_rows(by_policy)
     (arguments.output / "policies.json").write_text(json.dumps([one.document() for one in rows], indent=1) + "\n")
-    print(f"ours by policy: {description()}\n\n{figures.policy_table(rows)}")
+    print(f"ours by policy: {description()}\n\n{figures.policy_table(rows)}\n")
+    print(measured_preemption(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
     print(f"written: {', '.join(map(str, sorted(arguments.output.glob('*.json'))))}")
 
 
@@ -112,6 +118,22 @@ def measure_policies(policies: Sequence[str], sizes: Sequence[int], pods: int, r
                 runs.append(PolicyRun(policy, nodes, times))
                 tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, {policy}: {1e3 * times.mean_s:.3g} ms")
     return runs
+
+
+def measured_preemption(sizes: Sequence[int], pods: int, rounds: int, output: Path) -> str:
+    """Who has to go for pods that fit nowhere, ours alone, as a table; preemption.json has the same."""
+    runs: list[PolicyRun] = []
+    for number in range(rounds):
+        for nodes in sizes:
+            for case in preemption.CASES:
+                command = [sys.executable, "-m", "benchmarks.cycle.preemption", case, str(nodes), str(pods)]
+                found = orjson.loads(_output(command))
+                runs.append(PolicyRun(case, nodes, Times([one / 1e9 for one in found["nanoseconds"]])))
+                tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, {case}: {1e3 * runs[-1].times.mean_s:.3g} ms")
+    rows = figures.policy_rows(runs)
+    documents = [{**one.document(), "case": one.policy} for one in rows]
+    (output / "preemption.json").write_text(json.dumps(documents, indent=1) + "\n")
+    return f"ours, who has to go: {description()}\n\n{figures.policy_table(rows, 'preemption')}"
 
 
 def measure(asks: Asks, nodes: int, pods: int, plugins: Path) -> Run:

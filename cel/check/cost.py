@@ -117,15 +117,16 @@ class _Argument:
         return (_declared_size((*self.path, "@items")) if self.path else None) or UNKNOWN_SIZE
 
 
-def estimate(checked: Checked) -> Estimate:
-    """The range of the cost of one evaluation, in the reference's units."""
-    return _Estimator(checked).cost(checked.root)
+def estimate(checked: Checked, *, counts_all: bool) -> Estimate:
+    """The range of the cost of one evaluation, in the reference's units. counts_all: as in `Environment`."""
+    return _Estimator(checked, counts_all=counts_all).cost(checked.root)
 
 
 class _Estimator:
     """Estimates one expression, in one pass. The tables are by node."""
 
-    def __init__(self, checked: Checked) -> None:
+    def __init__(self, checked: Checked, *, counts_all: bool) -> None:
+        self._counts_all = counts_all
         self._types = checked.types
         self._references = checked.references
         self._paths: dict[Expr, _Path] = {}
@@ -164,7 +165,7 @@ class _Estimator:
         if declared is not None:
             self._sizes[node] = declared
             return declared
-        if _is_scalar(self._types[node]):
+        if _is_scalar(self._types[node]) or (self._counts_all and self._types[node].kind is Kind.TYPE):
             return ONCE
         local = self._local(node)
         return None if local is None else local.size
@@ -206,7 +207,7 @@ class _Estimator:
         total = self.cost(node.operand)
         if node.is_test:
             return total
-        if self._types[node.operand].kind in _SELECTABLE:
+        if self._counts_all or self._types[node.operand].kind in _SELECTABLE:
             total = total.plus(ONCE)
         self._paths[node] = (*self._path(node.operand), node.field)
         return total

@@ -171,17 +171,18 @@ _COMPREHENSIONS: Final = Library(
     ),
 )
 _CORE: Final = (stdlib.LIBRARY, optionals.LIBRARY, _COMPREHENSIONS)
-_V1_36: Final = partial(_declarations, (*_CORE, *libraries.V1_36), Syntax(MACROS, has_escaped_identifiers=False))
+_CORE_1_37: Final = (stdlib.LIBRARY_1_37, optionals.LIBRARY, _COMPREHENSIONS)
+_V1_36: Final = partial(_declarations, (*_CORE_1_37, *libraries.V1_36), Syntax(MACROS, has_escaped_identifiers=False))
 
 
-def _v1_37() -> Declarations:
-    declared = _declarations((*_CORE, *libraries.V1_37), Syntax(MACROS), types.DYN)
+def _with_dyn_attributes(libraries_: Sequence[Library]) -> Declarations:
+    declared = _declarations(libraries_, Syntax(MACROS), types.DYN)
     return replace(declared, results=frozenset({types.BOOL, types.nullable(types.BOOL), types.DYN}))
 
 
 _BUILDERS: Final[Mapping[Environment, Callable[[], Declarations]]] = {
-    V1_38: _v1_37,
-    V1_37: _v1_37,
+    V1_38: partial(_with_dyn_attributes, (*_CORE, *libraries.V1_38)),
+    V1_37: partial(_with_dyn_attributes, (*_CORE_1_37, *libraries.V1_37)),
     V1_36: partial(_V1_36, types.ANY),
     V1_36_LISTS: partial(_V1_36, types.DYN),
 }

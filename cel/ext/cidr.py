@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/cel/library/cidr.go, with the costs of cost.go; Go'
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cel.check.overloads import ONCE, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
@@ -126,7 +126,7 @@ def _cidr_cost(size: int) -> int:
     return _ip_cost(size) + scaled(size, STRING_FACTOR) + ONCE.high
 
 
-LIBRARY: Final = Library(
+LIBRARY_1_37: Final = Library(
     "kubernetes.net.cidr",
     types=(CIDR,),
     overloads=(
@@ -142,3 +142,5 @@ LIBRARY: Final = Library(
         Overload("string", "cidr_to_string", (CIDR,), STRING, implementation=str),
     ),
 )
+_IS_MASK: Final = method("isMask", "cidr_is_mask", (CIDR,), BOOL, lambda prefix: prefix == prefix.masked())
+LIBRARY: Final = replace(LIBRARY_1_37, overloads=(*LIBRARY_1_37.overloads, _IS_MASK))

@@ -23,14 +23,15 @@ _SINCE_1_36: Final = (
     url.LIBRARY,
     k8s_regex.LIBRARY,
     authz.LIBRARY,
-    quantity.LIBRARY,
+    quantity.LIBRARY_1_37,
     formatting.LIBRARY,
     sets.LIBRARY,
     ip.LIBRARY,
-    cidr.LIBRARY,
+    cidr.LIBRARY_1_37,
     format.LIBRARY,
     semver.LIBRARY,
 )
+_NEWER: Final = {library.name: library for library in (quantity.LIBRARY, cidr.LIBRARY, lists.LIBRARY)}
 
 V1_36: Final[tuple[Library, ...]] = (
     k8s_lists.LIBRARY_1_36,
@@ -38,4 +39,5 @@ V1_36: Final[tuple[Library, ...]] = (
     strings.LIBRARY_1_36,
     lists.LIBRARY_1_36,
 )
-V1_37: Final[tuple[Library, ...]] = (*_SINCE_1_36, strings.LIBRARY, lists.LIBRARY, k8s_lists.LIBRARY)
+V1_37: Final[tuple[Library, ...]] = (*_SINCE_1_36, strings.LIBRARY, lists.LIBRARY_1_37, k8s_lists.LIBRARY)
+V1_38: Final = tuple(_NEWER.get(library.name, library) for library in V1_37)

@@ -121,6 +121,11 @@ def _output_cost(_: Sequence[Value], result: Value) -> int:
     return _CALL_COST + size_of(result)
 
 
+def _flatten_cost_since_1_38(arguments: Sequence[Value]) -> int:
+    depth = _value(arguments[1], int) if len(arguments) > 1 else 1
+    return _allocation_cost(size_of(arguments[0]), float(max(depth, 0)))
+
+
 def _flatten_cost(arguments: Sequence[Value]) -> int:
     depth = _value(arguments[1], int) if len(arguments) > 1 else 1
     return _allocation_cost(size_of(arguments[0]), 1.0 if depth < 0 else float(depth))
@@ -171,6 +176,13 @@ def _flatten_estimate(operands: Sequence[Operand]) -> CallEstimate:
     return _allocation_estimate(operands[0].size, float(depth))
 
 
+def _flatten_estimate_since_1_38(operands: Sequence[Operand]) -> CallEstimate:
+    """A negative depth, which is an error, bounds nothing."""
+    depth = operands[1].literal if len(operands) > 1 else 1
+    is_negative = type(depth) is int and depth < 0
+    return _allocation_estimate(operands[0].size, float(MAX_UINT)) if is_negative else _flatten_estimate(operands)
+
+
 def _reverse_estimate(operands: Sequence[Operand]) -> CallEstimate:
     return _allocation_estimate(operands[0].size, 1)
 
@@ -215,7 +227,9 @@ def _sorting_by_keys(type_: Type) -> Overload:
     )
 
 
-def _flattening(cost: Callable[[Sequence[Value]], int]) -> tuple[Overload, Overload]:
+def _flattening(
+    cost: Callable[[Sequence[Value]], int], estimate: Callable[[Sequence[Operand]], CallEstimate] = _flatten_estimate
+) -> tuple[Overload, Overload]:
     def overload(id_: str, parameters: tuple[Type, ...], result: Type) -> Overload:
         return Overload(
             "flatten",
@@ -226,7 +240,7 @@ def _flattening(cost: Callable[[Sequence[Value]], int]) -> tuple[Overload, Overl
             member=True,
             is_guarded=False,
             cost=cost,
-            estimate=_flatten_estimate,
+            estimate=estimate,
         )
 
     by_depth = overload("list_flatten_int", (list_of(DYN), INT), list_of(DYN))
@@ -282,7 +296,17 @@ _OVERLOADS: Final = (
     ),
 )
 
-LIBRARY: Final = Library("cel.lib.ext.lists", overloads=(*_OVERLOADS, *_flattening(_flatten_cost), _ranging(_range)))
+LIBRARY: Final = Library(
+    "cel.lib.ext.lists",
+    overloads=(
+        *_OVERLOADS,
+        *_flattening(_flatten_cost_since_1_38, _flatten_estimate_since_1_38),
+        _ranging(_range),
+    ),
+)
+LIBRARY_1_37: Final = Library(
+    "cel.lib.ext.lists", overloads=(*_OVERLOADS, *_flattening(_flatten_cost), _ranging(_range))
+)
 LIBRARY_1_36: Final = Library(
     "cel.lib.ext.lists", overloads=(*_OVERLOADS, *_flattening(_flatten_cost_before_1_37), _ranging(_range_before_1_37))
 )

@@ -6,6 +6,7 @@ Source: k8s.io/apiserver/pkg/cel/library/quantity.go, with the costs of cost.go.
 """
 
 import operator
+from dataclasses import replace
 from typing import Final
 
 from cel.check.overloads import Library, Overload
@@ -36,7 +37,7 @@ register(QuantitySum, QUANTITY, equal=_sum_equals)
 def _quantity(text: str) -> Quantity:
     """A new quantity each time: as keys of a map, two of them are different in the reference."""
     parsed = Quantity.parse(text)
-    return Quantity(parsed.mantissa, parsed.scale, parsed.is_small, parsed.format, parsed.written)
+    return Quantity(parsed.mantissa, parsed.scale, parsed.is_small, parsed.format, parsed.written, parsed.is_long)
 
 
 @with_eval_errors
@@ -61,9 +62,26 @@ def _sub_int(left: Quantity, right: int) -> QuantitySum:
     return _sub(left, Quantity.of(right, Format.DECIMAL_EXPONENT))
 
 
+def _integer(quantity: Quantity) -> int | None:
+    """The value as an int64; None if there is none. Since 1.38 a whole number of 19 digits may have one, too."""
+    if quantity.is_integer():
+        return quantity.as_integer()
+    return quantity.nanos // 10**9 if quantity.is_long else None
+
+
+@with_eval_errors
+def _as_integer(quantity: Quantity) -> int:
+    found = _integer(quantity)
+    return quantity.as_integer() if found is None else found
+
+
+def _as_approximate_float(quantity: Quantity) -> float:
+    return float(quantity.nanos // 10**9) if quantity.is_long else quantity.as_approximate_float()
+
+
 _PAIR: Final = (QUANTITY, QUANTITY)
 
-LIBRARY: Final = Library(
+LIBRARY_1_37: Final = Library(
     "kubernetes.quantity",
     overloads=(
         scanning("quantity", "string_to_quantity", (STRING,), QUANTITY, _quantity),
@@ -80,4 +98,14 @@ LIBRARY: Final = Library(
         method("sub", "quantity_sub", _PAIR, QUANTITY, _sub),
         method("sub", "quantity_sub_int", (QUANTITY, INT), QUANTITY, _sub_int),
     ),
+)
+_SINCE_1_38: Final = (
+    method("asApproximateFloat", "quantity_get_float", (QUANTITY,), DOUBLE, _as_approximate_float),
+    method("asInteger", "quantity_get_int", (QUANTITY,), INT, _as_integer),
+    method("isInteger", "quantity_is_integer", (QUANTITY,), BOOL, lambda quantity: _integer(quantity) is not None),
+)
+_CHANGED: Final = frozenset(overload.id for overload in _SINCE_1_38)
+LIBRARY: Final = replace(
+    LIBRARY_1_37,
+    overloads=(*(one for one in LIBRARY_1_37.overloads if one.id not in _CHANGED), *_SINCE_1_38),
 )

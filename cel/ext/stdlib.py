@@ -6,6 +6,7 @@ Source: common/stdlib/standard.go of github.com/google/cel-go; costs: checker/co
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from cel.check.overloads import (
@@ -241,6 +242,19 @@ def _never_called(*_: Value) -> Value:
     raise no_such_overload()
 
 
+_ORDER: Final = (
+    (ast.LESS, "less", arithmetic.less),
+    (ast.LESS_EQUALS, "less_equals", arithmetic.less_equals),
+    (ast.GREATER, "greater", arithmetic.greater),
+    (ast.GREATER_EQUALS, "greater_equals", arithmetic.greater_equals),
+)
+_COMPARISONS_1_37: Final = tuple(overload for order in _ORDER for overload in _comparison(*order))
+_COMPARISONS: Final = tuple(
+    overload
+    for function, prefix, implementation in _ORDER
+    for overload in _comparison(function, prefix, arithmetic.without_nan(implementation))
+)
+
 _OPERATORS: Final = (
     _special(ast.CONDITIONAL, "conditional", (BOOL, _A, _A), _A),
     _special(ast.AND, "logical_and", (BOOL, BOOL), BOOL),
@@ -281,10 +295,6 @@ _OPERATORS: Final = (
         (TIMESTAMP, TIMESTAMP, DURATION),
         (UINT, UINT, UINT),
     ),
-    *_comparison(ast.LESS, "less", arithmetic.less),
-    *_comparison(ast.LESS_EQUALS, "less_equals", arithmetic.less_equals),
-    *_comparison(ast.GREATER, "greater", arithmetic.greater),
-    *_comparison(ast.GREATER_EQUALS, "greater_equals", arithmetic.greater_equals),
     _special(ast.INDEX, "index_list", (_LIST_OF_A, INT), _A),
     _special(ast.INDEX, "index_map", (_MAP_OF_AB, _A), _B),
     Overload(
@@ -530,6 +540,7 @@ _FUNCTIONS: Final = (
 
 LIBRARY: Final = Library(
     "standard",
-    overloads=(*_OPERATORS, *_CONVERSIONS, *_FUNCTIONS),
+    overloads=(*_OPERATORS, *_COMPARISONS, *_CONVERSIONS, *_FUNCTIONS),
     types=(BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL, STRING, TIMESTAMP, TYPE, UINT),
 )
+LIBRARY_1_37: Final = replace(LIBRARY, overloads=(*_OPERATORS, *_COMPARISONS_1_37, *_CONVERSIONS, *_FUNCTIONS))

@@ -15,10 +15,10 @@ from cel.values.numbers import checked_int, checked_uint, int_overflow
 from cel.values.values import Duration, List, Map, Timestamp, Uint, Value, bounded, contains
 
 _Operation: TypeAlias = Callable[..., Value]
-_Table: TypeAlias = Mapping[tuple[type, type], _Operation]
+_Overloads: TypeAlias = Mapping[tuple[type, type], _Operation]
 
 
-def _operator(table: _Table) -> Callable[[Value, Value], Value]:
+def _operator(table: _Overloads) -> Callable[[Value, Value], Value]:
     """A binary operator that dispatches by the classes of both operands."""
 
     def operate(left: Value, right: Value) -> Value:
@@ -177,6 +177,9 @@ _COMPARE: Final[Mapping[tuple[type, type], Callable[..., int]]] = {
 }
 
 
+_ORDERED: Final = frozenset(left for left, _ in _COMPARE)
+
+
 def compare(left: Value, right: Value) -> int:
     """-1, 0 or 1. Numbers of different types are comparable; an integer beside a double becomes the nearest double."""
     comparison = _COMPARE.get((type(left), type(right)))
@@ -203,6 +206,16 @@ def greater(left: Value, right: Value) -> bool:
 def greater_equals(left: Value, right: Value) -> bool:
     """`left >= right`."""
     return compare(left, right) >= 0
+
+
+def without_nan(comparison: Callable[[Value, Value], bool]) -> Callable[[Value, Value], bool]:
+    """The comparison, where nothing is less or greater than NaN; before 1.38 that is an error."""
+
+    def compared(left: Value, right: Value) -> bool:
+        has_nan = any(type(one) is float and math.isnan(one) for one in (left, right))
+        return False if has_nan and type(left) in _ORDERED else comparison(left, right)
+
+    return compared
 
 
 def is_in(wanted: Value, container: Value) -> bool:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 from cel.check.overloads import Overload, cost_once
 from cel.errors import EvalAbortedError, EvalError, bare
 from cel.run.frame import Evaluate, Frame
-from cel.syntax.ast import MAP_INSERT
+from cel.syntax.ast import MAP_INSERT, NOT
 from cel.values import types
 from cel.values.types import Kind, Type
 from cel.values.values import List, Map, Optional, Uint, Value, type_of
@@ -34,7 +34,7 @@ def planned_call(
     if has_known_pattern or _stops_at_first_error(overloads, len(operands)):
         return _counted(call, operands)
     if len(operands) == 1:
-        return _unary(call, operands[0])
+        return _unary(call, operands[0], is_charged=overloads[0].function == NOT)
     return _binary(call, operands[0], operands[1])
 
 
@@ -208,14 +208,15 @@ def _takes_aggregates(overloads: Sequence[Overload]) -> bool:
     return any(parameter.kind in _AGGREGATES for overload in overloads for parameter in overload.parameters)
 
 
-def _unary(call: Dispatch, operand: Evaluate) -> Evaluate:
+def _unary(call: Dispatch, operand: Evaluate, *, is_charged: bool) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         try:
             argument = operand(frame)
         except EvalAbortedError:
             raise
         except EvalError as error:
-            call.fail(frame, error)
+            if is_charged or not frame.stops_early:
+                call.fail(frame, error)
             raise
         return call.run(frame, argument)
 
@@ -226,7 +227,8 @@ def _binary(call: Dispatch, left: Evaluate, right: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
         if error is not None:
-            call.fail(frame, first, second)
+            if not frame.stops_early:
+                call.fail(frame, first, second)
             raise error
         return call.run(frame, first, second)
 
@@ -234,7 +236,10 @@ def _binary(call: Dispatch, left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 def both(frame: Frame, left: Evaluate, right: Evaluate) -> tuple[Value, Value, EvalError | None]:
-    """The values of both operands, with errors in place of values, and the first error."""
+    """The values of both operands, with errors in place of values, and the first error.
+
+    Where the frame stops early, an error stands for the right side if the left one fails.
+    """
     error: EvalError | None = None
     try:
         first = left(frame)
@@ -242,6 +247,8 @@ def both(frame: Frame, left: Evaluate, right: Evaluate) -> tuple[Value, Value, E
         raise
     except EvalError as failure:
         first = error = bare(failure)
+        if frame.stops_early:
+            return first, error, error
     try:
         second = right(frame)
     except EvalAbortedError:
@@ -264,7 +271,7 @@ def _counted(call: Dispatch, operands: Sequence[Evaluate]) -> Evaluate:
             except EvalAbortedError:
                 raise
             except EvalError as error:
-                if index == last:
+                if index == last and not frame.stops_early:
                     call.fail(frame, *arguments, error)
                 raise
         return call.run(frame, *arguments)

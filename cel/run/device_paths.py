@@ -69,7 +69,7 @@ def _in_device(path: ValuePath, keys: tuple[Value, ...]) -> Evaluate | None:
     return None
 
 
-_Read: TypeAlias = Callable[[BoundDevice, str, str], Value]
+_Read: TypeAlias = Callable[[BoundDevice, str, str, str], Value]
 
 
 def _entry_of_kind(last: object, read: _Read, domain: str, identifier: str) -> Evaluate:
@@ -97,11 +97,13 @@ def _entries(table: str, domain: str) -> Evaluate:
 
 
 def _entry(read: _Read, domain: str, identifier: str) -> Evaluate:
+    name = f"{domain}/{identifier}"
+
     def evaluate(frame: Frame) -> Value:
         frame.cost += 4
         if frame.cost > frame.limit:
             frame.stop()
-        value = read(frame.device, domain, identifier)
+        value = read(frame.device, domain, identifier, name)
         if value is MISSING:
             raise no_such_key(identifier)
         return value
@@ -110,8 +112,14 @@ def _entry(read: _Read, domain: str, identifier: str) -> Evaluate:
 
 
 def _optional_entry(read: _Read, domain: str, identifier: str) -> Evaluate:
+    name = f"{domain}/{identifier}"
+
     def evaluate(frame: Frame) -> Value:
-        value = read(frame.device, domain, identifier)
+        try:
+            value = read(frame.device, domain, identifier, name)
+        except EvalError:
+            frame.charge(4)
+            raise
         if value is MISSING:
             frame.charge(3)
             return ABSENT
@@ -122,9 +130,11 @@ def _optional_entry(read: _Read, domain: str, identifier: str) -> Evaluate:
 
 
 def _test(read: _Read, domain: str, identifier: str) -> Evaluate:
+    name = f"{domain}/{identifier}"
+
     def evaluate(frame: Frame) -> Value:
         frame.charge(3)
-        return read(frame.device, domain, identifier) is not MISSING
+        return read(frame.device, domain, identifier, name) is not MISSING
 
     return evaluate
 

@@ -17,7 +17,11 @@ ITERATIONS_PER_POLL: Final = 256  # between two polls of `is_cancelled`: well be
 
 @final
 class Frame:
-    """cost, limit: in the reference's units. beyond: of the cost what was refused, and not done.
+    """The state of one evaluation, and its cost in the reference's units.
+
+    beyond: of the cost what was refused, and not done. stops_early: an operand that fails ends its call, literal or
+    comparison, which then costs nothing but for `==`, `!=` and `!`; before 1.38 the operand beside it was evaluated,
+    too, and the step was charged.
 
     slots: the values of the variables of macros, numbered by the planner. elements_left: that calls may still process,
     see `spend_elements`. patterns: that calls may still compile. is_cancelled: polled by loops. iterations: of all
@@ -34,12 +38,14 @@ class Frame:
         "limit",
         "patterns",
         "slots",
+        "stops_early",
     )
 
     def __init__(
         self, device: BoundDevice, slots: int, limit: int, is_cancelled: Callable[[], bool] | None = None
     ) -> None:
         self.device = device
+        self.stops_early = device.on_demand  # both came with 1.38
         self.is_cancelled = is_cancelled
         self.iterations = 0
         self.cost = 0
@@ -129,8 +135,8 @@ class Planned(NamedTuple):
     slots: int
 
 
-def costing(cost: int, step: Evaluate) -> Evaluate:
-    """A stepion at a fixed cost, charged even if it fails."""
+def costing(cost: int, step: Evaluate, *, is_lost: bool = False) -> Evaluate:
+    """A step at a fixed cost, charged even if it fails, unless `is_lost` and the frame stops early."""
 
     def evaluate(frame: Frame) -> Value:
         try:
@@ -138,7 +144,8 @@ def costing(cost: int, step: Evaluate) -> Evaluate:
         except EvalAbortedError:
             raise
         except EvalError:
-            frame.charge(cost)
+            if not (is_lost and frame.stops_early):
+                frame.charge(cost)
             raise
         frame.charge(cost)
         return value

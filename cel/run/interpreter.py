@@ -272,7 +272,7 @@ class _Planner:
         self._scopes.append({node.accumulator: steps.accumulator(accumulator)})
         variables = {node.variable: steps.variable(first)}
         if node.second_variable is not None and second is not None:
-            variables[node.second_variable] = steps.variable(second)
+            variables[node.second_variable] = steps.accumulator(second)
         self._scopes.append(variables)
         condition, step = self._step(node.condition), self._step(node.step)
         self._scopes.pop()

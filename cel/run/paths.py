@@ -51,7 +51,15 @@ class Qualifier(ABC):
 
     def find(self, frame: Frame, value: Value) -> Value:
         """The value of the key, or MISSING; costs one unit if it is present."""
-        found = look_up(value, self.key(frame), is_presence_test=True)
+        key = self.key(frame)
+        try:
+            found = look_up(value, key, is_presence_test=True)
+        except EvalAbortedError:
+            raise
+        except EvalError:
+            if frame.stops_early:
+                frame.charge(1)
+            raise
         if found is not MISSING:
             frame.charge(1)
         return found

@@ -175,7 +175,7 @@ def listed(elements: Sequence[Evaluate], optionals: frozenset[int]) -> Evaluate:
                 items.append(value.value)
         return List(items)
 
-    return costing(LIST_COST, evaluate)
+    return costing(LIST_COST, evaluate, is_lost=True)
 
 
 def _is_present(value: Value) -> TypeGuard[Optional]:
@@ -208,7 +208,7 @@ def mapped(pairs: Sequence[Pair]) -> Evaluate:
                 entries.pop(key_of(key), None)
         return Map(entries.values())
 
-    return costing(MAP_COST, evaluate)
+    return costing(MAP_COST, evaluate, is_lost=True)
 
 
 class FieldStep(NamedTuple):
@@ -254,7 +254,7 @@ def variable(slot: int) -> Evaluate:
 
 
 def accumulator(slot: int) -> Evaluate:
-    """Reads the accumulator of a loop, which may be an error."""
+    """Reads the accumulator of a loop, or its second variable; each may be an error."""
 
     def evaluate(frame: Frame) -> Value:
         value = frame.slots[slot]
@@ -300,7 +300,8 @@ def appended(left: Evaluate, right: Evaluate) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         items, more, error = both(frame, left, right)
-        frame.charge(1)
+        if error is None or not frame.stops_early:
+            frame.charge(1)
         if error is not None:
             raise error
         assert isinstance(items, GrowingList)
@@ -357,7 +358,7 @@ def _iterations(range_: Value, *, has_two: bool) -> Iterable[Value]:
     if isinstance(range_, List):
         return enumerate(range_) if has_two else range_
     if isinstance(range_, Map):
-        return range_.items() if has_two else range_
+        return range_.pairs() if has_two else range_
     problem = "unsupported comprehension range type: {}" if has_two else "got '{}', expected iterable type"
     raise EvalError(problem.format(type_of(range_)))
 

@@ -8,7 +8,7 @@ Source: k8s.io/apimachinery/pkg/api/resource.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from operator import attrgetter
@@ -52,6 +52,7 @@ class Quantity:
     mantissa, scale: the value is mantissa * 10**scale, with scale >= -9.
     is_small: held as an int64 with a scale (the reference's fast form) rather than as a big decimal.
     written: the original text, if the reference would print it; else None.
+    is_long: given as a whole number of 19 digits that an int64 holds, which is a small form since 1.38.
     """
 
     mantissa: int
@@ -59,6 +60,7 @@ class Quantity:
     is_small: bool
     format: Format
     written: str | None = None
+    is_long: bool = False
 
     @staticmethod
     def parse(text: str) -> "Quantity":
@@ -75,7 +77,7 @@ class Quantity:
         return Quantity(value, 0, is_small=_fits_int64(value), format=format_)
 
     @property
-    def form(self) -> tuple[int, int, bool, Format, str | None]:
+    def form(self) -> tuple[int, int, bool, Format, str | None, bool]:
         """All fields: equal for two quantities only if no expression can distinguish them."""
         return _FORM(self)
 
@@ -183,7 +185,7 @@ class Quantity:
 
 
 _HASH_PRIME = 2**61 - 1
-_FORM = attrgetter("mantissa", "scale", "is_small", "format", "written")
+_FORM = attrgetter("mantissa", "scale", "is_small", "format", "written", "is_long")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,10 @@ def _parse(text: str) -> Quantity:
         return small
     if not zeros + whole + fraction:
         raise ValueError("unable to parse numeric part of quantity")
-    return _big_form(-mantissa if sign == "-" else mantissa, exponent, len(fraction), format_)
+    value = -mantissa if sign == "-" else mantissa
+    big = _big_form(value, exponent, len(fraction), format_)
+    is_long = not (exponent or fraction) and format_ is Format.DECIMAL_SI and _fits_int64(value)
+    return replace(big, is_long=True) if is_long else big
 
 
 @lru_cache(maxsize=4096)

@@ -92,6 +92,10 @@ class Map:
         """The pairs of key and value."""
         return self._entries.values()
 
+    def pairs(self) -> Iterable[tuple[Value, Value]]:
+        """The pairs for a loop; a value that cannot be read is an EvalError, which the loop raises if it is used."""
+        return self._entries.values()
+
     def find(self, key: Value) -> Value:
         """The value under `key`, or MISSING; an empty map does not hash the key."""
         if not self._entries:

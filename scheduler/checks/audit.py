@@ -1,10 +1,12 @@
 """The rules of `dra audit`: devices, claims and pods that contradict each other."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from allocator.api.allocation import Consumer
+from allocator.cluster.node_affinity import selects_leniently
 from allocator.cluster.usage import occupying
+from allocator.model import Node
 from allocator.status import DeviceState, PoolStatus
 from allocator.words import counted
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
@@ -19,7 +21,7 @@ from scheduler.state.rivals import share_misfit
 class ClusterState:
     """Pools with their devices, claims and pods. knows_pods: pods were looked for, so that those not there are gone.
 
-    evictions: of pods that taints end.
+    evictions: of pods that taints end. nodes: by name, those that are known.
     """
 
     pools: Sequence[PoolStatus]
@@ -27,6 +29,7 @@ class ClusterState:
     pods: Sequence[Pod]
     knows_pods: bool
     evictions: Sequence[Eviction] = ()
+    nodes: Mapping[str, Node] = field(default_factory=dict)
 
 
 def claim_subject(found: ClaimObject) -> ObjectName:
@@ -206,9 +209,11 @@ def _entry_problem(state: ClusterState, pod: Pod, entry: PodClaim) -> str:
         return f"claim {name} does not exist"
     if found.claim.allocation is None:
         return f"claim {name} is not allocated"
-    if not any(one.is_pod(pod.name, pod.uid) or one.is_pod_group(pod.group) for one in found.reserved_for):
-        return f"claim {name} is not reserved for it{' or its PodGroup' if pod.group else ''}"
-    return ""
+    node, selector = state.nodes.get(pod.node_name), found.claim.allocation.node_selector
+    if node and selector is not None and not selects_leniently(selector, node):
+        return f"claim {name} is allocated on other nodes"
+    is_reserved = any(one.is_pod(pod.name, pod.uid) or one.is_pod_group(pod.group) for one in found.reserved_for)
+    return "" if is_reserved else f"claim {name} is not reserved for it{' or its PodGroup' if pod.group else ''}"
 
 
 POD_WITHOUT_DEVICES = Check(
@@ -305,3 +310,18 @@ RULES: Sequence[Check[ClusterState]] = (
     POOL_PROBLEM,
     SEVERAL_SCHEDULERS,
 )
+
+
+_OF_PODS = (POD_WITHOUT_DEVICES, POD_EVICTED)
+_OF_CLAIMS = (DEVICE_NOT_PUBLISHED, DEVICE_ALLOCATED_TWICE)
+
+
+def problems_of(pod: Pod, state: ClusterState) -> Iterator[str]:
+    """Why a pod that has its node cannot start there, or not stay: what the rules find of it and of its claims."""
+    own = replace(state, pods=[pod], evictions=[one for one in state.evictions if one.pod.uid == pod.uid])
+    yield from (one.message for rule in _OF_PODS for one in rule.check(own))
+    names = {entry.claim_name or pod.claim_statuses.get(entry.name) for entry in pod.claims}
+    claims = {f"{pod.namespace}/{name}" for name in names if name}
+    for one in (one for rule in _OF_CLAIMS for one in rule.check(state)):
+        if not claims.isdisjoint(one.claims):
+            yield f"{one.subject} {one.message}"

@@ -38,6 +38,7 @@ class ObjectName:
 class Observation:
     """Something that a rule finds. field: the path in the object, or empty.
 
+    where: the same in words, by the names of requests, such as `request gpu, selector #0`; empty for the whole object.
     claims: those that it is about, as `namespace/name`, where the subject is a device. place: in the input, where it is
     not that of the subject: nothing is known of an object with errors, and of two of one name each has its own.
     """
@@ -47,6 +48,7 @@ class Observation:
     field: str = ""
     claims: tuple[str, ...] = ()
     place: Place | None = None
+    where: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def _admin_access_without_label(manifests: Manifests) -> Iterator[Observation]:
         for path, alternative in alternatives_of(asked):
             if alternative.admin_access:
                 text = f'namespace {asked.subject.namespace} lacks the label {LABEL}: "true"'
-                yield Observation(asked.subject, text, f"{path}.adminAccess")
+                yield Observation(asked.subject, text, f"{path}.adminAccess", where=f"request {alternative.name}")
 
 
 ADMIN_ACCESS_WITHOUT_LABEL = Check(
@@ -103,7 +103,7 @@ def _missing_class(manifests: Manifests) -> Iterator[Observation]:
             name = alternative.class_name
             if name and name not in known:
                 text = f"DeviceClass {name} does not exist{did_you_mean(name, known)}"
-                yield Observation(asked.subject, text, f"{path}.deviceClassName")
+                yield Observation(asked.subject, text, f"{path}.deviceClassName", where=f"request {alternative.name}")
 
 
 MISSING_CLASS = Check(
@@ -124,7 +124,8 @@ def _unknown_attribute(manifests: Manifests) -> Iterator[Observation]:
             field, name = _constrained(constraint)
             if name and name not in known:
                 message = f"no device has the attribute {name}{did_you_mean(name, known)}"
-                yield Observation(asked.subject, message, f"{asked.path}.devices.constraints[{number}].{field}")
+                at = f"{asked.path}.devices.constraints[{number}].{field}"
+                yield Observation(asked.subject, message, at, where=f"constraint #{number}")
 
 
 def _constrained(constraint: Constraint) -> tuple[str, str]:
@@ -226,7 +227,7 @@ HOSTNAME = "kubernetes.io/hostname"
 def _unshareable_claim(manifests: Manifests) -> Iterator[Observation]:
     """Several pods of a workload name one claim that they cannot share: some of them wait for ever.
 
-    A claim has the devices of one place and at most 256 consumers; if its devices stand for resources of the node, one.
+    A claim has the devices of one place and at most 256 consumers; if its devices take resources of the node, one.
     Source: KEP-4381, status.reservedFor; KEP-5517.
     """
     users = _users_of_claims(manifests)
@@ -267,7 +268,7 @@ def _why_unshareable(one: CheckedPod, users: Sequence[Pod], devices: Sequence[De
         return f"{number} pods use the claim, which can have at most {RESERVED_FOR_MAX} consumers"
     counts = manifests.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
     if counts and any(map(_stands_for_resources, devices)):
-        return f"{number} pods use the claim, whose devices stand for resources of the node: one pod can use it"
+        return f"{number} pods use the claim, whose devices take resources of the node: only one pod can use it"
     if not devices or not manifests.are_of_one_node(devices):
         return ""
     why = "are on different nodes" if one.subject.kind == "DaemonSet" else _why_apart(one.pod, users)

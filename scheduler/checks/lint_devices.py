@@ -64,7 +64,7 @@ def _selector_cost(manifests: Manifests) -> Iterator[Observation]:
         cost = manifests.cost(one)
         if NEAR_COST * cel.COST_LIMIT < cost <= cel.COST_LIMIT:
             message = f"may cost {cost:,} units, {100 * cost // cel.COST_LIMIT} % of the limit of {cel.COST_LIMIT:,}"
-            yield Observation(one.subject, message, one.field)
+            yield Observation(one.subject, message, one.field, where=one.where)
 
 
 SELECTOR_COST = Check(
@@ -82,7 +82,7 @@ def _selector_fails(manifests: Manifests) -> Iterator[Observation]:
         if failing := manifests.answers(one).failing:
             error = explaining.error(one.expression, failing[0])
             message = f"fails on {len(failing)} of {one.whole} ({len(one.devices)}), first on {failing[0].id}: {error}"
-            yield Observation(one.subject, message, one.field)
+            yield Observation(one.subject, message, one.field, where=one.where)
 
 
 SELECTOR_FAILS = Check(
@@ -98,7 +98,8 @@ def _selector_matches_all(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
         # One that comes after others has its meaning beside them: what they leave may well be what it asks for.
         if one.is_first and one.devices and len(manifests.answers(one).accepted) == len(one.devices):
-            yield Observation(one.subject, f"accepts all of {one.whole} ({len(one.devices)})", one.field)
+            message = f"accepts all of {one.whole} ({len(one.devices)})"
+            yield Observation(one.subject, message, one.field, where=one.where)
 
 
 SELECTOR_MATCHES_ALL = Check(
@@ -116,7 +117,7 @@ def _selector_matches_none(manifests: Manifests) -> Iterator[Observation]:
             told = blaming(operands_of(one.expression, one.devices, manifests.features.environment))
             blamed = "".join(f"; {line}" for line in told)
             message = f"accepts none of {one.whole} ({len(one.devices)}){_meant_name(manifests, one)}{blamed}"
-            yield Observation(one.subject, message, one.field)
+            yield Observation(one.subject, message, one.field, where=one.where)
 
 
 def _meant_name(manifests: Manifests, selector: CheckedSelector) -> str:
@@ -138,7 +139,7 @@ def _selector_too_expensive(manifests: Manifests) -> Iterator[Observation]:
     for one in manifests.selectors:
         if (cost := manifests.cost(one)) > cel.COST_LIMIT:
             message = f"may cost {cost:,} units, more than the limit of {cel.COST_LIMIT:,}"
-            yield Observation(one.subject, message, one.field)
+            yield Observation(one.subject, message, one.field, where=one.where)
 
 
 SELECTOR_TOO_EXPENSIVE = Check(

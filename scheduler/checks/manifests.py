@@ -30,7 +30,9 @@ class WaitingClaim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedSelector:
-    """A selector of a class, or of a request. field: its path. devices: those that it is asked of.
+    """A selector of a class, or of a request. field: its path. where: the same in words.
+
+    devices: those that it is asked of.
 
     before: the expressions that are asked before it; no later one is asked of a device that one of them refuses. whole:
     all that it is asked of, in words. is_first: of the class, or of the request.
@@ -43,6 +45,7 @@ class CheckedSelector:
     devices: Sequence[Device]
     whole: str
     is_first: bool
+    where: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +140,7 @@ class Manifests:
         for one in self.classes:
             subject = ObjectName("DeviceClass", one.name)
             fields = [f"spec.selectors[{number}].cel.expression" for number in range(len(one.selectors))]
-            yield from self._chain(subject, fields, (), one.selectors, "the input's devices")
+            yield from self._chain((subject, ""), fields, (), one.selectors, "the input's devices")
 
     def _of_requests(self) -> Iterator[CheckedSelector]:
         classes = {one.name: one for one in self.classes}
@@ -147,23 +150,25 @@ class Manifests:
                     fields = [f"{at}.selectors[{n}].cel.expression" for n in range(len(alternative.selectors))]
                     before = tuple(one or "" for one in device_class.selectors)
                     whole = f"the devices of class {device_class.name}"
-                    yield from self._chain(asked.subject, fields, before, alternative.selectors, whole)
+                    place = asked.subject, f"request {alternative.name}, "
+                    yield from self._chain(place, fields, before, alternative.selectors, whole)
 
     def _chain(
         self,
-        subject: ObjectName,
+        place: tuple[ObjectName, str],
         fields: Sequence[str],
         before: tuple[str, ...],
         expressions: Sequence[str | None],
         whole: str,
     ) -> Iterator[CheckedSelector]:
         """Selectors as the allocator asks them: in order, each of the devices that pass those before it."""
-        first = len(before)
-        for field, expression in zip(fields, expressions, strict=True):
+        (subject, at), first = place, len(before)
+        for number, (field, expression) in enumerate(zip(fields, expressions, strict=True)):
             if expression and self._compiles(expression):
                 is_first = len(before) == first
                 asked_of = whole if is_first else f"{whole} that pass the selectors before it"
-                yield CheckedSelector(subject, field, expression, before, self.passing(before), asked_of, is_first)
+                where, devices = f"{at}selector #{number}", self.passing(before)
+                yield CheckedSelector(subject, field, expression, before, devices, asked_of, is_first, where)
             before = (*before, expression or "")
 
     def _compiles(self, expression: str) -> bool:

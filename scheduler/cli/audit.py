@@ -8,7 +8,7 @@ import click
 from allocator.gates import Features
 from allocator.status import pool_statuses
 from scheduler.checks.audit import RULES, ClusterState
-from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, report_findings
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options
 from scheduler.cli.progress import after_delay
@@ -34,7 +34,7 @@ _NEEDED = ("ResourceSlice", "ResourceClaim")
 
 @click.command(name="audit", epilog=_EPILOG)
 @input_options
-@output_option
+@findings_option
 @fail_on_option
 def command(*, given: InputSource, output: str, fail_on: str) -> None:
     """Check that devices, claims and pods agree: no device allocated twice, no pod without its devices, and so on.
@@ -51,21 +51,31 @@ def command(*, given: InputSource, output: str, fail_on: str) -> None:
             stop(f"{without}: there is nothing to audit")
         print_to_stderr([f"warning: {without}: only evicted pods are found"])
     if "Pod" not in inventory.kinds:
-        print_to_stderr(["warning: the input contains no Pod: rules about pods find nothing"])
+        print_to_stderr(["warning: the input contains no Pod: pods are not checked"])
     with after_delay("reading pools ..."):
-        state = _state(inventory, source.features, ending)
+        state = state_of(inventory, source.features, ending)
     code = report_findings(
-        RULES, state, inventory, source.shown, name="dra audit", output=output, fail_on=fail_on, devices=_devices
+        RULES,
+        state,
+        inventory,
+        source.shown,
+        name="dra audit",
+        output=output,
+        fail_on=fail_on,
+        devices=_devices,
+        head=source.head,
     )
     sys.exit(BAD_INPUT if inventory.errors else code)
 
 
 def _devices(state: ClusterState) -> tuple[MapColumns, PageTable]:
-    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))
+    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods), None)
 
 
-def _state(inventory: Inventory, features: Features, ending: Sequence[Eviction]) -> ClusterState:
+def state_of(inventory: Inventory, features: Features, ending: Sequence[Eviction]) -> ClusterState:
+    """What the rules look at."""
     claims = Claims(inventory)
     cluster = cluster_of(inventory, claims, inventory.pods, features)
     pools = list(pool_statuses(cluster.fleet.current))
-    return ClusterState(pools, inventory.claims, inventory.pods, "Pod" in inventory.kinds, ending)
+    nodes = {node.name: node for node in inventory.nodes} if "Node" in inventory.kinds else {}
+    return ClusterState(pools, inventory.claims, inventory.pods, "Pod" in inventory.kinds, ending, nodes)

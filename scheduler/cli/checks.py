@@ -8,6 +8,7 @@ from allocator.words import counted
 from scheduler.checks.contract import Check, Checked, FindingLevel, ObjectName, Observation, run
 from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
+from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.output.check_results import (
@@ -16,17 +17,13 @@ from scheduler.output.check_results import (
     FindingsReport,
     InputPlaces,
     key_of_object,
-    rendered_findings,
 )
 from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.output.report import JSON, PAGE, TEXT
 
-FORMATS = (TEXT, JSON, SARIF, JUNIT, PAGE)
 NEVER = "never"
 
-output_option = click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
-)
+findings_option = output_option(TEXT, JSON, SARIF, JUNIT, PAGE)
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice([*map(str, FindingLevel), NEVER]),
@@ -53,10 +50,11 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     output: str,
     fail_on: str,
     devices: Callable[[Checked], tuple[MapColumns, PageTable]],
+    head: Sequence[str],
 ) -> int:
     """Run the rules and print what they find. The exit code, if all of the input could be read.
 
-    name: of the command. devices: of a page.
+    name: of the command. devices, head: of a page.
     """
     if not _shows_an_object(inventory, shown):
         stop(f"nothing is checked: the input contains no object {shown}")
@@ -69,7 +67,7 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     summary = ", ".join(counted(number, level) for level, number in numbers.items())
     summary = f"{len(rules)} rules: {summary}{_hidden(every - len(found), shown)}"
     report = FindingsReport(name, summary, found, rules, InputPlaces(inventory), lambda: devices(checked))
-    click.echo(rendered_findings(report, output), nl=False)
+    print_report(report, output, head)
     print_to_stderr([summary])
     return int(_fails(numbers, fail_on))
 

@@ -11,10 +11,11 @@ from allocator.status import pool_statuses
 from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import InputSource, input_options
+from scheduler.cli.printing import page_option, print_report
 from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.report import FORMATS, PAGE, Report, rendered
+from scheduler.output.report import PAGE
 from scheduler.output.status_report import ClaimsReport
 from scheduler.status import ClaimStatus, claim_statuses, held_by
 
@@ -31,22 +32,10 @@ Examples:
   dra claims cluster.yaml -o html > a.html  a page with a map of the devices that claims hold
 """
 
-output_option = click.option(
-    "-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format."
-)
-output_or_page_option = click.option(
-    "-o",
-    "--output",
-    type=click.Choice([*FORMATS, PAGE]),
-    default="table",
-    show_default=True,
-    help="Output format. html: one page with a map of nodes and devices (docs/ui.md).",
-)
-
 
 @click.command(name="claims", epilog=_EPILOG)
 @input_options
-@output_or_page_option
+@page_option
 def command(*, given: InputSource, output: str) -> None:
     """Print each claim with its state, devices, node, users and age.
 
@@ -55,11 +44,13 @@ def command(*, given: InputSource, output: str) -> None:
     """
     inventory, source = given.inventory(), given.source
     claims = Claims(inventory)
-    report = claims_report(claims_of(claims, inventory.pods, source.shown), source.shown)
+    shown = source.shown.of_lists
+    report = claims_report(claims_of(claims, inventory.pods, shown), shown)
     if output == PAGE:
-        pools = pool_statuses(cluster_of(inventory, claims, inventory.pods, source.features).fleet.current)
-        report = replace(report, pools=list(held_by(pools, {str(one.claim) for one in report.claims})))
-    print_claims(report, output)
+        cluster = cluster_of(inventory, claims, inventory.pods, source.features)
+        held = held_by(pool_statuses(cluster.fleet.current), {str(one.claim) for one in report.claims})
+        report = replace(report, pools=list(held), cluster=cluster)
+    print_claims(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
@@ -74,13 +65,8 @@ def claims_report(found: Sequence[ClaimStatus], shown: ShownObjects) -> ClaimsRe
     return ClaimsReport(found, str(shown), datetime.now(UTC))
 
 
-def print_claims(report: ClaimsReport, output: str) -> None:
-    """Print them in that format, or that there are none."""
-    print_report(report, output)
+def print_claims(report: ClaimsReport, output: str, head: Sequence[str] = ()) -> None:
+    """Print them in that format, or that there are none. head: of a page."""
+    print_report(report, output, head)
     if not report.claims and output != PAGE:
         print_to_stderr([report.nothing()])
-
-
-def print_report(report: Report, output: str) -> None:
-    """Print it in that format."""
-    click.echo(rendered(report, output), nl=False)

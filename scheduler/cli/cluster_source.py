@@ -1,7 +1,8 @@
 """Options that name the input: files or a cluster, its release and gates."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from click.shell_completion import CompletionItem
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Features, UnknownGate
 from allocator.model import Requirement
 from allocator.policies import NAMES
-from scheduler.cli.ending import print_to_stderr
+from scheduler.cli.ending import KUBECTL_DRA, print_to_stderr
 from scheduler.client.api_resources import NAMESPACES, PODS, Resource
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements, selects
 from scheduler.core_v1.object_fields import NamespacedName
@@ -201,12 +202,20 @@ class ClusterAccess:
 class ShownObjects:
     """The objects that are printed. They do not change what counts: devices that others hold are in use all the same.
 
-    namespace: empty for all. query: the selector as it was given.
+    namespace: empty for all. query: the selector as it was given. home: the namespace of names that have none, where it
+    is not `namespace`. is_of_home: lists are of that namespace, too, as kubectl's are.
     """
 
     namespace: str = ""
     selector: tuple[Requirement, ...] = ()
     query: str = ""
+    home: str = DEFAULT_NAMESPACE
+    is_of_home: bool = False
+
+    @property
+    def of_lists(self) -> "ShownObjects":
+        """What a list of objects prints that are in namespaces."""
+        return replace(self, namespace=self.home) if self.is_of_home and not self.namespace else self
 
     @property
     def is_everything(self) -> bool:
@@ -218,13 +227,13 @@ class ShownObjects:
         return self.namespace in ("", namespace) and selects(self.selector, labels)
 
     def key_of(self, name: str) -> NamespacedName:
-        """Namespace and name of `ns/name`, or of a name in the namespace of -n, `default` without it.
+        """Namespace and name of `ns/name`, or of a name in the namespace of -n, without it in `home`.
 
         Raises UsageError for a name in another namespace.
         """
         namespace, slash, rest = name.partition("/")
         if not slash:
-            return self.namespace or DEFAULT_NAMESPACE, name
+            return self.namespace or self.home, name
         if self.namespace not in ("", namespace):
             raise click.UsageError(f"{name} is not in the namespace of -n, {self.namespace}.")
         return namespace, rest
@@ -236,6 +245,21 @@ class ShownObjects:
 
 
 EVERYTHING = ShownObjects()
+
+
+def page_head(names: Sequence[str], features: Features) -> Sequence[str]:
+    """What a page says of its input. names: of files, or of the cluster."""
+    return [
+        ", ".join("standard input" if name == STDIN else name for name in names),
+        f"Kubernetes {features.release.name}",
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+    ]
+
+
+def is_called_by_kubectl() -> bool:
+    """Whether this is the program `kubectl-dra`."""
+    context = click.get_current_context(silent=True)
+    return context is not None and context.find_root().info_name == KUBECTL_DRA
 
 
 class ClusterSource:
@@ -252,7 +276,7 @@ class ClusterSource:
         shown: ShownObjects = EVERYTHING,
     ) -> None:
         self.paths = paths
-        self.shown = shown
+        self._shown = shown
         self.access = cluster or ClusterAccess()
         self.choice = choice or FeatureChoice()
         if paths and self.access.is_named:
@@ -260,7 +284,16 @@ class ClusterSource:
 
     def at(self, paths: tuple[str, ...]) -> "ClusterSource":
         """The same of these paths."""
-        return ClusterSource(paths, self.access, self.choice, self.shown)
+        return ClusterSource(paths, self.access, self.choice, self._shown)
+
+    @cached_property
+    def shown(self) -> ShownObjects:
+        """What of it is printed. `kubectl dra` takes the namespace of the context, as kubectl does."""
+        if self.paths or self._shown.namespace or not is_called_by_kubectl():
+            return replace(self._shown, is_of_home=False)
+        from scheduler.cli.live_cluster import namespace_of  # with all that it takes to call a server
+
+        return replace(self._shown, home=namespace_of(self.access))
 
     def objects(self) -> Iterable[RawObject | Finding]:
         """All objects; the command ends where a cluster cannot be read."""
@@ -270,6 +303,11 @@ class ClusterSource:
     def features(self) -> Features:
         """Those that were chosen, by default those of the cluster."""
         return self.choice.features(None if self.paths else self._live.served)
+
+    @property
+    def head(self) -> Sequence[str]:
+        """What a page says of the input."""
+        return page_head(self.paths or (self._live.name,), self.features)
 
     @cached_property
     def _live(self) -> "LiveCluster":
@@ -290,13 +328,13 @@ _OPTIONS = (
         metavar="NAME",
         shell_complete=namespaces,
         help="Print only objects in this namespace; it is also the default for names without one. Devices held by "
-        "others are still in use.",
+        "others are still in use.  [default for `kubectl dra` on a cluster: the namespace of the context]",
     ),
     click.option(
         "-A",
         "--all-namespaces",
         is_flag=True,
-        help="Print objects of all namespaces, despite -n; the default.",
+        help="Print objects of all namespaces, despite -n; the default, but for `kubectl dra`.",
     ),
     click.option(
         "-l",
@@ -335,7 +373,8 @@ def cluster_options(command: Callable[..., None]) -> Callable[..., None]:
         choice: FeatureChoice,
         **others: Any,
     ) -> None:
-        shown = ShownObjects("" if all_namespaces else namespace, _requirements(query), query)
+        chosen = "" if all_namespaces else namespace
+        shown = ShownObjects(chosen, _requirements(query), query, is_of_home=not all_namespaces)
         command(source=ClusterSource((), ClusterAccess(kubeconfig, context), choice, shown), **others)
 
     with_options = choice_options(OF_FILES_OR_A_CLUSTER)(with_source)

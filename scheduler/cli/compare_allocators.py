@@ -5,12 +5,12 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any, Self
+from typing import Self
 
 import click
 import orjson
@@ -18,16 +18,19 @@ import orjson
 from allocator.api.versions import Json
 from allocator.api.versions import Json as JsonObject
 from allocator.gates import Features
-from scheduler.cli.claims import output_option, print_report
-from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
+from allocator.model import Slice
+from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import Input, inventory_of
+from scheduler.cli.inputs import Input, InputSource, input_options, inventory_of
+from scheduler.cli.printing import print_report, report_option
 from scheduler.cli.progress import Progress
 from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
-from scheduler.input.documents import RawObject
+from scheduler.input.documents import RawObject, read
+from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import unused_claims
-from scheduler.output.data_page import ColumnTable
 from scheduler.output.report import Report
+from scheduler.output.table import ColumnTable
+from scheduler.simulation.changes import is_change
 from scheduler.terminal_text import printable
 
 # Kubernetes' own allocator as a program, which reads and answers JSON lines (benchmarks/peer/README.md).
@@ -123,6 +126,7 @@ Exit codes: 0 if nothing differs, 1 if something does, 2 for invalid input or wi
 Examples:
   dra compare cluster.yaml pending.yaml --strict
   dra compare cluster.yaml -n ml --nodes 100 -o json
+  dra compare cluster.yaml pending.yaml --overlay drain:gpu-07
 """
 
 
@@ -137,7 +141,7 @@ class Compared:
 
 
 @click.command(name="compare", epilog=_EPILOG)
-@source_options
+@input_options
 @click.option(
     "--nodes",
     "most",
@@ -148,8 +152,8 @@ class Compared:
     help="Compare on the first N nodes by name.",
 )
 @click.option("--peer", type=click.Path(path_type=Path), metavar="FILE", help="The other allocator, built already.")
-@output_option
-def command(*, source: ClusterSource, most: int, peer: Path | None, output: str) -> None:
+@report_option
+def command(*, given: InputSource, most: int, peer: Path | None, output: str) -> None:
     """Compare our answers with kube-scheduler's own allocator.
 
     What differs is printed, and how long each takes. PATH is as in `dra allocate`, with objects of resource.k8s.io/v1.
@@ -157,13 +161,15 @@ def command(*, source: ClusterSource, most: int, peer: Path | None, output: str)
     is free in the input. Both begin with the objects. --strict makes ours behave like the other where it does better
     (docs/differences.md). The other allocator is built from the sources in benchmarks/peer, which needs Go.
     """
+    source = given.source
     objects = list(source.objects())
-    inventory = inventory_of(objects, (), source.features, keep_going=None)
-    raws = [one.raw for one in objects if isinstance(one, RawObject)]
+    inventory = inventory_of(objects, given.overlays, source.features, keep_going=given.keep_going)
+    files = [one for one in given.overlays if not is_change(one)]
+    raws = (dict(one.raw) for one in (*objects, *read(files)) if isinstance(one, RawObject))
     asked = list(_asked(Input.of(inventory, source.features), source.shown))
     if not asked:
         stop(f"no pending pod or claim {source.shown}")
-    case = _case(raws, source.features, most)
+    case = _case(inventory, _by_name(raws), source.features, most)
     try:
         program = peer or built(source.features.release.name)
         with ReferenceAllocator(program) as reference, Progress(doing="comparing") as progress:
@@ -175,7 +181,7 @@ def command(*, source: ClusterSource, most: int, peer: Path | None, output: str)
         print_to_stderr([f"dra: kube-scheduler's allocator cannot be asked: {error}"])
         sys.exit(BAD_INPUT)
     print_report(ComparisonReport(found, len(case["nodes"])), output)
-    sys.exit(int(any(one.difference for one in found)))
+    sys.exit(BAD_INPUT if inventory.errors else int(any(one.difference for one in found)))
 
 
 def _asked(given: Input, shown: ShownObjects) -> Iterator[tuple[str, list[Json]]]:
@@ -192,32 +198,46 @@ def _asked(given: Input, shown: ShownObjects) -> Iterator[tuple[str, list[Json]]
             yield f"claim {claim}", [dict(found.raw)]
 
 
-def _case(raws: Sequence[Mapping[str, Any]], features: Features, most: int) -> Json:
-    """All but the claims. Ends the command for objects of other versions."""
-    by_kind: dict[str, list[Json]] = {}
+def _by_name(raws: Iterable[Json]) -> Mapping[str, Mapping[str, Json]]:
+    """The slices and classes as they are written, by kind and name; the last of a name holds, as in overlays.
+
+    Ends the command for objects of other versions.
+    """
+    found: dict[str, dict[str, Json]] = {"ResourceSlice": {}, "DeviceClass": {}}
     for raw in raws:
         kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
-        if kind in ("ResourceSlice", "DeviceClass", "ResourceClaim") and version != VERSION:
+        if kind in (*found, "ResourceClaim") and version != VERSION:
             stop(f"{kind} of {version}: only objects of {VERSION} can be compared")
-        by_kind.setdefault(kind, []).append(dict(raw))
-    nodes = sorted(by_kind.get("Node", []), key=lambda one: str(one["metadata"]["name"]))[:most]
+        if kind in found:
+            found[kind][str(raw["metadata"].get("name"))] = raw
+    return found
+
+
+def _case(inventory: Inventory, raws: Mapping[str, Mapping[str, Json]], features: Features, most: int) -> Json:
+    """All but the claims. raws: slices and classes, by kind and name."""
+    nodes = sorted(inventory.nodes, key=lambda one: one.name)[:most]
     if not nodes:
-        stop("the input contains no Node")
-    held = [one for one in by_kind.get("ResourceClaim", []) if (one.get("status") or {}).get("allocation")]
+        stop("the input contains no Node, and no slice names one")
     return {
-        "nodes": [_of_node(one) for one in nodes],
-        "slices": by_kind.get("ResourceSlice", []),
-        "deviceClasses": by_kind.get("DeviceClass", []),
-        "allocatedClaims": held,
+        "nodes": [{"metadata": {"name": one.name, "labels": dict(one.labels)}} for one in nodes],
+        "slices": [_slice(one, raws["ResourceSlice"]) for one in inventory.slices],
+        "deviceClasses": list(raws["DeviceClass"].values()),
+        "allocatedClaims": [one.raw for one in inventory.claims.values() if one.claim.allocation is not None],
         "features": {theirs: features.has(ours) for theirs, ours in GATES.items() if ours in features.release.gates},
         "implementation": "auto",
         "applyDefaults": True,
     }
 
 
-def _of_node(raw: Json) -> Json:
-    metadata = raw["metadata"]
-    return {"metadata": {"name": metadata["name"], "labels": metadata.get("labels") or {}}}
+def _slice(found: Slice, raws: Mapping[str, Json]) -> Json:
+    """The slice as it is written; the copy that `add:NODE:COUNT` makes of one, from what that is."""
+    if found.name in raws:
+        return raws[found.name]
+    node = found.reach.node_name
+    origin = raws[found.name.removesuffix(f"-{node}")]
+    pool = {**origin["spec"]["pool"], "name": found.pool}
+    spec = {**origin["spec"], "nodeName": node, "pool": pool}
+    return {**origin, "metadata": {**origin["metadata"], "name": found.name}, "spec": spec}
 
 
 def _compared(reference: ReferenceAllocator, case: Json, features: Features) -> Compared:

@@ -137,7 +137,7 @@ def _connected(address: str) -> "Iterator[Client]":
 def _doubts(address: str, scheduler: Mapping[str, Any]) -> Iterator[str]:
     workers = scheduler["workers"].values()
     if not workers:
-        yield f"{address} has no workers yet, for which the scenarios wait"
+        yield f"{address} has no workers yet: the scenarios wait for them"
     if wide := sum(worker["nthreads"] > 1 for worker in workers):
         yield (
             f"{wide} of {len(workers)} workers of {address} have several threads, and run one scenario at a time: "

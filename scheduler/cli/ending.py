@@ -6,6 +6,7 @@ A command that cannot continue prints the reason, one line for each problem, and
 import errno
 import io
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +14,11 @@ from typing import NoReturn, TextIO, cast
 
 import click
 
+from scheduler.output.table import NARROWEST, PLAIN, TextLayout
 from scheduler.terminal_text import printable
+
+KUBECTL_DRA = "kubectl dra"
+"""How users call the program that kubectl runs for it."""
 
 BAD_INPUT = 2
 """Exit code for input that cannot be used, or output that cannot be written; 1: something asked for was not done."""
@@ -24,10 +29,26 @@ TERMINATED = 143
 """Exit codes of a program that ends by Ctrl-C, as nobody reads its output any more, or by SIGTERM."""
 
 
+def layout_of(stream: TextIO) -> TextLayout:
+    """How text is laid out on a terminal; nothing is wrapped or coloured where it is none."""
+    if not stream.isatty():
+        return PLAIN
+    context = click.get_current_context(silent=True)
+    has_colour = (context is None or context.color is not False) and os.environ.get("TERM") != "dumb"
+    return TextLayout(max(NARROWEST, shutil.get_terminal_size().columns), has_colour)
+
+
 def print_to_stderr(lines: Iterable[str]) -> None:
     """Lines to standard error; what would steer a terminal is written out, since they contain what objects do."""
+    layout = layout_of(sys.stderr)
     for line in lines:
-        click.echo("\n".join(printable(part) for part in line.split("\n")), err=True)
+        shown = "\n".join(layout.lines("\n".join(map(printable, line.split("\n")))))
+        word, colon, rest = shown.partition(":")
+        click.echo(f"{layout.styled(word, _SEVERITIES.get(word, ''))}{colon}{rest}", err=True)
+
+
+_SEVERITIES = {"warning": "warning", "error": "error", "dra": "error"}
+"""What a line begins with, and how severe that is."""
 
 
 def stop(*problems: str) -> NoReturn:

@@ -2,38 +2,43 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
+from pathlib import Path
 
 import click
 
+from allocator.gates import Features
 from allocator.model import Claim
 from allocator.words import counted
+from scheduler.checks.audit import problems_of
 from scheduler.cli import cluster_source
+from scheduler.cli.audit import state_of
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
+    WORKLOADS,
     Input,
     inventory_of,
+    is_kind,
     keep_going_option,
     kind_and_key,
     overlay_option,
     profile_options,
 )
+from scheduler.cli.printing import output_option, print_blocks, print_report, print_reports
 from scheduler.cli.progress import Progress, after_delay
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
+from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, PodToPlace, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
-from scheduler.output.explanation import ExplanationsPage, explanation_page, text_of
-from scheduler.output.explanation_json import listed, object_of
+from scheduler.output.explanation_report import KIND, ExplanationReport, Explanations
 from scheduler.output.input_report import unchecked_namespaces
-from scheduler.output.report import JSON, PAGE, TEXT, json_text
+from scheduler.output.report import JSON, PAGE, TEXT, WIDE
 from scheduler.plugins.profile import Profile
-
-FORMATS = (TEXT, JSON, PAGE)
 
 _EPILOG = """
 \b
@@ -42,6 +47,7 @@ Exit codes: 0 if it fits (with --all: everything fits), 1 if it does not or the 
 \b
 Examples:
   dra explain ml/train-0 cluster.yaml pending.yaml         explain a pod
+  dra explain deploy/ml/web cluster.yaml                   explain the first pending pod of a Deployment
   dra explain ml/train-0 must-gather/ --in-order           place the pods before it first
   dra explain ml/train-0 cluster.yaml --node gpu-07        explain why it does not fit on a node
   dra explain claim/ml/shared cluster.yaml -o json         explain a claim, as JSON
@@ -59,11 +65,16 @@ class _Subject:
 
 
 @click.command(name="explain", epilog=_EPILOG)
-@click.argument("arguments", nargs=-1, metavar="[POD|CLAIM] [PATH...]", shell_complete=cluster_source.pods_or_files)
+@click.argument(
+    "arguments",
+    nargs=-1,
+    metavar="[POD|CLAIM|WORKLOAD] [PATH...]",
+    shell_complete=cluster_source.pods_or_files,
+)
 @click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
 @click.option("--node", default="", metavar="NAME", help="Describe this node, and whether the pod fits there.")
 @click.option("--in-order", is_flag=True, help="First place the pods and claims that come before it.")
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
+@output_option(TEXT, WIDE, JSON, PAGE)
 @cluster_options
 @overlay_option
 @profile_options
@@ -82,8 +93,9 @@ def command(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Explain why a pod or claim gets its node and devices, or why it gets none and what would help.
 
-    POD is NAMESPACE/NAME or pod/NAMESPACE/NAME. CLAIM is claim/NAMESPACE/NAME and stands for the first pending pod that
-    uses it. PATH is as in `dra allocate`.
+    POD is NAME, NAMESPACE/NAME, pod/NAME or `pod NAME`. CLAIM is claim/NAME or its name alone, for the
+    first pending pod that uses it. WORKLOAD is deploy/NAME, sts/NAME, job/NAME and so on, for its first pending pod.
+    PATH is as in `dra allocate`.
 
     The output describes one node: the selected node, the nearest one, or --node. For each request it shows how many
     devices each check removes and who holds them; for each constraint, the devices of each value; then the smallest set
@@ -96,14 +108,15 @@ def command(  # noqa: PLR0913 - one for each option
         )
     if not is_all and not arguments:
         raise click.UsageError("Missing argument 'POD|CLAIM': name one, or use --all.")
+    name, paths = ("", arguments) if is_all else _named(arguments)
+    source = source.at(paths)
     if source.shown.selector and not is_all:
         raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
-    name, source = ("", source.at(arguments)) if is_all else (arguments[0], source.at(arguments[1:]))
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     given = Input.of(inventory, source.features)
     placement = given.placement(source.features, profiles=profiles)
     if is_all:
-        fits = _explain_all(given, placement, source.shown, output)
+        fits = _explain_all(given, placement, source, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(given, name, source.shown)
     if node:
@@ -114,62 +127,95 @@ def command(  # noqa: PLR0913 - one for each option
         _place_before(given, placement, subject)
     with after_delay("asking every node ..."):
         explanation = explain(placement, _look(placement, subject), node)
+    if subject.pod and subject.pod.node_name:
+        explanation = _as_bound(explanation, subject.pod, given, source.features)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
         print_to_stderr(_passed_by(given, subject))
-    click.echo(_rendered(explanation, given, placement, output))
+    shown = given.devices_of(placement) if output == PAGE else ((), (), None)
+    print_report(ExplanationReport(explanation, *shown), output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output: str) -> bool:
+def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
+    shown = source.shown.of_lists
     given.warn_of(given.pods)
     pods = sorted(given.pending, key=order_of)
     claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
     numbers: Counter[Verdict] = Counter()
-    page = ExplanationsPage()
+    told = Explanations(is_page=output == PAGE)
     with Progress() as progress:
 
-        def explained() -> Iterator[Explanation]:
+        def explained() -> Iterator[ExplanationReport]:
             looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
             for number, look in enumerate(looks, start=1):
                 if given.is_shown(look, shown):
                     explanation = explain(placement, look, is_brief=True)
                     numbers[explanation.verdict] += 1
-                    yield explanation
+                    yield ExplanationReport(explanation)
                 placement.take(look)
                 progress.show(number, len(pods) + len(claims))
 
-        if output == PAGE:
-            for one in explained():
-                page.add(one)
+        if output in (WIDE, JSON):
+            print_reports(explained(), KIND, output, progress)
         else:
-            for piece in listed(explained()) if output == "json" else _texts(explained()):
-                progress.clear()
-                click.echo(piece, nl=False)
+            for one in explained():
+                told.add(one)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     fitting, every = numbers["Fits"], numbers.total()
     counted = f"{fitting} of {every} fit{'' if every else f': no pending pod or claim {shown}'}"
     if output == PAGE:
-        click.echo(page.html(counted, *given.devices_of(placement)), nl=False)
+        click.echo(told.html(counted, *given.devices_of(placement), source.head), nl=False)
+    elif output == TEXT:
+        print_blocks(told.blocks())
     print_to_stderr([counted])
     return fitting == every
 
 
-def _texts(explanations: Iterable[Explanation]) -> Iterator[str]:
-    """Each as text, with an empty line in between."""
-    before = ""
-    for one in explanations:
-        yield f"{before}{text_of(one)}\n"
-        before = "\n"
+def _named(arguments: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
+    """The name, also of `pod NAME`, and the paths after it."""
+    first, *paths = arguments
+    if paths and is_kind(first) and not Path(paths[0]).exists():
+        return f"{first}/{paths[0]}", tuple(paths[1:])
+    return first, tuple(paths)
 
 
 def _subject(given: Input, name: str, shown: ShownObjects) -> _Subject:
-    kind, key = kind_and_key(name, shown, ("pod", "claim"), "pod or claim, the kinds that can be explained")
+    wanted = "pod, claim or workload, the kinds that can be explained"
+    kind, key = kind_and_key(name, shown, ("pod", "claim", *WORKLOADS.values()), wanted)
+    kind = kind or _kind_of(given, key)
     if kind == "pod":
         return _Subject(given.pod(key), None)
+    if kind != "claim":
+        pods = given.pods_of(kind, key)
+        others = f", the first of {len(pods)} pods" if len(pods) > 1 else ""
+        print_to_stderr([f"{kind} {'/'.join(key)}: pod {pods[0]} is explained{others}"])
+        return _Subject(pods[0], None)
     users, _ = given.users(key)
-    return _Subject(min(users, key=order_of), None) if users else _Subject(None, key)
+    if not users:
+        return _Subject(None, key)
+    pod = min(users, key=order_of)
+    print_to_stderr([f"claim {'/'.join(key)}: pod {pod}, which uses it, is explained"])
+    return _Subject(pod, None)
+
+
+def _kind_of(given: Input, key: NamespacedName) -> str:
+    """The kind of what has that name: a pod goes before a claim."""
+    is_pod = any((pod.namespace, pod.name) == key for pod in given.pods)
+    is_claim = key in given.claims.objects
+    if is_pod and is_claim:
+        name = "/".join(key)
+        print_to_stderr([f"pod {name} is explained; claim/{name} explains the claim of that name"])
+    return "claim" if is_claim and not is_pod else "pod"
+
+
+def _as_bound(explanation: Explanation, pod: Pod, given: Input, features: Features) -> Explanation:
+    """The explanation of a pod that has its node: it says so if the pod cannot start or stay there."""
+    state = state_of(given.inventory, features, evictions(given.inventory, features))
+    if problems := "; ".join(problems_of(pod, state)):
+        return replace(explanation, verdict="CannotRun", summary=problems)
+    return explanation
 
 
 def _look(placement: Placement, subject: _Subject) -> PodToPlace:
@@ -200,11 +246,3 @@ def _passed_by(given: Input, subject: _Subject) -> Iterator[str]:
     if number := len(pods) + len(claims):
         others = counted(number, "other is pending and comes", "others are pending and come")
         yield f"explained on its own: {others} before it (--in-order places them first)"
-
-
-def _rendered(explanation: Explanation, given: Input, placement: Placement, output: str) -> str:
-    if output == PAGE:
-        return explanation_page(explanation, *given.devices_of(placement)).rstrip("\n")
-    if output == "json":
-        return json_text(object_of(explanation))
-    return text_of(explanation)

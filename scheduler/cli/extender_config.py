@@ -1,19 +1,21 @@
 """`dra extender config`: writes kube-scheduler's configuration for the extender."""
 
+import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
 import orjson
 
 from allocator.api import names
+from allocator.gates import RELEASES
 from scheduler.cli.cluster_source import gates_of
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.input.yaml_1_1 import dump
-from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read
+from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read, without_unknown
 from scheduler.kube_scheduler.setup import KUBE_SYSTEM, Setup, document, flags
 from scheduler.kube_scheduler.traps import (
     GATES_FLAG,
@@ -31,12 +33,49 @@ from scheduler.runtime.configuration import InvalidConfiguration, the_object
 # Reads the file with kube-scheduler's configuration for a command.
 
 
-def kube_configuration(file: Path) -> KubeSchedulerConfiguration:
-    """What it says; the command ends where kube-scheduler could not read it."""
+NEWEST = list(RELEASES)[-1]
+"""The newest release of which all fields are known."""
+
+_VERSION = "apiVersion"
+"""The field of a newer version, which is read as the one that is known."""
+
+
+def kubernetes_option(function: Callable[..., None]) -> Callable[..., None]:
+    """The option `--kubernetes` of a command that reads such a file."""
+    return click.option(
+        "--kubernetes",
+        "release",
+        metavar="RELEASE",
+        callback=_release,
+        help=f"Release of kube-scheduler, such as 1.38. If newer than {NEWEST}, unknown fields are only warnings.",
+    )(function)
+
+
+def _release(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """As numbers; the newest known release where none is given."""
+    text = text or NEWEST
+    if not re.fullmatch(r"v?1\.\d+(\.\d+)?", text):
+        raise click.BadParameter(f"{text!r} is not a release of Kubernetes, such as 1.38")
+    return _numbers(text.removeprefix("v"))
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(map(int, release.split(".")[:2]))
+
+
+def kube_configuration(file: Path, release: tuple[int, ...]) -> KubeSchedulerConfiguration:
+    """What it says; the command ends where kube-scheduler could not read it.
+
+    release: of that kube-scheduler. What a newer one may have is reported and left out.
+    """
     try:
         raw = the_object(file, KIND)
     except InvalidConfiguration as invalid:
         stop(*invalid.problems)
+    known, unknown = without_unknown(raw)
+    if release > _numbers(NEWEST) or any(one.path == _VERSION for one in unknown):
+        print_to_stderr(f"warning: {file}: {one}{'' if one.path == _VERSION else '; left out'}" for one in unknown)
+        raw = known
     found, errors = read(raw)
     if found is None:
         stop(*(f"{file}: {error}" for error in errors))
@@ -97,14 +136,17 @@ def _values(words: list[str]) -> Iterator[str]:
 )
 @click.option("--url", metavar="URL", help="urlPrefix of the entry to check, if there are several.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
-def check(file: Path, *, gates: Mapping[str, bool] | None, url: str | None, output: str) -> None:
+@kubernetes_option
+def check(
+    file: Path, *, gates: Mapping[str, bool] | None, url: str | None, output: str, release: tuple[int, ...]
+) -> None:
     """Check kube-scheduler's configuration for the extender.
 
     The output lists problems and suggests corrections. FILE is a KubeSchedulerConfiguration, or - for standard input.
     An entry of `extenders` with a bindVerb is checked as authoritative, others as advisory. docs/extender.md describes
     the findings and the JSON.
     """
-    configuration = kube_configuration(file)
+    configuration = kube_configuration(file, release)
     judged = Judged(configuration, _number(file, configuration, url), gates)
     traps = traps_of(judged)
     print_to_stderr(

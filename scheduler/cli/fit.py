@@ -9,7 +9,6 @@ import click
 
 from allocator.model import Claim
 from scheduler.cli import cluster_source
-from scheduler.cli.claims import output_or_page_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
@@ -21,6 +20,7 @@ from scheduler.cli.inputs import (
     overlay_option,
     profile_options,
 )
+from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.node import PriorityClass
@@ -65,7 +65,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
     if text == MAX:
         return None
     if not text.isascii() or not text.isdecimal() or int(text) < 1:
-        raise click.BadParameter(f"{text!r} is neither a number from 1 on nor {MAX}")
+        raise click.BadParameter(f"{text!r} is neither a number above 0 nor {MAX}")
     return int(text)
 
 
@@ -81,7 +81,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
     callback=_replicas,
     help="Stop after so many copies.",
 )
-@output_or_page_option
+@page_option
 @overlay_option
 @profile_options
 @keep_going_option
@@ -119,9 +119,9 @@ def command(  # noqa: PLR0913 - one for each option
         found = found.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
     report = FitReport(sought.text, found)
     if output == PAGE:
-        after, claims = given.devices_of(placement)
-        report = replace(report, pools=(before, after), claims=claims)
-    print_report(report, output)
+        after, claims, cluster = given.devices_of(placement)
+        report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
+    print_report(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 
@@ -145,8 +145,8 @@ def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
     if "/" not in subject and Path(subject).suffix:
         stop(f"{subject} does not exist")
     kind, key = kind_and_key(subject, shown, ("pod", "claim", "template"), "pod, claim or template")
-    text = f"{kind} {'/'.join(key)}"
-    if kind == "pod":
+    text = f"{kind or 'pod'} {'/'.join(key)}"
+    if kind in ("", "pod"):
         pod = given.pod(key)
         given.warn_of([replace(pod, node_name="")])
         return _Sought(text, lambda placement: copies_of_pod(placement, pod))

@@ -1,7 +1,7 @@
 """What commands on files share: options, reading the input, and selecting pods."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
@@ -22,13 +22,15 @@ from scheduler.cli.progress import after_delay
 from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.workload import KINDS as WORKLOAD_KINDS
+from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims, Priorities, identified
-from scheduler.offline.placement import Placement, PodToPlace, Result, is_pending
+from scheduler.offline.placement import Placement, PodToPlace, Result, is_pending, order_of
 from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage, volume_claims_to_be
-from scheduler.offline.virtual_pods import expand
+from scheduler.offline.virtual_pods import expand, pods_of
 from scheduler.output.input_report import (
     early_volumes,
     evicted_pods,
@@ -192,10 +194,10 @@ class Input:
         """The pods that still need something."""
         return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
 
-    def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus]]:
-        """Pools and claims as they are in the placement now."""
+    def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:
+        """Pools and claims as they are in the placement now, and the cluster that they are in."""
         claims = claim_statuses(placement.claims.objects.values(), self.pods)
-        return list(pool_statuses(placement.cluster.fleet.current)), claims
+        return list(pool_statuses(placement.cluster.fleet.current)), claims, placement.cluster
 
     def placement(
         self,
@@ -225,6 +227,15 @@ class Input:
             known = {(pod.namespace, pod.name) for pod in self.pods}
             stop(f"pod {'/'.join(key)} is not in the input{meant(key, known)}")
         return min(named, key=lambda pod: pod.is_over)
+
+    def pods_of(self, kind: str, key: NamespacedName) -> list[Pod]:
+        """The living pods of a workload, those that are pending first, in the order in which they are placed."""
+        found = [pod for pod in pods_of((kind, *key), self.inventory.workloads, self.pods) if not pod.is_over]
+        if not found:
+            workloads = {(one.namespace, one.name) for one in self.inventory.workloads if one.kind == kind}
+            stop(f"{kind} {'/'.join(key)} has no pod in the input{meant(key, workloads - {key})}")
+        pending = {id(pod) for pod in self.pending}
+        return sorted(found, key=lambda pod: (bool(pod.node_name), id(pod) not in pending, order_of(pod)))
 
     def users(self, key: NamespacedName) -> tuple[list[Pod], list[Claim]]:
         """The pending pods that use the claim, or the claim alone where none does."""
@@ -338,6 +349,7 @@ def _changed(inventory: Inventory, overlays: Sequence[str], features: Features) 
     return found
 
 
+_SHORT = {"Deployment": "deploy", "StatefulSet": "sts", "ReplicaSet": "rs", "DaemonSet": "ds", "CronJob": "cj"}
 _KINDS = {
     **dict.fromkeys(("po", "pod", "pods"), "pod"),
     **dict.fromkeys(("claim", "claims", "resourceclaim", "resourceclaims"), "claim"),
@@ -346,15 +358,27 @@ _KINDS = {
 }
 """Kinds that commands take names of, as kubectl takes them."""
 
+WORKLOADS: Mapping[str, str] = {
+    name: kind
+    for kind, short in {**dict.fromkeys(WORKLOAD_KINDS, ""), **_SHORT}.items()
+    for name in filter(None, (short, kind.lower(), f"{kind.lower()}s", f"{kind.lower()}s.{WORKLOAD_KINDS[kind]}"))
+}
+"""The same for objects that create pods."""
+
+
+def is_kind(word: str) -> bool:
+    """Whether a name of a kind that commands take may follow."""
+    return word in _KINDS or word in WORKLOADS
+
 
 def kind_and_key(name: str, shown: ShownObjects, kinds: Sequence[str], wanted: str) -> tuple[str, NamespacedName]:
-    """Kind, and namespace and name, of `kind/namespace/name`; a pod without a kind. wanted: the kinds, in words."""
+    """Kind, and namespace and name, of `kind/namespace/name`; without one, it is empty. wanted: the kinds, in words."""
     first, slash, rest = name.partition("/")
-    if slash and (kind := _KINDS.get(first)) in kinds:
+    if slash and (kind := _KINDS.get(first) or WORKLOADS.get(first)) in kinds:
         return str(kind), shown.key_of(rest)
     if name.count("/") > 1:
         stop(f"{name}: {first} is not {wanted}")
-    return "pod", shown.key_of(name)
+    return "", shown.key_of(name)
 
 
 def meant(key: NamespacedName, known: Collection[NamespacedName]) -> str:

@@ -9,7 +9,7 @@ from allocator.gates import Features
 from allocator.status import pool_statuses
 from scheduler.checks.lint import RULES
 from scheduler.checks.manifests import Manifests
-from scheduler.cli.checks import EXIT_CODES, fail_on_option, output_option, report_findings
+from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, report_findings
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import overlay_option, read_inventory
@@ -40,7 +40,7 @@ _CHECKED = frozenset(
 
 @click.command(name="lint", epilog=_EPILOG)
 @source_options
-@output_option
+@findings_option
 @fail_on_option
 @overlay_option
 def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fail_on: str) -> None:
@@ -63,7 +63,15 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     with after_delay("reading pools ..."):
         manifests = manifests_of(inventory, source.features)
     code = report_findings(
-        RULES, manifests, inventory, source.shown, name="dra lint", output=output, fail_on=fail_on, devices=_devices
+        RULES,
+        manifests,
+        inventory,
+        source.shown,
+        name="dra lint",
+        output=output,
+        fail_on=fail_on,
+        devices=_devices,
+        head=source.head,
     )
     sys.exit(code)
 

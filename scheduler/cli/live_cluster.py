@@ -13,7 +13,7 @@ from scheduler.cli.cluster_source import ClusterAccess
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Connection, connect
-from scheduler.client.credentials import context_name
+from scheduler.client.credentials import context_name, context_namespace
 from scheduler.client.discovery import ListedResource, NotServed, Served, discover, dump
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.input.documents import Place, RawObject
@@ -25,10 +25,11 @@ SUGGESTION_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """The objects of a cluster, and what its API server serves."""
+    """The objects of a cluster, and what its API server serves. name: the context, or the server."""
 
     objects: Sequence[RawObject]
     served: Served
+    name: str
 
 
 def read_cluster(access: ClusterAccess) -> LiveCluster:
@@ -39,9 +40,18 @@ def read_cluster(access: ClusterAccess) -> LiveCluster:
         stop(str(error))
 
 
+def namespace_of(access: ClusterAccess) -> str:
+    """The namespace of the context, as kubectl takes it; the command ends where there is no such context."""
+    kubeconfig = Path(access.kubeconfig) if access.kubeconfig else None
+    try:
+        return context_namespace(kubeconfig, access.context or None, os.environ, Path.home())
+    except NotConfigured as error:
+        stop(str(error))
+
+
 @asynccontextmanager
-async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Served]]:
-    """A connection while the context is open, with what the API server serves; which cluster it is is printed.
+async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Served, str]]:
+    """A connection while the context is open, what the API server serves, and which cluster it is, which is printed.
 
     Raises NotConfigured, NotServed, CallFailed.
     """
@@ -51,14 +61,14 @@ async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Se
         served = await discover(connection)
         where = f"context {context}" if context else "the cluster of this pod"
         print_to_stderr([f"reading {where}: {connection.server}, {served.release_text}"])
-        yield connection, served
+        yield connection, served, where
 
 
 async def _read(access: ClusterAccess) -> LiveCluster:
-    async with connected(access) as (connection, served):
+    async with connected(access) as (connection, served, name):
         listed = [one async for one in dump(connection, served, (kind.resource for kind in KINDS))]
     print_to_stderr(_problems(listed))
-    return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served)
+    return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served, name)
 
 
 def names_of(access: ClusterAccess, resource: Resource) -> Sequence[tuple[str, str]]:
@@ -78,7 +88,7 @@ async def _names(access: ClusterAccess, resource: Resource) -> Sequence[tuple[st
 
 
 def _problems(listed: Sequence[ListedResource]) -> list[str]:
-    return [f"warning: {one.resource} cannot be read, and do not count: {one.problem}" for one in listed if one.problem]
+    return [f"warning: {one.resource} cannot be read and are left out: {one.problem}" for one in listed if one.problem]
 
 
 def _raw(server: str, found: dict[str, object]) -> RawObject:

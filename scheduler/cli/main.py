@@ -9,36 +9,42 @@ from collections.abc import Mapping
 import click
 
 from scheduler import garbage
-from scheduler.cli.ending import ending_quietly, leave, stop
+from scheduler.cli.ending import KUBECTL_DRA, ending_quietly, leave, stop
 from scheduler.installation import InstallationError, description, verify
 
-COMMANDS: Mapping[str, tuple[str, str]] = {
-    "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
-    "audit": ("scheduler.cli.audit", "Check that devices, claims and pods agree."),
-    "cel": (
-        "scheduler.cli.select_devices",
-        "Print which devices a CEL expression selects, and what it costs.",
-    ),
-    "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users."),
-    "compare": (
-        "scheduler.cli.compare_allocators",
-        "Compare our answers with kube-scheduler's own allocator.",
-    ),
-    "completion": ("scheduler.cli.completion", "Print the shell completion script."),
-    "dump": ("scheduler.cli.dump_cluster", "Write one JSON file with all that is read of a cluster."),
-    "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
-    "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
-    "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
-    "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
-    "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
-    "lint": ("scheduler.cli.lint", "Check classes, claims and templates against devices."),
-    "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
-    "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
-    "status": ("scheduler.cli.status", "Print how many devices are free, and who holds others."),
-    "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
-    "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
+GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Ask": {
+        "explain": ("scheduler.cli.explain", "Explain why a pod or claim gets its devices, or none."),
+        "status": ("scheduler.cli.status", "Print how many devices are free, and who holds others."),
+        "claims": ("scheduler.cli.claims", "Print each claim with its devices, node and users."),
+        "cel": ("scheduler.cli.select_devices", "Print which devices a CEL expression selects, and what it costs."),
+    },
+    "Plan": {
+        "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
+        "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
+        "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
+        "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
+    },
+    "Check": {
+        "lint": ("scheduler.cli.lint", "Check classes, claims and templates against devices."),
+        "audit": ("scheduler.cli.audit", "Check that devices, claims and pods agree."),
+    },
+    "Run": {
+        "scheduler": ("scheduler.cli.scheduler", "Run and configure the live scheduler of a cluster."),
+        "extender": ("scheduler.cli.extender", "Run the extender of kube-scheduler, and configure both."),
+        "guard": ("scheduler.cli.guard", "Run the webhook that prevents a device from being allocated twice."),
+    },
+    "Develop": {
+        "generate": ("scheduler.cli.generate", "Print fleets and workloads of any size from a seed."),
+        "dump": ("scheduler.cli.dump_cluster", "Write one JSON file with all that is read of a cluster."),
+        "compare": ("scheduler.cli.compare_allocators", "Compare our answers with kube-scheduler's own allocator."),
+        "verify": ("scheduler.cli.verify", "Replay recorded cases and compare the answers."),
+        "completion": ("scheduler.cli.completion", "Print the shell completion script."),
+    },
 }
-"""Name to (module, which has `command`; what help says)."""
+"""By what a user wants: name to (module, which has `command`; what help says)."""
+
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 
 _READING = tuple(
@@ -71,8 +77,10 @@ class _Lazy(click.Group):
         return name, command, rest[:-1] if ctx.resilient_parsing and rest and rest[-1].startswith("-") else rest
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+        width = max(map(len, COMMANDS))
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in commands.items()])
 
     def invoke(self, ctx: click.Context) -> object:
         with ending_quietly():
@@ -96,17 +104,39 @@ def dra(context: click.Context) -> None:
         context.color = False
 
 
+_ON_A_CLUSTER: Mapping[str, str] = {
+    "": "status\nexplain train-0\nexplain deploy/web -n ml\nclaims -A\nwhatif --overlay drain:gpu-07",
+    "allocate": "allocate\nallocate --pod train-0",
+    "audit": "audit",
+    "cel": "cel 'device.driver == \"gpu.example.com\"'",
+    "claims": "claims\nclaims -A",
+    "explain": "explain train-0\nexplain pod train-0 -n ml\nexplain claim/shared\nexplain deploy/web",
+    "fit": "fit pod/train-0\nfit train.yaml",
+    "lint": "lint",
+    "status": "status\nstatus --by node\nstatus --watch",
+    "whatif": "whatif --overlay drain:gpu-07",
+}
+"""Examples of each subcommand on the cluster of the context, a line each; those of the program itself by no name."""
+
+
 class _PluginHelp(click.HelpFormatter):
-    """Help with examples that call the plugin."""
+    """Help with examples that call the plugin, those on the cluster of the context first."""
 
     def getvalue(self) -> str:
-        return re.sub(r"(^ +|\| )dra ", r"\1kubectl dra ", super().getvalue(), flags=re.MULTILINE)
+        text = super().getvalue()
+        usage = re.match(rf"Usage: {KUBECTL_DRA}(?: (\w+))?", text)
+        examples = _ON_A_CLUSTER.get(usage[1] or "", "").splitlines() if usage else []
+        text = _EXAMPLES.sub(lambda found: found[0] + "".join(f"dra {line}\n{found[1]}" for line in examples), text)
+        return re.sub(r"(^ +|\| )dra ", rf"\1{KUBECTL_DRA} ", text, flags=re.MULTILINE)
+
+
+_EXAMPLES = re.compile(r"^ *Examples:\n( +)", re.MULTILINE)
 
 
 def kubectl_plugin() -> None:
     """The program `kubectl-dra`, which kubectl runs for `kubectl dra`."""
     click.Context.formatter_class = _PluginHelp
-    main("kubectl dra")
+    main(KUBECTL_DRA)
 
 
 def main(name: str = "dra") -> None:

@@ -8,7 +8,7 @@ import orjson
 
 from allocator.api.versions import Json
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.extender_config import kube_configuration
+from scheduler.cli.extender_config import kube_configuration, kubernetes_option
 from scheduler.input.yaml_1_1 import dump
 from scheduler.kube_scheduler.conversion import converted
 from scheduler.runtime.configuration import Configuration
@@ -38,13 +38,14 @@ Examples:
     help="KubeSchedulerConfiguration, or - for standard input.",
 )
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format.")
-def config(file: Path, *, output: str) -> None:
+@kubernetes_option
+def config(file: Path, *, output: str, release: tuple[int, ...]) -> None:
     """Print the configuration for a KubeSchedulerConfiguration.
 
     Profiles keep their names, plugins, weights and arguments; backoff, leader election and kubeconfig are kept as well.
     Fields without a counterpart are listed on standard error. docs/scheduler.md describes the result.
     """
-    found = converted(kube_configuration(file))
+    found = converted(kube_configuration(file, release))
     _check(file, found.document)
     print_to_stderr(f"warning: {one}" for one in found.warnings)
     print_to_stderr(found.left_out)

@@ -10,10 +10,10 @@ import click
 import cel
 from allocator.model import Device
 from allocator.status import pool_statuses
-from scheduler.cli.claims import output_option, print_report
 from scheduler.cli.cluster_source import ClusterSource, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import inventory_of, keep_going_option, overlay_option
+from scheduler.cli.printing import print_report, report_option
 from scheduler.cli.progress import after_delay
 from scheduler.input.documents import STDIN
 from scheduler.offline.input_claims import Claims
@@ -41,7 +41,7 @@ Examples:
 @click.argument("arguments", nargs=-1, metavar="[EXPR] [PATH...]")
 @cluster_options
 @click.option("--all", "is_all", is_flag=True, help=f"Name all devices that match, not only the first {MOST_LISTED}.")
-@output_option
+@report_option
 @overlay_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option

@@ -16,10 +16,11 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from allocator.words import counted
 from scheduler.cli import cluster_source
-from scheduler.cli.cluster_source import feature_options
+from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.cli.run_scenarios import RunFolder, Runner, on_this_machine, opened, run_all
 from scheduler.cli.scenarios import (
@@ -39,13 +40,11 @@ from scheduler.cli.scenarios import (
 )
 from scheduler.input.documents import STDIN
 from scheduler.installation import description
-from scheduler.output.simulation_page import simulation_page
-from scheduler.output.simulation_text import csv_text, table
+from scheduler.output.report import JSON, PAGE, TEXT
+from scheduler.output.simulation_report import CSV, SimulationReport
 from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
-from scheduler.simulation.result import Scenario, SimulationResult, result_json
-
-FORMATS = ("table", "json", "csv", "html")
+from scheduler.simulation.result import Scenario, SimulationResult
 
 _MOST_SEEDS, _MOST_DIGITS = 10_000, 19
 _SET = "set"
@@ -216,7 +215,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     help="Compare the curves with recorded ones, such as the output of -o csv; exit with 1 if one differs by "
     "more than 0.01. Can be repeated.",
 )
-@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
+@output_option(TEXT, JSON, CSV, PAGE)
 @click.option(
     "--results",
     "folder",
@@ -292,7 +291,7 @@ def command(  # noqa: PLR0913 - one for each option
         stop(str(error))
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
-    click.echo(_rendered(result, output), nl=output == "json")
+    print_report(SimulationReport(result), output, page_head(paths, features))
     if recorded:
         _compare(recorded, result, Path(plan.trace).stem)
 
@@ -369,18 +368,6 @@ def _shown(value: object) -> str:
 
 def _full_name(name: str) -> str:
     return name if "/" in name else f"default/{name}"
-
-
-def _rendered(result: SimulationResult, output: str) -> str:
-    match output:
-        case "json":
-            return result_json(result).decode()
-        case "csv":
-            return csv_text(result)
-        case "html":
-            return simulation_page(result)
-        case _:
-            return f"{table(result)}\n"
 
 
 def _compare(records: Sequence[Record], result: SimulationResult, workload: str) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import click
 
 from allocator.status import Membership, largest_claim, pool_statuses
-from scheduler.cli.claims import claims_of, claims_report, output_or_page_option, print_claims, print_report
+from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options
+from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import after_delay
 from scheduler.cli.watching import updates_of
 from scheduler.decision.cluster import Cluster
@@ -49,7 +50,7 @@ Examples:
     type=click.Choice([*TABLES, CLAIM]),
     help="Print one table with a line for each of these. JSON and YAML contain all of them but claims, HTML all.",
 )
-@output_or_page_option
+@page_option
 @click.option(
     "-w", "--watch", "is_watched", is_flag=True, help="Follow a live cluster until Ctrl-C: print what changes."
 )
@@ -95,11 +96,12 @@ def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colo
     from scheduler.cli.watched_cluster import Following, WatchedCluster  # with all that it takes to call a server
 
     def current(live: WatchedCluster) -> str:
-        claims = live.claims(lambda one: source.shown.has(one.claim.namespace, one.metadata.labels))
+        shown = source.shown.of_lists if by == CLAIM else source.shown
+        claims = live.claims(lambda one: shown.has(one.claim.namespace, one.metadata.labels))
         if by == CLAIM:
-            report = claims_report(claims, source.shown)
+            report = claims_report(claims, shown)
             return text_of(report) or report.nothing()
-        return text_of(_report(live.cluster, claims, source.shown, by))
+        return text_of(_report(live.cluster, claims, shown, by))
 
     Following(current, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 
@@ -108,8 +110,8 @@ def _print(given: InputSource, by: str | None, output: str) -> int:
     """Print it once; the exit code."""
     inventory, source = given.inventory(), given.source
     if by == CLAIM and output != PAGE:
-        found = claims_of(Claims(inventory), inventory.pods, source.shown)
-        print_claims(claims_report(found, source.shown), output)
+        shown = source.shown.of_lists
+        print_claims(claims_report(claims_of(Claims(inventory), inventory.pods, shown), shown), output)
     else:
         _print_status(inventory, source, by, output)
     return BAD_INPUT if inventory.errors else 0
@@ -126,7 +128,7 @@ def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, o
         report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown, by)
     if not report.pools and not source.shown.is_everything:
         print_to_stderr([f"no claim {source.shown} holds a device"])
-    print_report(report, output)
+    print_report(report, output, source.head)
 
 
 def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects, by: str | None) -> StatusReport:
@@ -147,4 +149,5 @@ def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects
         claims=claims,
         by="" if by in (None, CLAIM) else by,
         shown="" if shown.is_everything else str(shown),
+        cluster=cluster,
     )

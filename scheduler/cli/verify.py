@@ -3,7 +3,7 @@
 `dra verify cel` replays pairs of expression and device; it compares result, phase of an error and cost. One JSON object
 a line: id, expr, device (as in a v1 ResourceSlice), and the reference's answer: `result`, or `error` with its phase;
 `cost` (up to `cost_hi` where the order of a map matters) and `max_cost`, the estimate. A row whose outcome was another
-in Kubernetes 1.36 says so in `v136`; costs were recorded for 1.37 only.
+in Kubernetes 1.36 says so in `v136`; costs were recorded for 1.37 and 1.38 only.
 """
 
 import sys
@@ -21,8 +21,12 @@ from scheduler.cli.verify_allocation import command as allocation
 from scheduler.cli.verify_scheduling import command as scheduling
 from scheduler.kinds import Raw
 
-Kubernetes = Literal["1.36", "1.37"]
-_ENVIRONMENTS: Final[Mapping[str, cel.Environment]] = {"1.36": cel.V1_36, "1.37": cel.V1_37}
+Kubernetes = Literal["1.36", "1.37", "1.38"]
+_ENVIRONMENTS: Final[Mapping[str, cel.Environment]] = {
+    "1.36": cel.V1_36,
+    "1.37": cel.V1_37,
+    "1.38": cel.V1_38,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +67,8 @@ def replay(lines: Iterator[bytes], kubernetes: Kubernetes = "1.37") -> Iterator[
 
 def _case(row: Raw, environment: cel.Environment) -> CelCase:
     expression = field_of(row, "expr", str)
-    device = cel.device_from_json(field_of(row, "device"), has_lists=environment.has_list_attributes)
+    manner = {"has_lists": environment.has_list_attributes, "on_demand": environment.reads_on_demand}
+    device = cel.device_from_json(field_of(row, "device"), **manner)
     return CelCase(str(row.get("id", "")), expression, device, _expected(row, environment))
 
 
@@ -77,10 +82,10 @@ def _expected(row: Raw, environment: cel.Environment) -> Expected:
     if phase is None and not isinstance(result, bool):
         raise InvalidCase("must have result (true or false) or error")
     cost = None
-    if environment is cel.V1_37 and "cost" in row:
+    if environment is not cel.V1_36 and "cost" in row:
         low = field_of(row, "cost", int)
         cost = range(low, (field_of(row, "cost_hi", int) if "cost_hi" in row else low) + 1)
-    max_cost = field_of(row, "max_cost", int) if environment is cel.V1_37 and "max_cost" in row else None
+    max_cost = field_of(row, "max_cost", int) if environment is not cel.V1_36 and "max_cost" in row else None
     return Expected(result if isinstance(result, bool) else None, phase, max_cost, cost)
 
 

@@ -30,6 +30,7 @@ from kubernetes_asyncio.config import load_incluster_config
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from scheduler.client.errors import LASTS_S, NotConfigured
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
 # Programs that provide credentials: the exec plugin of a kubeconfig, and gcloud's for the older provider `gcp`.
 #
@@ -383,6 +384,8 @@ class _Loader(KubeConfigLoader):
 _OF_CLUSTER, _OF_USER = ("certificate-authority",), ("client-certificate", "client-key")
 """Fields of a kubeconfig that name files, and have a twin that holds the content."""
 
+_NAMESPACE_OF_POD = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
 _FOR_EVER = datetime.max.replace(tzinfo=UTC)
 """Until the server refuses it."""
 
@@ -420,6 +423,19 @@ def context_name(kubeconfig: Path | None, context: str | None, environ: Mapping[
     try:
         config = KubeConfigMerger(files).config
         return str(config["current-context"]) if config is not None else ""
+    except Exception as error:
+        raise NotConfigured(f"{files}: {_problem(error)}") from error
+
+
+def context_namespace(kubeconfig: Path | None, context: str | None, environ: Mapping[str, str], home: Path) -> str:
+    """The namespace of that context, or of the pod that this runs in; `default` without one. Raises NotConfigured."""
+    files = _files(kubeconfig, environ, home)
+    if not files:
+        return _NAMESPACE_OF_POD.read_text().strip() if _NAMESPACE_OF_POD.is_file() else DEFAULT_NAMESPACE
+    try:
+        config: Any = KubeConfigMerger(files).config  # Any: nodes of the library, which know no types
+        entry = config["contexts"].get_with_name(context or config["current-context"])["context"]
+        return str(entry.safe_get("namespace") or DEFAULT_NAMESPACE)
     except Exception as error:
         raise NotConfigured(f"{files}: {_problem(error)}") from error
 

@@ -23,14 +23,19 @@ from scheduler.core_v1.resources import Amount
 
 @dataclass(frozen=True, slots=True)
 class CSIDriver:
-    """A driver by its name. publishes_capacity: CSIStorageCapacities say what it can provision."""
+    """A driver by its name. publishes_capacity: CSIStorageCapacities say what it can provision.
+
+    is_required: pods with its volumes can be on no node without it.
+    """
 
     name: str
     publishes_capacity: bool = False
+    is_required: bool = False
 
 
 class _CsiDriverSpecFields(ObjectFields):
     storageCapacity: bool | None = None  # noqa: N815 - the API's name
+    preventPodSchedulingIfMissing: bool | None = None  # noqa: N815 - the API's name
 
 
 class _CsiDriverFields(ObjectFields):
@@ -47,7 +52,8 @@ def decode_csi_driver(
         return None, errors
     if validate and (errors := tuple(metadata_errors(fields.metadata))):
         return None, errors
-    return CSIDriver(fields.metadata.name, bool(fields.spec and fields.spec.storageCapacity)), ()
+    spec = fields.spec or _CsiDriverSpecFields()
+    return CSIDriver(fields.metadata.name, bool(spec.storageCapacity), bool(spec.preventPodSchedulingIfMissing)), ()
 
 
 # CSINodes: how many volumes of a driver a node takes, and which in-tree volumes it has migrated to their CSI driver.
@@ -60,11 +66,12 @@ MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 @dataclass(frozen=True, slots=True)
 class CSINode:
-    """The CSI drivers on the node of that name. limits: of its drivers that have one, by name. migrated: plugins."""
+    """The CSI drivers on the node of that name. limits: of those that have one, by name. migrated: plugins."""
 
     name: str
     limits: Mapping[str, int] = field(default_factory=dict)
     migrated: frozenset[str] = frozenset()
+    drivers: frozenset[str] = frozenset()
 
 
 class _AllocatableFields(ObjectFields):
@@ -96,7 +103,8 @@ def decode_csi_node(
         return None, errors
     drivers = (fields.spec.drivers if fields.spec else None) or ()
     migrated = (fields.metadata.annotations or {}).get(MIGRATED, "")
-    return CSINode(fields.metadata.name, _limits(drivers), frozenset(filter(None, migrated.split(",")))), ()
+    names, plugins = frozenset(one.name for one in drivers), frozenset(filter(None, migrated.split(",")))
+    return CSINode(fields.metadata.name, _limits(drivers), plugins, names), ()
 
 
 def _limits(drivers: list[_NodeDriverFields] | tuple[()]) -> Mapping[str, int]:
@@ -111,13 +119,17 @@ def _limits(drivers: list[_NodeDriverFields] | tuple[()]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class CSIStorageCapacity:
-    """Free capacity for a class. topology: the nodes, by their labels. largest: a volume that can be had."""
+    """Free capacity for a class. topology: the nodes, by their labels. largest: a volume that can be had.
+
+    amount: all that is free, None where nothing is said of it.
+    """
 
     namespace: str
     name: str
     storage_class: str
     topology: LabelSelector = None
     largest: Quantity | None = None
+    amount: Quantity | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -149,7 +161,8 @@ def decode_csi_storage_capacity(
     # The largest single volume is the more precise of both: what is left may lie in several pools.
     largest = fields.capacity if fields.maximumVolumeSize is None else fields.maximumVolumeSize
     namespace, topology = fields.metadata.namespace or "", label_selector(fields.nodeTopology)
-    return CSIStorageCapacity(namespace, fields.metadata.name, fields.storageClassName, topology, largest), ()
+    name, storage_class = fields.metadata.name, fields.storageClassName
+    return CSIStorageCapacity(namespace, name, storage_class, topology, largest, fields.capacity), ()
 
 
 # VolumeAttachments: which volumes are attached to which nodes, or will be.

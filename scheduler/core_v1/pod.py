@@ -158,7 +158,9 @@ class Pod:
 
     affinity: required node affinity, None where there is none. preferences: preferred node affinity. pod_affinity:
     affinity and anti-affinity to other pods. spread: how pods like it are spread. created: RFC 3339, ""
-    where unknown. priority: None where only the class says it, or the default. claim_statuses: entry name to the name
+    where unknown, as `started`. priority: None where only the class says it, or the default. preempts: whether it may
+    evict pods of lower priority. is_static: the kubelet runs it from a file, and the object only shows it (a mirror
+    pod). claim_statuses: entry name to the name
     of the generated claim, None where none is needed, "" where it is not known.
     containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
     requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
@@ -175,6 +177,7 @@ class Pod:
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     priority: int | None = None
     priority_class: str = ""
+    preempts: bool = True
     scheduler_name: str = ""
     node_name: str = ""
     nominated_node: str = ""
@@ -201,6 +204,8 @@ class Pod:
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     is_deleting: bool = False
+    started: str = ""
+    is_static: bool = False
     owner: Owner | None = None
     resource_version: str = ""
     generation: int = 0
@@ -288,6 +293,7 @@ class _PodSpecFields(ObjectFields):
     topologySpreadConstraints: list[SpreadConstraintFields] | None = None  # noqa: N815 - the API's name
     priority: Int32 | None = None
     priorityClassName: str | None = None  # noqa: N815 - the API's name
+    preemptionPolicy: str | None = None  # noqa: N815 - the API's name
     schedulingGroup: _GroupFields | None = None  # noqa: N815 - the API's name
     workloadRef: _WorkloadRefFields | None = None  # noqa: N815 - of Kubernetes 1.35, in its place
     schedulingGates: list[_GateFields] | None = None  # noqa: N815 - the API's name
@@ -356,7 +362,7 @@ def _pod(raw: Mapping[str, object], kept: Mapping[str, object], *, validate: boo
     spec = SpecRead(raw_spec, fields.metadata.namespace or DEFAULT_NAMESPACE, _READ, _READ_OF_CONTAINERS)
     decoded = _decoded_once if 0 < len(spec.text) <= _REMEMBERED else _decoded
     like = decoded(spec, validate)
-    return _own(like, fields, raw_spec, kept) if like else None
+    return _own(like, fields, raw, kept) if like else None
 
 
 def _has_errors(fields: _OwnFields) -> bool:
@@ -369,8 +375,8 @@ def _has_errors(fields: _OwnFields) -> bool:
     return any(True for found in errors for _ in found)
 
 
-def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping[str, object]) -> Pod:
-    """A pod with the spec of another."""
+def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, Any], kept: Mapping[str, object]) -> Pod:
+    """A pod with the spec of another. raw: its own; kept: as much as the pod carries."""
     metadata, status = fields.metadata, fields.status or _NO_STATUS
     return like.changed(
         name=metadata.name,
@@ -389,17 +395,30 @@ def _own(like: Pod, fields: _OwnFields, spec: Mapping[str, object], raw: Mapping
         budget=budget_in_use(like.budget, status),
         by_claims=taken_by_claims(status),
         device_fields=device_fields_of(status),
-        images=images_of_pod(spec),
-        volumes=pod_volumes(spec),
+        images=images_of_pod(raw["spec"]),
+        volumes=pod_volumes(raw["spec"]),
         grouping=annotations_read(metadata.annotations),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),
+        started=status.startTime or "",
+        is_static=_is_static(raw["metadata"].get("annotations")),
         owner=controller_of(metadata.ownerReferences),
         resource_version=metadata.resourceVersion or "",
         generation=metadata.generation or 0,
-        raw=raw,
+        raw=kept,
     )
+
+
+_STATIC = "kubernetes.io/config.mirror"
+"""The annotation of the objects that kubelets make for pods that they run from files."""
+
+_NEVER = "Never"
+"""The preemptionPolicy of pods that evict nobody."""
+
+
+def _is_static(annotations: object) -> bool:
+    return isinstance(annotations, dict) and _STATIC in annotations
 
 
 _NO_STATUS = PodStatusFields()
@@ -422,6 +441,7 @@ def _pod_of(fields: _PodSpecFields, spec: SpecRead) -> Pod:
         name="",
         priority=fields.priority,
         priority_class=fields.priorityClassName or "",
+        preempts=fields.preemptionPolicy != _NEVER,
         scheduler_name=fields.schedulerName or "",
         node_selector=fields.nodeSelector or {},
         affinity=_affinity(node_affinity),

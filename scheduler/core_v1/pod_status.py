@@ -18,6 +18,9 @@ EXTENDED_STATUS = "extendedResourceClaimStatus"
 TAKEN_STATUSES = "nodeAllocatableResourceClaimStatuses"
 """What the scheduler that binds a pod reports about its devices."""
 
+DISRUPTION_TARGET = "DisruptionTarget"
+"""The condition of a pod that is about to be evicted, and why."""
+
 POD_SCHEDULED = "PodScheduled"
 """The condition that says whether the pod has a node."""
 
@@ -107,6 +110,7 @@ class PodStatusFields(ObjectFields):
 
     phase: str | None = None
     nominatedNodeName: str | None = None  # noqa: N815 - the API's name
+    startTime: str | None = None  # noqa: N815 - the API's name
     conditions: list[PodConditionFields] | None = None
     resourceClaimStatuses: list[ClaimStatusFields] | None = None  # noqa: N815 - the API's name
     extendedResourceClaimStatus: object = None  # noqa: N815 - the API's name

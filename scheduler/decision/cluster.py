@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from heapq import heappop, heappush
 from itertools import repeat
 
 import numpy as np
@@ -18,6 +17,7 @@ import numpy as np
 from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.api import TaintRule
 from allocator.bits import Mask
+from allocator.cluster.node_affinity import term_problem
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.text import SET_ASIDE
 from allocator.fleet.fleet import Fleet
@@ -31,6 +31,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scorer import NodeScorer, scorer_of
+from scheduler.plugins.default import in_order
 from scheduler.plugins.node_affinity import named_nodes
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import (
@@ -42,6 +43,7 @@ from scheduler.state.claims import (
     claims_of,
     in_flight,
 )
+from scheduler.state.disruption_budgets import DisruptionBudgets
 from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
@@ -49,6 +51,7 @@ from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pod_groups import PodGroupIndex
 from scheduler.state.pods import NodePods, Nominations, pod_requests
+from scheduler.state.pods_by_priority import PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
 from scheduler.state.volumes import Volumes
@@ -79,22 +82,22 @@ Without it, a scheduler that has used its own nodes once finds the last unused o
 class NodeOrder:
     """Keys of nodes by their numbers; the least goes first.
 
-    identity: such as the name of a Lease; "" for the nodes as they are numbered. Cost: O(1) for a node,
+    numbers: of the nodes, by name, as they are at any time. identity: such as the name of a Lease; "" for the nodes as
+    they are numbered. Cost: O(1) for a node,
     and O(nodes) for another identity.
     """
 
-    def __init__(self, identity: str = "") -> None:
+    def __init__(self, numbers: Mapping[str, int], identity: str = "") -> None:
         self.identity = identity
+        self._numbers = numbers
         self._own = ""
         self._others: tuple[str, ...] = ()
-        self._names: dict[int, str] = {}
         self._keys = np.zeros(_FEWEST, np.uint64)
 
     def set_node(self, number: int, name: str) -> None:
         """The node of that name has this number."""
         if number >= len(self._keys):
             self._keys = np.resize(self._keys, 2 * number + 1)
-        self._names[number] = name
         self._keys[number] = self._key(name)
 
     def search_as(self, identity: str) -> None:
@@ -144,7 +147,7 @@ class NodeOrder:
         return not self.identity and not self._others
 
     def _sort(self) -> None:
-        for number, name in self._names.items():
+        for name, number in self._numbers.items():
             self._keys[number] = self._key(name)
 
     def _key(self, name: str) -> int:
@@ -157,9 +160,6 @@ def _digest(identity: str, name: str) -> int:
     """From 0 to 2**64 - 1."""
     return int.from_bytes(blake2b(f"{identity} {name}".encode(), digest_size=_DIGEST_BYTES).digest(), "big")
 
-
-MOST_SELECTORS = 1024
-"""Node selectors whose nodes are remembered; beyond, all are looked for again."""
 
 ASIDE_S = 60.0
 """For so long nobody gets a device that could not be made ready, by `Cluster.set_aside`."""
@@ -181,7 +181,8 @@ class _InForce:
     def of(profile: Profile, fleet: Fleet, free: FreeByNode, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
         own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
-        return _InForce(PodSignatures(time_limit.is_over, profile.plugins), own, scorer_of(profile.policy, free))
+        plugins = in_order(profile.plugins, fleet.features.release)
+        return _InForce(PodSignatures(time_limit.is_over, plugins), own, scorer_of(profile.policy, free))
 
 
 class Cluster:
@@ -213,7 +214,6 @@ class Cluster:
         identity: str = "",
     ) -> None:
         self.time_limit = time_limit or DecisionTimeLimit()
-        self.order = NodeOrder(identity)
         self.fleet = Fleet(
             Snapshot.of((), (), (), features),
             policy=profiles[0].policy,
@@ -221,6 +221,8 @@ class Cluster:
             share_id=share_id,
             is_cancelled=self.time_limit.is_over,
         )
+        self._table = self.fleet.table
+        self.order = NodeOrder(self._table.numbers, identity)
         self._labels: dict[str, Mapping[str, str]] = {}
         self.infos = NodeInfos(self._labels)
         self.free_resources = FreeByNode(self.fleet, self.infos)
@@ -231,18 +233,18 @@ class Cluster:
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
         self.pod_groups = PodGroupIndex()
-        self.volumes = Volumes(is_strict=features.is_strict, unseen=unseen, unmade=unmade)
-        self.pods = NodePods(self.infos, self.volumes)
+        self.budgets = DisruptionBudgets(
+            empty_selects_all=features.release.empty_budgets_select or not features.is_strict
+        )
+        self.volumes = Volumes(self._table.numbers, features, unseen=unseen, unmade=unmade)
+        self.by_priority = PodsByPriority(takes_static=features.is_strict)
+        self.pods = NodePods(self._table.numbers, self.infos, self.volumes, self.by_priority)
         self.nominations = Nominations(self.pods.is_placed)
         self.extended_resources = ExtendedResources((), features)
         self._makes_claims = makes_claims
         self._refuses_unsupported = refuses_unsupported
-        self._nodes: dict[int, Node] = {}
-        self._numbers: dict[str, int] = {}
-        self._free: list[int] = []
         self._slices = TaintedSlices(self.fleet, has_rules=features.has(DEVICE_TAINT_RULES))
         self._classes: dict[str, DeviceClass] = {}
-        self._reached: dict[NodeSelector, Mask] = {}
         self.rival_claims = rivals = Rivals(self.fleet, self.claims)
         self._invariants: Invariants | None = None
         if is_ours is not None:
@@ -252,38 +254,31 @@ class Cluster:
 
     def set_node(self, node: Node) -> None:
         """The node is there, or has changed."""
-        number = self._numbers.get(node.name)
-        if number is None:
-            number = heappop(self._free) if self._free else len(self._nodes)
-            self._numbers[node.name] = number
-        old = self._nodes.get(number)
-        self._nodes[number] = node
-        self.order.set_node(number, node.name)
+        number = self._table.number_for(node.name)
+        old = self._table.get(number)
         self.fleet.set_node(number, node)
+        self.order.set_node(number, node.name)
         self.infos.set_node(number, node)
         self.volumes.set_node(number, node)
         for profile in self._profiles.values():
             profile.signatures.set_node(number, node)
         if old is None:
-            self.pods.node_comes(node.name, number)
-        if old is None or old.labels != node.labels:
-            self._reached.clear()
+            self.pods.node_comes(node.name)
 
     def remove_node(self, name: str) -> None:
         """The node is gone. Raises KeyError where it was not there."""
-        number = self._numbers.pop(name)
-        del self._nodes[number]
+        number = self._table.numbers[name]
         self.pods.node_goes(name)
         self.fleet.remove_node(number)
         self.infos.remove_node(number)
         self.volumes.remove_node(number, name)
         for profile in self._profiles.values():
             profile.signatures.remove_node(number)
-        self._reached.clear()
-        heappush(self._free, number)
 
     def set_pod(self, pod: Pod) -> None:
         """The pod is there, or has changed; of whichever scheduler."""
+        if pod.claims and pod.is_over:
+            self.claims.may_be_unused(pod)
         self.pods.set(pod)
         self.nominations.set(pod)
         if self._invariants:
@@ -291,6 +286,8 @@ class Cluster:
 
     def remove_pod(self, uid: str) -> None:
         """The pod is gone, or has ended."""
+        if (gone := self.pods.shown(uid)) is not None and gone.claims:
+            self.claims.may_be_unused(gone)
         self.pods.remove(uid)
         self.nominations.remove(uid)
         if self._invariants:
@@ -364,24 +361,24 @@ class Cluster:
 
     def node(self, name: str) -> Node | None:
         """The node of that name."""
-        number = self._numbers.get(name)
-        return None if number is None else self._nodes[number]
+        number = self._table.numbers.get(name)
+        return None if number is None else self._table[number]
 
     def number_of(self, node: str) -> int | None:
         """The node's number, None where it is not there."""
-        return self._numbers.get(node)
+        return self._table.numbers.get(node)
 
     def numbers_of(self, nodes: Iterable[str]) -> Iterator[int]:
         """The nodes' numbers in their order, -1 for those that are not there."""
-        return map(self._numbers.get, nodes, repeat(-1))
+        return map(self._table.numbers.get, nodes, repeat(-1))
 
     def name_of(self, number: int) -> str:
         """The name of the node with that number. Raises KeyError where there is none."""
-        return self._nodes[number].name
+        return self._table[number].name
 
     def names(self) -> Iterator[str]:
         """The names of all nodes."""
-        return iter(self._numbers)
+        return iter(self._table.numbers)
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace, none where it is not known."""
@@ -418,16 +415,15 @@ class Cluster:
     def reached(self, selector: NodeSelector) -> Mask:
         """The nodes that the selector matches; none where it is invalid.
 
-        Cost: O(nodes) for one that names none of them, where nodes have come, gone or got other labels meanwhile.
+        Cost: O(values of its terms); O(nodes) for one that looks at fields of nodes, and does not name them.
         """
-        named = named_nodes(selector)
-        if named is not None:
-            return self._matching(selector, [self._numbers[name] for name in named if name in self._numbers])
-        if selector not in self._reached:
-            if len(self._reached) >= MOST_SELECTORS:
-                self._reached.clear()
-            self._reached[selector] = self._matching(selector, self._nodes)
-        return self._reached[selector]
+        if any(term_problem(term) for term in selector):
+            return 0
+        if not any(term.fields for term in selector):
+            return self.volumes.labels.selected(selector)
+        named, numbers = named_nodes(selector), self._table.numbers
+        asked = numbers.keys() if named is None else [name for name in named if name in numbers]
+        return sum(1 << numbers[name] for name in asked if is_reached(selector, self._table[numbers[name]]))
 
     def claims_of(self, pod: Pod) -> Sequence[ClaimObject] | Waiting:
         """The claims of the pod, each once, or why it has to wait; for another pod's attempt at one of them, too."""
@@ -526,7 +522,7 @@ class Cluster:
             self.unreserve(pod.uid)
 
     @contextmanager
-    def without(self, pods: Collection[str]) -> Iterator[None]:
+    def without(self, pods: Collection[str], frees: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
         """Take these pods (uids) away, with their claims, and put them back at the end of the context, exactly.
 
         Meanwhile decisions are those of a cluster without the pods: their room, ports, volumes, nominations are free,
@@ -535,6 +531,7 @@ class Cluster:
         for nobody stays allocated: the reservation may be written after the allocation. Contexts can be nested. What is
         reserved in one has to be given back in it, and no watch may write meanwhile. Raises KeyError for a pod that is
         not there, or that was taken away already.
+        frees: whether a claim (uid) that nobody uses then comes free; of others only the users go.
         Cost: O(pods on their nodes, and what is in use in the pools of their devices), for any size of the cluster.
         Source: KEP-5690; kube-controller-manager's resourceclaim controller for what becomes of a claim.
         """
@@ -545,7 +542,7 @@ class Cluster:
             self.pods.without(uids),
             self.nominations.without(uids),
             self.volumes.without(uids),
-            self.claims.without(gone, self._is_live, self.pods.in_flight),
+            self.claims.without(gone, self.is_live, self.pods.in_flight, frees),
         ):
             yield
 
@@ -555,7 +552,14 @@ class Cluster:
             raise KeyError(f"pod {uid} is not there to be taken away")
         return pod
 
-    def _is_live(self, uid: str) -> bool:
+    @contextmanager
+    def released(self, claims: Iterable[str]) -> Iterator[None]:
+        """As if these claims (uids), which nobody uses, had no devices, until the end of the context; see `without`."""
+        with self.claims.released(claims):
+            yield
+
+    def is_live(self, uid: str) -> bool:
+        """Whether there is such a pod, and it does not end: what is reserved for it is in use."""
         pod = self.pods.known(uid)
         return pod is not None and not pod.is_deleting
 
@@ -581,9 +585,6 @@ class Cluster:
         """What must never be, as things are now. Cost: O(what has changed since this was asked last)."""
         assert self._invariants is not None, "nobody was to ask for violations"
         return self._invariants.violations()
-
-    def _matching(self, selector: NodeSelector, numbers: Iterable[int]) -> Mask:
-        return sum(1 << number for number in numbers if is_reached(selector, self._nodes[number]))
 
     def _counted(self, uid: str) -> Claim | None:
         holding = self.claims.holding(uid)

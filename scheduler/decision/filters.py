@@ -150,7 +150,7 @@ def _refused_beside_nominated(cycle: Cycle, plugins: Iterable[Plugin], nodes: Ma
 def _sees_nominated(cycle: Cycle, one: Dynamic) -> bool:
     # Differs from kube-scheduler: a filter that it skips for the pod does not see the promised pods either: neither
     # their anti-affinity, where the pod has no terms of its own, nor that they use a claim that is for one pod.
-    return not (cycle.is_strict and one.is_skipped(cycle))
+    return not (cycle.features.is_strict and one.is_skipped(cycle))
 
 
 def rejections(cycle: Cycle, signatures: PodSignatures, passed: Mask = 0) -> Iterator[tuple[Plugin, Rejected]]:

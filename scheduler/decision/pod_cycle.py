@@ -179,9 +179,9 @@ class PodCycle:
     @cached_property
     def eligible(self) -> Sequence[EligibleNodes]:
         """The same, with the nodes where the pod can be, devices aside."""
-        return [EligibleNodes(required, self._allowed(required)) for required in self.asks]
+        return [EligibleNodes(required, self.allowed(required)) for required in self.asks]
 
-    def _allowed(self, required: Requirements) -> Mask:
+    def allowed(self, required: Requirements) -> Mask:
         """Those of the nodes that every filter lets pass; a pod that has its node already cannot be anywhere else."""
         if required.problem:
             return 0
@@ -282,8 +282,8 @@ class PodCycle:
             cluster.signatures_of(pod).of(pod),
             cluster.selectors,
             cluster.volumes,
+            cluster.fleet.features,
             {number: pods for number, pods in numbered if number is not None},
-            cluster.fleet.features.is_strict,
             cluster.time_limit.is_over,
         )
 
@@ -409,9 +409,11 @@ class PodCycle:
         left = union(one.left for one in rejected)
         reported: Counter[str] = Counter()
         reasons: set[Reason] = set() if everywhere else {NO_NODES}
+        resolvable = 0
         for reason, found in (found for one in rejected for found in one.found()):
             reported[found.reason] += found.nodes.bit_count()
             reasons.add(reason)
+            resolvable |= found.resolvable
         lacking = self.lacking_devices([(one.required, one.lacking) for one in rejected])
         are_all = reported.keys() <= {NO_DEVICES}
         unready, volume = next(iter(self.failed.values()), "") if left else "", self.kept_by_a_volume()
@@ -427,7 +429,7 @@ class PodCycle:
         )
         stuck = [claim for claim in self.claims if claim.allocation and left & ~self.reached_by(claim)]
         filtered = [found for one in rejected for _, found in one.filtered]
-        return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered)
+        return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered, resolvable=resolvable)
 
     def kept_by_a_volume(self) -> str:
         """Which of the pod's claims keeps it on one node, and how; empty where none does."""
@@ -463,6 +465,8 @@ class PodCycle:
         """Why not, for the nodes of `required` that a filter refuses. passed: nodes that none does."""
         if self.pod is not None:
             view = self.view.requesting(required.requests)
+            # Others are not asked: they are passed over below.
+            passed |= ~required.nodes
             for plugin, one in rejections(view, self.cluster.signatures_of(self.pod), passed):
                 if nodes := one.nodes & required.nodes:
                     yield plugin, replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)

@@ -34,6 +34,7 @@ class NotPlaced:
 
     everywhere: the reason that refuses every node at once, whatever is free; else empty. lacking: what the nodes say
     that lack devices, of those that say the same together. filtered: what filters say of the nodes that they refuse.
+    resolvable: the nodes that the end of other pods could open, devices aside: kube-scheduler's code Unschedulable.
     """
 
     refusal: Refusal
@@ -41,6 +42,7 @@ class NotPlaced:
     everywhere: str = ""
     lacking: Sequence[tuple[Outcome, Mask]] = ()
     filtered: Sequence[Rejected] = ()
+    resolvable: Mask = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,11 @@ def _rotated(nodes: Mask, number: int, call: int) -> Mask:
 #
 # The devices of a claim become free once all pods that it is reserved for are evicted. No victim is added or removed:
 # kube-scheduler has selected them for its own resources, and a node where they do not free enough devices is dropped.
+# From 1.38 on it also sends nodes where its own filters pass already, without victims: they go back as they came.
 
 
 def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]]) -> list[str]:
-    """The nodes to keep. victims: uids of pods by node; a node without any is not kept.
+    """The nodes to keep. victims: uids of pods by node; a node without any is kept as it came.
 
     Cost: O(nodes) allocations.
     """
@@ -104,7 +105,7 @@ def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]
     freed = {node: tuple(_freed(cluster, frozenset(uids), own)) for node, uids in victims.items() if uids}
     try:
         with cluster.time_limit.limited():
-            return [node for node, gone in freed.items() if _fits(cluster, node, needs, gone)]
+            return [node for node in victims if node not in freed or _fits(cluster, node, needs, freed[node])]
     except TooLong:
         return []
 

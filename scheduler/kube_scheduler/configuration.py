@@ -1,22 +1,25 @@
 """kube-scheduler's own configuration, read as strictly as kube-scheduler reads it.
 
-So it can be checked before a cluster runs with it. An unknown field is an error, and null means that the field is
-absent. Stricter in one point: an entry of a list must not be null; kube-scheduler takes that for an empty one. Sets of
-plugins change kube-scheduler's defaults: `points_of` says where a plugin is finally enabled.
-Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.36; the merging of its plugin sets with the defaults.
+So it can be checked before a cluster runs with it. An unknown field is an error, unless the file is for a release newer
+than the newest known one: `without_unknown` leaves such fields out. Null means that the field is absent. Stricter in
+one point: an entry of a list must not be null; kube-scheduler takes that for an empty one. Sets of plugins change
+kube-scheduler's defaults: `points_of` says where a plugin is finally enabled.
+Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.38; the merging of its plugin sets with the defaults.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from allocator.api.findings import FieldError
 from cel.errors import EvalError
 from cel.values.moments import SECOND, duration_from_text
+from scheduler.core_v1.object_fields import field_errors
 from scheduler.runtime.section import Fields, typed
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
@@ -106,6 +109,8 @@ class Plugins(_KubeObject):
     multi_point: KubePluginSet = Field(default_factory=KubePluginSet)
     placement_generate: KubePluginSet = Field(default_factory=KubePluginSet)
     placement_score: KubePluginSet = Field(default_factory=KubePluginSet)
+    placement_feasible: KubePluginSet = Field(default_factory=KubePluginSet)
+    pod_group_post_filter: KubePluginSet = Field(default_factory=KubePluginSet)
 
 
 class PluginConfig(_KubeObject):
@@ -120,6 +125,7 @@ class KubeProfile(_KubeObject):
 
     scheduler_name: str = ""
     percentage_of_nodes_to_score: Percentage | None = None
+    percentage_of_placements_to_score: Percentage | None = None
     plugins: Plugins = Field(default_factory=Plugins)
     plugin_config: list[PluginConfig] = Field(default_factory=list)
 
@@ -204,6 +210,7 @@ class KubeSchedulerConfiguration(_KubeObject):
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     percentage_of_nodes_to_score: Percentage | None = None
+    percentage_of_placements_to_score: Percentage | None = None
     pod_initial_backoff_seconds: GoInt64 = Field(default=1, gt=0)
     pod_max_backoff_seconds: GoInt64 = 10
     profiles: list[KubeProfile] = Field(default_factory=list)
@@ -218,6 +225,38 @@ class NamedProfile:
     path: str
     name: str
     profile: KubeProfile
+
+
+def without_unknown(raw: Mapping[str, object]) -> tuple[Mapping[str, object], tuple[FieldError, ...]]:
+    """A file of a newer release without the fields that are not known, and these; of a newer version as of v1."""
+    version, unknown = raw.get("apiVersion"), list[FieldError]()
+    if isinstance(version, str) and _is_newer(version):
+        unknown.append(FieldError("apiVersion", version, f"newer than {API_VERSION}, and read as that"))
+        raw = {**raw, "apiVersion": API_VERSION}
+    try:
+        KubeSchedulerConfiguration.model_validate(raw)
+    except ValidationError as error:
+        details = [one for one in error.errors(include_url=False) if one["type"] == "extra_forbidden"]
+        unknown += field_errors(details)
+        for one in details:
+            raw = _without(raw, one["loc"])
+    return raw, tuple(unknown)
+
+
+def _is_newer(api_version: str) -> bool:
+    group, _, version = api_version.partition("/")
+    number = re.match(r"v(\d+)", version)
+    return group == API_VERSION.partition("/")[0] and number is not None and int(number[1]) > 1
+
+
+def _without(value: Any, path: Sequence[int | str]) -> Any:
+    """The object or list without the field at the path."""
+    first, *rest = path
+    if isinstance(value, list):
+        return [_without(one, rest) if number == first else one for number, one in enumerate(value)]
+    if not rest:
+        return {name: one for name, one in value.items() if name != first}
+    return {name: _without(one, rest) if name == first else one for name, one in value.items()}
 
 
 def read(raw: Mapping[str, object]) -> tuple[KubeSchedulerConfiguration | None, tuple[FieldError, ...]]:

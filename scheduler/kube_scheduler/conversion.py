@@ -98,12 +98,17 @@ class _Conversion:
         if found.delay_cache_until_active:
             self._leave_out("delayCacheUntilActive", "the caches of a standby are always filled")
         self._sampling("", found.percentage_of_nodes_to_score)
+        self._placements("", found.percentage_of_placements_to_score)
         for number, one in enumerate(found.extenders):
             self._leave_out(f"extenders[{number}]", f"{one.url_prefix or 'it'} is not called: there are no extenders")
 
     def _sampling(self, path: str, percentage: int | None) -> None:
         if percentage not in (None, 0, ALL_NODES):
             self._leave_out(f"{path}percentageOfNodesToScore", "all nodes are evaluated")
+
+    def _placements(self, path: str, percentage: int | None) -> None:
+        if percentage is not None:
+            self._leave_out(f"{path}percentageOfPlacementsToScore", "pods are placed one by one")
 
     def _backoffs(self, found: KubeSchedulerConfiguration) -> Json:
         names = ("pod_initial_backoff_seconds", "pod_max_backoff_seconds")
@@ -143,6 +148,7 @@ class _Conversion:
     def _profile(self, found: NamedProfile) -> Json:
         path = f"{found.path}." if found.path else ""
         self._sampling(path, found.profile.percentage_of_nodes_to_score)
+        self._placements(path, found.profile.percentage_of_placements_to_score)
         if found.name == DEFAULT_SCHEDULER:
             reported = f"{path}schedulerName: {DEFAULT_SCHEDULER} is also kube-scheduler's: stop it, or change the name"
             self.warnings.append(reported)

@@ -29,7 +29,7 @@ def evictions(inventory: Inventory, features: Features) -> Sequence[Eviction]:
 
 
 def _taints(inventory: Inventory, features: Features) -> EvictingTaints:
-    taints = EvictingTaints()
+    taints = EvictingTaints(features.release)
     for node in inventory.nodes:
         if node.taints:
             taints.see_node(node, 0.0)

@@ -30,8 +30,9 @@ from scheduler.decision.why_not import (
 )
 from scheduler.offline.placement import HiddenError, PlacedPod, Placement, PodToPlace
 
-Verdict = Literal["Fits", "DoesNotFit", "NotKnown"]
-"""NotKnown: the budget of steps was spent on a node, and no other node can."""
+Verdict = Literal["Fits", "DoesNotFit", "NotKnown", "CannotRun"]
+"""NotKnown: the budget of steps was spent on a node, and no other node can. CannotRun: a pod has a node, but not its
+devices, or it cannot stay there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,11 +116,18 @@ def lacking_devices(answers: Mapping[str, NodeAnswer]) -> list[str]:
     return [name for name, answer in answers.items() if isinstance(answer, Refused | Exhausted)]
 
 
+_SINGULAR = {"pods": "pod", "podgroups": "podgroup"}
+
+
 def _holding(placement: Placement, claim: Claim) -> str:
     """The description of an allocated claim."""
     found = placement.claims.objects[claim.namespace, claim.name]
     state = "is being deleted, and still allocated" if found.metadata.deletion_timestamp else "is allocated"
-    names = ", ".join(sorted(f"{consumer.resource} {consumer.name}" for consumer in found.reserved_for))
+    names = ", ".join(
+        sorted(
+            f"{_SINGULAR.get(consumer.resource, consumer.resource)} {consumer.name}" for consumer in found.reserved_for
+        )
+    )
     return f"{state}, reserved for {names or 'nobody'}"
 
 

@@ -103,15 +103,22 @@ def _key(workload: Workload) -> _OwnerKey:
 
 def _top(owner: Owner | None, pod: Pod, by_key: Mapping[_OwnerKey, Workload]) -> _OwnerKey | None:
     """The workload of the input that is at the top of the chain of controllers, None where there is none."""
-    top: _OwnerKey | None = None
-    seen: set[_OwnerKey] = set()
+    return next((key for key in reversed(list(_controllers(owner, pod, by_key))) if key in by_key), None)
+
+
+def _controllers(owner: Owner | None, pod: Pod, by_key: Mapping[_OwnerKey, Workload]) -> Iterable[_OwnerKey]:
+    """The chain of controllers, from the owner on."""
+    seen: dict[_OwnerKey, None] = {}
     while owner and (key := (owner.kind, pod.namespace, owner.name)) not in seen:
-        seen.add(key)
-        if workload := by_key.get(key):
-            top, owner = key, workload.owner
-        else:
-            owner = _maker(owner, pod)
-    return top
+        seen[key] = None
+        owner = by_key[key].owner if key in by_key else _maker(owner, pod)
+    return seen
+
+
+def pods_of(key: _OwnerKey, workloads: Iterable[Workload], pods: Iterable[Pod]) -> list[Pod]:
+    """The pods that a workload controls, whether or not it is in the input. key: its kind, namespace and name."""
+    by_key = {_key(workload): workload for workload in workloads}
+    return [pod for pod in pods if key in _controllers(pod.owner, pod, by_key)]
 
 
 def _maker(owner: Owner, pod: Pod) -> Owner | None:

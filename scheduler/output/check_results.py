@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote_from_bytes
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
@@ -22,15 +23,16 @@ from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import Place
 from scheduler.input.inventory import Inventory
 from scheduler.output.data_page import (
-    ColumnTable,
     DataPage,
     MapColumns,
     PageTable,
     StateLook,
+    data_page,
     element,
 )
-from scheduler.output.report import PagedReport, json_text, rendered
+from scheduler.output.report import Block, PagedReport, json_text
 from scheduler.output.status_report import DEVICES, MAP
+from scheduler.output.table import ColumnTable
 from scheduler.status import NO_CLASS, by_class, by_node
 from scheduler.terminal_text import printable
 from scheduler.version import VERSION
@@ -194,7 +196,7 @@ class FindingsReport(PagedReport):
     places: InputPlaces
     devices: Callable[[], tuple[MapColumns, PageTable]]
 
-    def blocks(self) -> Iterator[str | ColumnTable]:
+    def blocks(self) -> Iterator[Block]:
         """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""
         if self.found:
             rows = [
@@ -209,38 +211,35 @@ class FindingsReport(PagedReport):
         """All findings."""
         return {"items": [_object(one, self.places) for one in self.found]}
 
-    def page(self) -> DataPage:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The findings and the rules, with the places in selectors."""
         columns, table = self.devices()
         texts = [element("pre", {"class": "wide", "tabindex": "0"}, whole(one)) for one in self._long()]
         sections = [element("section", {}, element("h2", {}, "Places in selectors"), *texts)] if texts else []
         tables = [_findings(self.found, self.places), _rules(self.found, self.rules), table]
-        return DataPage(self.title, [f"{self.counted}."], tables, columns, sections)
+        return data_page(DataPage(self.title, [f"{self.counted}."], tables, columns, sections), head)
 
     def _long(self) -> Iterator[AnyFinding]:
         """Those whose messages have several lines: they show a place in a selector."""
         return (one for one in self.found if "\n" in one.observation.message)
 
-
-def rendered_findings(report: FindingsReport, output: str) -> str:
-    """The report in that format, with the line end after it; empty if there is nothing to be said."""
-    match output:
-        case "sarif":
-            return f"{json_text(sarif(report))}\n"
-        case "junit":
-            return f"{junit(report)}\n"
-        case _:
-            return rendered(report, output)
+    own_formats = MappingProxyType(
+        {SARIF: lambda report: f"{json_text(sarif(report))}\n", JUNIT: lambda report: f"{junit(report)}\n"}
+    )
 
 
 def first_line(one: AnyFinding) -> str:
-    """What was found, without the place in the source of a selector."""
-    return one.observation.message.partition("\n")[0]
+    """What was found and where in the object, without the place in the source of a selector."""
+    return _message(one).partition("\n")[0]
+
+
+def _message(one: AnyFinding) -> str:
+    return ": ".join(filter(None, (one.observation.where, one.observation.message)))
 
 
 def whole(one: AnyFinding) -> str:
     """With the place in the source of a selector, which stands below the first line."""
-    lines = f"{one.observation.subject}: {one.observation.message}".split("\n")
+    lines = f"{one.observation.subject}: {_message(one)}".split("\n")
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
@@ -252,6 +251,7 @@ def _object(one: AnyFinding, places: InputPlaces) -> Json:
         "level": str(one.rule.level),
         "object": {"kind": subject.kind, "namespace": subject.namespace or None, "name": subject.name},
         "field": one.observation.field or None,
+        "where": one.observation.where or None,
         "message": one.observation.message,
         "advice": one.rule.advice,
         "file": place.file_text if place else None,
@@ -346,9 +346,13 @@ _SELECTED, _IN_NO_CLASS = "selected", "in no class"
 CLASS_MAP = replace(
     MAP,
     holders="CLASSES",
+    kind="",
+    place="",
+    whole="",
+    nodes="",
     groups=(("class", "Class"),),
     states=(
-        StateLook(_SELECTED, "S", 2, "a class selects it"),
+        StateLook(_SELECTED, "C", 2, "a class selects it"),
         StateLook(_IN_NO_CLASS, "N", 4, "no class selects it"),
     ),
 )

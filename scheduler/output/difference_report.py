@@ -1,18 +1,20 @@
 """What a change of the cluster does, and how many copies fit."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.api.versions import Json
 from allocator.status import PoolStatus
-from allocator.words import agreeing, counted
+from allocator.words import agreeing, and_more, counted, listed_up_to
+from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
-from scheduler.output.data_page import ColumnTable, DataPage, PageTable
-from scheduler.output.report import PagedReport
-from scheduler.output.status_report import CHANGE_MAP, change_map
-from scheduler.output.table import reason_of
+from scheduler.output.data_page import DataPage, PageTable, data_page
+from scheduler.output.placement_report import and_others, reason_key, reason_of, together
+from scheduler.output.report import Block, PagedReport
+from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map, closed_nodes
+from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus
 
 # What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field).
@@ -25,7 +27,7 @@ _NUMBERS = frozenset({"BEFORE", "AFTER"})
 
 @dataclass(frozen=True, slots=True)
 class DifferenceReport(PagedReport):
-    """What a change does. pools: of a page, before and after the change. claims: of a page, after it."""
+    """What a change does. pools, clusters: of a page, before and after the change. claims: of a page, after it."""
 
     kind = "PlacementDifference"
 
@@ -34,10 +36,21 @@ class DifferenceReport(PagedReport):
     found: Sequence[PlaceDifference]
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    clusters: tuple[Cluster | None, Cluster | None] = (None, None)
 
-    def blocks(self) -> Iterable[str | ColumnTable]:
-        """How many are placed, and a line for each pod whose place differs."""
-        return [counts_table(self.before, self.after), moves_table(self.found) if self.found else NOTHING_MOVES]
+    def blocks(self) -> Iterable[Block]:
+        """How many are placed, and a line for each pod whose place differs.
+
+        Pods of one workload that one reason refuses share a line.
+        """
+        return self._blocks([_moves_row(group) for group in together(self.found, _refused_key)])
+
+    def wide_blocks(self) -> Iterable[Block]:
+        """The same with a line for each pod."""
+        return self._blocks([_moves_row([one]) for one in self.found])
+
+    def _blocks(self, rows: Sequence[Sequence[str]]) -> Iterable[Block]:
+        return [counts_table(self.before, self.after), ColumnTable(_MOVES, rows) if rows else NOTHING_MOVES]
 
     def fields(self) -> Json:
         """All of it."""
@@ -58,23 +71,42 @@ class DifferenceReport(PagedReport):
             ],
         }
 
-    def page(self) -> DataPage:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The differences, with the devices that are taken or released marked in the map."""
         tables = [
-            PageTable("differences", "Pods and claims whose place differs", moves_table(self.found)),
-            change_map(*self.pools, self.claims),
+            PageTable(
+                "differences",
+                "Pods and claims whose place differs",
+                ColumnTable(_MOVES, [_moves_row([one]) for one in self.found]),
+            ),
+            change_map(*self.pools, self.claims, self.clusters),
+            closed_nodes(self.clusters[1], self.clusters[0]),
         ]
         counts = [
             f"{name.capitalize()}: {before} before, {after} after."
             for name, before, after in counts_table(self.before, self.after).rows
         ]
-        return DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP)
+        return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP), head)
 
 
-def moves_table(found: Sequence[PlaceDifference]) -> ColumnTable:
-    """A line for each pod whose place differs."""
-    rows = [[one.name, _what(one), _before_text(one.before), _after_text(one)] for one in found]
-    return ColumnTable(["POD OR CLAIM", "WHAT", "BEFORE", "AFTER"], rows)
+_MOST_PLACES = 4
+"""Places that a line names; of others, the number is given."""
+
+_MOVES = ("POD OR CLAIM", "WHAT", "BEFORE", "AFTER")
+
+
+def _moves_row(group: Sequence[PlaceDifference]) -> list[str]:
+    """A line for pods that have one place afterwards."""
+    one, places = group[0], list(dict.fromkeys(_before_text(other.before) for other in group))
+    before = "; ".join(filter(None, [*places[:_MOST_PLACES], and_more(len(places), _MOST_PLACES)]))
+    return [and_others(other.name for other in group), _what(one), before, _after_text(one)]
+
+
+def _refused_key(one: PlaceDifference) -> Hashable:
+    """What pods of one workload have in common that one reason refuses afterwards; None for any other."""
+    refused = one.after.refused if one.after else None
+    key = reason_key(refused) if refused else None
+    return key and (key, one.kind, one.evicted)
 
 
 def _what(one: PlaceDifference) -> str:
@@ -107,7 +139,13 @@ def _text(place: PlaceOfPod | None) -> str:
         return "-"
     if place.refused is not None:
         return reason_of(place.refused)
-    return f"{place.node}, {counted(len(place.devices), 'device')}"
+    devices = [_short_name(one, place.node) for one in place.devices]
+    return f"{place.node}: {listed_up_to(devices, MOST_DEVICES)}" if devices else place.node
+
+
+def _short_name(device: str, node: str) -> str:
+    """The device without its driver, and without its pool where that is named after the node."""
+    return device.partition("/")[2].removeprefix(f"{node}/")
 
 
 _NAMES = {kind: kind.name.lower() for kind in DifferenceKind}
@@ -153,7 +191,7 @@ def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
 class FitReport(PagedReport):
     """How many copies fit. subject: in words, such as `pod ml/train-0`.
 
-    pools: of a page, without and with the copies. claims: of a page, with theirs.
+    pools: of a page, without and with the copies. claims, cluster: of a page, with theirs.
     """
 
     kind = "Fit"
@@ -162,8 +200,9 @@ class FitReport(PagedReport):
     found: FittingCopies
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    cluster: Cluster | None = None
 
-    def blocks(self) -> Iterator[str | ColumnTable]:
+    def blocks(self) -> Iterator[Block]:
         """How many, a line for each node, and what stops the next one."""
         yield self._counted()
         if self.found.by_node:
@@ -184,10 +223,15 @@ class FitReport(PagedReport):
             "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
         }
 
-    def page(self) -> DataPage:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The copies, with the devices that they take marked in the map."""
-        tables = [PageTable("nodes", "Copies by node", self._copies()), change_map(*self.pools, self.claims)]
-        return DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+        tables = [
+            PageTable("nodes", "Copies by node", self._copies()),
+            change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
+            closed_nodes(self.cluster),
+        ]
+        page = DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+        return data_page(page, head)
 
     def _counted(self) -> str:
         least, number = "at least " if self.found.is_cut else "", self.found.number

@@ -144,7 +144,7 @@ def unchecked_spread(pods: Sequence[Pod], others: Iterable[Pod], kinds: Containe
             number += 1
     if number:
         kinds = ", no ".join(sorted(missing))
-        yield f"warning: the input contains no {kinds}: {counted(number, 'pod')} will not be spread by them"
+        yield f"warning: the input contains no {kinds}: default spreading is ignored ({counted(number, 'pod')})"
 
 
 def _labels(pod: Pod) -> Iterator[tuple[str, str, str]]:
@@ -182,7 +182,7 @@ def unoffered_resources(resources: Mapping[str, int], *, is_on: bool) -> Iterato
     why = "" if is_on else ", for which DRAExtendedResource has to be on"
     for name, number in sorted(resources.items()):
         asks = counted(number, "pod asks", "pods ask")
-        yield f"warning: {asks} for {name}, which no node of the input offers, nor does a device class{why}"
+        yield f"warning: {asks} for {name}, which neither a node nor a device class of the input offers{why}"
 
 
 def unknown_priorities(classes: Mapping[str, int]) -> Iterator[str]:

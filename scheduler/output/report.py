@@ -1,48 +1,57 @@
 """One answer of a command: made once, and printed as text, as an object in JSON or YAML, or as a page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
 import orjson
 
 from allocator.api.versions import Json
 from scheduler.input.yaml_1_1 import dump
-from scheduler.output.data_page import ColumnTable, DataPage, data_page
+from scheduler.output.table import PLAIN, ColumnTable, Sentence, TextLayout
 from scheduler.terminal_text import json_of
 
 API_VERSION = "dra-scheduler.dev/v1alpha1"
 
-TEXT, JSON, YAML = "table", "json", "yaml"
+TEXT, WIDE, JSON, YAML, PAGE = "table", "wide", "json", "yaml", "html"
 FORMATS = (TEXT, JSON, YAML)
-PAGE = "html"
-"""A page of its own, of the reports that have one."""
+"""What every report can be printed as. PAGE: a page of its own, of the reports that have one."""
+
+Block = str | Sentence | ColumnTable
 
 
 class Report(ABC):
-    """An answer. kind: of its object."""
+    """An answer. kind, api_version: of its object. own_formats: formats that other reports do not have, by name."""
 
     kind: ClassVar[str]
+    api_version: ClassVar[str] = API_VERSION
+    own_formats: ClassVar[Mapping[str, Callable[[Any], str]]] = {}  # Any: the report itself
 
     @abstractmethod
-    def blocks(self) -> Iterable[str | ColumnTable]:
+    def blocks(self) -> Iterable[Block]:
         """Sentences and tables for a terminal, in their order."""
 
     @abstractmethod
     def fields(self) -> Json:
         """All of it, for programs, whatever the text shows. Fields are only added; a page of docs describes each."""
 
+    def wide_blocks(self) -> Iterable[Block]:
+        """The same for a wide terminal: with all rows and columns."""
+        return self.blocks()
+
 
 class PagedReport(Report):
     """An answer that can be a page as well."""
 
     @abstractmethod
-    def page(self) -> DataPage:
-        """Its sentences, tables and map."""
+    def html(self, head: Sequence[str] = ()) -> str:
+        """Its sentences, tables and pictures. head: what it says of the input."""
 
 
-def rendered(report: Report, output: str) -> str:
-    """The report in that format, with the line end after it; empty if there is nothing to be said."""
+def rendered(report: Report, output: str, layout: TextLayout = PLAIN, head: Sequence[str] = ()) -> str:
+    """The report in that format, with the line end after it; empty if there is nothing to be said. head: of a page."""
+    if output in report.own_formats:
+        return report.own_formats[output](report)
     match output:
         case "json":
             return json_text(object_of(report)) + "\n"
@@ -50,20 +59,41 @@ def rendered(report: Report, output: str) -> str:
             return dump(object_of(report))
         case "html":
             assert isinstance(report, PagedReport), f"{report.kind} has no page"
-            return data_page(report.page())
+            return report.html(head)
         case _:
-            text = text_of(report)
+            text = text_of(report, layout, is_wide=output == WIDE)
             return f"{text}\n" if text else ""
 
 
-def text_of(report: Report) -> str:
+def listed(reports: Iterable[Report], kind: str, output: str, layout: TextLayout = PLAIN) -> Iterator[str]:
+    """Reports of a kind, piece by piece: one of them may have a megabyte."""
+    if output != JSON:
+        for number, one in enumerate(reports):
+            yield "\n" * bool(number) + rendered(one, output, layout)
+        return
+    whole = json_text({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": [0]})
+    before, _, after = whole.partition("\n    0")
+    yield before
+    separator = ""
+    for one in reports:
+        yield separator + f"\n{json_text(object_of(one))}".replace("\n", "\n    ")
+        separator = ","
+    yield (after if separator else after.lstrip()) + "\n"
+
+
+def text_of(report: Report, layout: TextLayout = PLAIN, *, is_wide: bool = False) -> str:
     """Its sentences and tables, with an empty line in between."""
-    return "\n\n".join(map(str, report.blocks()))
+    return laid_out(report.wide_blocks() if is_wide else report.blocks(), layout)
+
+
+def laid_out(blocks: Iterable[Block], layout: TextLayout = PLAIN) -> str:
+    """The blocks as text, with an empty line in between."""
+    return "\n\n".join("\n".join(layout.lines(one) if isinstance(one, str) else one.lines(layout)) for one in blocks)
 
 
 def object_of(report: Report) -> Json:
     """The report as an object with a version."""
-    return {"apiVersion": API_VERSION, "kind": report.kind, **report.fields()}
+    return {"apiVersion": report.api_version, "kind": report.kind, **report.fields()}
 
 
 def json_text(value: object) -> str:

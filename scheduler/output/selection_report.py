@@ -9,8 +9,8 @@ from allocator.api.versions import Json
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
 from allocator.words import agreeing, and_more, counted
-from scheduler.output.data_page import ColumnTable
 from scheduler.output.report import Report
+from scheduler.output.table import ColumnTable
 from scheduler.status import ExpressionSelection
 from scheduler.terminal_text import printable
 

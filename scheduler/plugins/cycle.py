@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from allocator.gates import Features
 from cel import Cancelled
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.pod_signature import PodSignature
@@ -21,9 +22,9 @@ class Cycle:
     """The pod, what it requests of the nodes in question, and what is in the cluster.
 
     signature: what plugins say of the pod and each node alone. selectors: Services and controllers. volumes: all of
-    storage. nominated: the pods that go before this one, by the number of the node that they are promised. is_strict:
-    plugins answer as kube-scheduler also where they would do better. is_cancelled: whether the attempt has taken all
-    its time.
+    storage. features: what plugins follow; strict, they answer as kube-scheduler also where they would do better.
+    nominated: the pods that go before this one, by the number of the node that they are promised. is_cancelled: whether
+    the attempt has taken all its time.
     """
 
     pod: Pod
@@ -32,8 +33,8 @@ class Cycle:
     signature: PodSignature
     selectors: PodSelectors
     volumes: Volumes
+    features: Features
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
-    is_strict: bool = False
     is_cancelled: Callable[[], bool] = lambda: False
 
     def each(self, items: Iterable[T]) -> Iterator[T]:

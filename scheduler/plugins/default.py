@@ -1,10 +1,11 @@
-"""The plugins of the default profile, in kube-scheduler's order.
+"""The plugins of the default profile, in the order of the newest kube-scheduler.
 
 A node has the reasons of the first of them that refuses it.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
+from allocator.gates import Release
 from allocator.model import Node
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
@@ -26,8 +27,8 @@ from scheduler.plugins.volume_restrictions import VOLUME_RESTRICTIONS
 from scheduler.plugins.volume_zone import VOLUME_ZONE
 
 PLUGINS = (
-    NODE_UNSCHEDULABLE,
     NODE_NAME,
+    NODE_UNSCHEDULABLE,
     TAINT_TOLERATION,
     NODE_AFFINITY,
     NODE_PORTS,
@@ -46,6 +47,15 @@ PLUGINS = (
 
 REASONS = (NO_NODES, UNSUPPORTED, *(reason for plugin in PLUGINS for reason in plugin.reasons))
 """All that pods are refused for."""
+
+
+def in_order(plugins: Sequence[Plugin], release: Release) -> tuple[Plugin, ...]:
+    """The plugins as the release asks them, which had the first two the other way round up to 1.36."""
+    if release.names_node_first:
+        return tuple(plugins)
+    swapped = {NODE_NAME.name: NODE_UNSCHEDULABLE.name, NODE_UNSCHEDULABLE.name: NODE_NAME.name}
+    named = {one.name: one for one in plugins}
+    return tuple(named.get(swapped.get(one.name, ""), one) for one in plugins)
 
 
 def refusal(pod: Pod, node: Node, plugins: Iterable[Plugin] = PLUGINS) -> str:

@@ -1,12 +1,14 @@
 """ImageLocality: a node that already has the pod's images scores higher, the larger they are.
 
 An image counts by its size and by the share of nodes that have it, so that pods of one image do not crowd on the few
-nodes that have it first. The score is 0 below 23 MiB, and does not grow beyond 1,000 MiB for each container.
+nodes that have it first. The score is 0 below 23 MiB, and does not grow beyond 1,000 MiB for each container; from 1.37
+on, for each container and image volume.
 Source: kube-scheduler's image_locality.go.
 """
 
 import numpy as np
 
+from allocator.gates import Release
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.normalize import MAX_SCORE
@@ -19,12 +21,13 @@ _LEAST = 23 * _MIB
 _MOST_OF_CONTAINER = 1000 * _MIB
 
 
-def image_locality(pod: Pod, infos: NodeInfos, nodes: Numbers) -> Numbers:
+def image_locality(pod: Pod, infos: NodeInfos, nodes: Numbers, release: Release) -> Numbers:
     """The scores of these nodes. Cost: an array operation for each image of the pod that some node has."""
     found = [one for name in pod.images if (one := infos.images.spread_size(name))]
     if not found:
         return np.zeros(len(nodes), np.int64)
-    most, sizes = _MOST_OF_CONTAINER * len(pod.containers), np.zeros(infos.size, np.int64)
+    sources = pod.images if release.counts_image_volumes else pod.containers
+    most, sizes = _MOST_OF_CONTAINER * len(sources), np.zeros(infos.size, np.int64)
     for size, having in found:
         sizes[flags_of(having, infos.size)] += min(size, most)
     won: Numbers = np.maximum(np.minimum(sizes[nodes], most), _LEAST) - _LEAST
@@ -32,7 +35,7 @@ def image_locality(pod: Pod, infos: NodeInfos, nodes: Numbers) -> Numbers:
 
 
 def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers:
-    return image_locality(cycle.pod, cycle.infos, nodes)
+    return image_locality(cycle.pod, cycle.infos, nodes, cycle.features.release)
 
 
 IMAGE_LOCALITY = Plugin("ImageLocality", (), score=Score(1, _scores))

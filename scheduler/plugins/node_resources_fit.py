@@ -32,7 +32,7 @@ from scheduler.state.cluster_changes import ClassChanged, Event, GivenBack, Node
 from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Floats, Numbers, Rows, at, mask_of
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pods import MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
+from scheduler.state.pods import CPU, MEMORY, MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
 NAME = "NodeResourcesFit"
 
@@ -71,7 +71,12 @@ class Shortage:
     @property
     def reason(self) -> str:
         """In kube-scheduler's words."""
-        return _REASONS.get(self.resource, f"Insufficient {self.resource}")
+        return shortage_reason(self.resource)
+
+
+def shortage_reason(resource: str) -> str:
+    """Why a node is refused that has too little of it."""
+    return _REASONS.get(resource, f"Insufficient {resource}")
 
 
 _REASONS = {PODS: "Too many pods", UNREAD_POD: UNREAD_POD}
@@ -141,11 +146,19 @@ def _rejections(requests: PodRequests, infos: NodeInfos, asked: Mask) -> Iterabl
 def _scored_requests(cycle: Cycle) -> PodRequests:
     """What the pod counts for on a node.
 
-    Differs from kube-scheduler: 1.36 leaves out what the pod in hand requests as a whole (spec.resources), and counts
-    its containers alone; of pods that are on a node it counts it, and so does this in both places.
+    From 1.38 on, what the pod requests as a whole counts; of what it does not name so, each container counts that names
+    none, by the usual amount.
+    Differs from kube-scheduler: before 1.38 it leaves out what the pod in hand requests as a whole (spec.resources),
+    and counts its containers alone; of pods that are on a node it counts it, and so does this in both places.
     """
-    pod = cycle.pod
-    return pod_requests(replace(pod, budget={})) if cycle.is_strict and pod.budget else cycle.requests
+    pod, features = cycle.pod, cycle.features
+    if not pod.budget or not (features.is_strict or features.release.scores_whole_pods):
+        return cycle.requests
+    containers = pod_requests(replace(pod, budget={}))
+    if not features.release.scores_whole_pods:
+        return containers
+    counted = {name: cycle.requests if name in pod.budget else containers for name in (CPU, MEMORY)}
+    return replace(cycle.requests, scored_cpu=counted[CPU].scored_cpu, scored_memory=counted[MEMORY].scored_memory)
 
 
 def _changes(cycle: Cycle, requests: PodRequests, place: RefusingNode) -> Iterator[Change]:
@@ -190,13 +203,25 @@ def _offers_more(ignored: Ignored) -> Hint:
             return False
         after, requests = dict(allocatable_units(event.new.allocatable)), ignored.left_of(who.refusal.requests)
         if not fits_empty(requests, after):
-            return False
+            return _loses_its_node(who, event, requests)
         if offers_asked_differently(who, event):
             return True
         before = dict(allocatable_units(event.old.allocatable)) if event.old else {}
         return any(after.get(resource, 0) > before.get(resource, 0) for resource in (PODS, *requests.amounts))
 
     return hint
+
+
+def _loses_its_node(who: RefusedPod, event: NodeChanged, requests: PodRequests) -> bool:
+    """The node that the pod is promised could never take it any more: it may find another one.
+
+    Extended resources do not count: while a device plugin restarts, a node offers none for a moment.
+    """
+    if event.old is None or event.new is None or who.pod.nominated_node != event.new.name:
+        return False
+    before, after = (dict(allocatable_units(one.allocatable)) for one in (event.old, event.new))
+    native = requests.without([name for name in requests.amounts if is_extended(name)])
+    return fits_empty(requests, before) and not fits_empty(native, after)
 
 
 def offers_asked_differently(who: RefusedPod, event: NodeChanged) -> bool:

@@ -1,17 +1,20 @@
 """NodeVolumeLimits: a node takes a limited number of volumes of a CSI driver, including those attached to it.
 
-Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554.
+A driver may ask that its volumes are only used where it is installed (preventPodSchedulingIfMissing).
+Source: kube-scheduler's nodevolumelimits/csi.go; KEP-554, KEP-5030.
 """
 
 from collections.abc import Iterator
 
-from allocator.bits import Mask
+from allocator.bits import Mask, union
+from allocator.gates import VOLUME_LIMIT_SCALING
 from scheduler.core_v1.csi import CSINode
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, is_added
 from scheduler.state.cluster_changes import (
+    CSIDriverChanged,
     CSINodeChanged,
     GivenBack,
     NodeChanged,
@@ -22,20 +25,42 @@ from scheduler.state.cluster_changes import (
 from scheduler.state.volumes import claims_of
 
 EXCEEDED = "node(s) exceed max volume count"
+UNINSTALLED = "CSI driver is not installed on the node"
+"""Behind the name of the driver."""
 
 
 def _refused(cycle: Cycle) -> Mask:
     if not _is_counted(cycle.pod):
         return 0
-    return cycle.volumes.labels.all if _missing(cycle) else cycle.volumes.full(_handles(cycle))
+    if _missing(cycle):
+        return cycle.volumes.labels.all
+    return cycle.volumes.full(_handles(cycle)) | union(nodes for _, nodes in _uninstalled(cycle))
 
 
 def _rejections(cycle: Cycle, asked: Mask) -> Iterator[Rejected]:
-    nodes = _refused(cycle) & asked
-    if nodes and (missing := _missing(cycle)):
-        yield Rejected(missing, nodes)
-    elif nodes:
+    if not _is_counted(cycle.pod):
+        return
+    if missing := _missing(cycle):
+        yield Rejected(missing, asked)
+        return
+    for driver, lacking in _uninstalled(cycle):
+        if nodes := lacking & asked:
+            yield Rejected(f"{driver} {UNINSTALLED}", nodes, nodes)
+            asked &= ~nodes
+    if nodes := cycle.volumes.full(_handles(cycle)) & asked:
         yield Rejected(EXCEEDED, nodes, nodes)
+
+
+def _uninstalled(cycle: Cycle) -> Iterator[tuple[str, Mask]]:
+    """The drivers that pods may not do without, and the nodes that do not have them; before any limit counts."""
+    if not cycle.features.has(VOLUME_LIMIT_SCALING):
+        return
+    pod, objects = cycle.pod, cycle.volumes.objects
+    found = ((objects.handle_of(claim), objects.is_migrated(claim)) for claim in claims_of(pod))
+    used = {(handle.driver, is_migrated) for handle, is_migrated in found if handle is not None}
+    for driver, is_migrated in sorted(used | {(handle.driver, True) for handle in pod.volumes.handles}):
+        if nodes := cycle.volumes.lacking(driver, is_migrated=is_migrated):
+            yield driver, nodes
 
 
 def _missing(cycle: Cycle) -> str:
@@ -56,8 +81,8 @@ def _is_counted(pod: Pod) -> bool:
 
 
 def _takes_more(_who: RefusedPod, event: CSINodeChanged) -> bool:
-    """A node comes, or takes more volumes of a driver than it did, or any number of them."""
-    if event.old is None:
+    """A node comes, or gets a driver, or takes more volumes of a driver than it did, or any number of them."""
+    if event.old is None or (event.new is not None and event.new.drivers - event.old.drivers):
         return True
     return any(_limit(event.new, driver) > limit for driver, limit in event.old.limits.items())
 
@@ -78,6 +103,12 @@ def _is_own_and_new(who: RefusedPod, event: PersistentVolumeClaimChanged) -> boo
     return event.old is None and event.new is not None and event.new.key in claims_of(who.pod)
 
 
+def _can_be_done_without(_who: RefusedPod, event: CSIDriverChanged) -> bool:
+    """Pods no longer need a node that has the driver."""
+    was_required = event.old is not None and event.old.is_required
+    return was_required and (event.new is None or not event.new.is_required)
+
+
 def _detaches(who: RefusedPod, event: VolumeAttachmentChanged) -> bool:
     return event.old is not None and event.old != event.new and _is_counted(who.pod)
 
@@ -89,6 +120,7 @@ NODE_VOLUME_LIMITS = Plugin(
             "NodeVolumeLimits",
             {
                 CSINodeChanged: _takes_more,
+                CSIDriverChanged: _can_be_done_without,
                 PodChanged: _frees,
                 PersistentVolumeClaimChanged: _is_own_and_new,
                 VolumeAttachmentChanged: _detaches,

@@ -140,8 +140,9 @@ def _included(cycle: Cycle, constraint: SpreadConstraint) -> Flags:
 
 
 def _like_it(cycle: Cycle, constraint: SpreadConstraint) -> SelectedPods:
-    """The pods that the constraint selects."""
-    return SelectedPods(cycle.pod.namespace, constraint.selector)
+    """The pods that the constraint selects; before 1.38 a selector of everything selects none."""
+    selects_some = constraint.selector or cycle.features.release.empty_selector_spreads
+    return SelectedPods(cycle.pod.namespace, constraint.selector if selects_some else None)
 
 
 def _scores(
@@ -174,7 +175,7 @@ def _skew(cycle: Cycle, constraint: SpreadConstraint, scored: Flags, keys: froze
         near = _in_domains(cycle, constraint, keys)
     skew = (near * log(size + 2) + (constraint.max_skew - 1)).astype(np.float64)
     # Differs from kube-scheduler, to which nodes without the key have no pod and no skew, so that it prefers them.
-    return np.where(domains.labelled, skew, 0.0) if cycle.is_strict else skew
+    return np.where(domains.labelled, skew, 0.0) if cycle.features.is_strict else skew
 
 
 def _in_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Numbers:

@@ -2,18 +2,25 @@
 
 Claims that are bound immediately have to be bound before the pod is placed. Those that wait for the first consumer get
 their volume together with the pod's node, and the decision's plan for them is written before the pod is bound.
-Source: kube-scheduler's volume_binding.go and binder.go; KEP-490, KEP-1472 for storage capacity.
+With StorageCapacityScoring the less of a node's storage the pod takes, the better: of the volumes that its claims would
+get there, or else of what is free to provision them, each class by itself.
+Source: kube-scheduler's volume_binding.go, binder.go and scorer.go; KEP-490, KEP-1472, KEP-4049.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from allocator.bits import Mask
+import numpy as np
+
+from allocator.bits import Mask, union
+from allocator.gates import STORAGE_CAPACITY_SCORING
+from cel.values.quantity import Quantity
 from scheduler.core_v1.persistent_volume import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected
+from scheduler.plugins.normalize import MAX_SCORE
+from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, Score
 from scheduler.plugins.volume_matching import Offers, matching
 from scheduler.state.cluster_changes import (
     CSIDriverChanged,
@@ -25,12 +32,17 @@ from scheduler.state.cluster_changes import (
     PersistentVolumeClaimChanged,
     StorageClassChanged,
 )
+from scheduler.state.masks import Flags, Numbers, flags_of, mask_of_numbers, numbers_of
+from scheduler.state.storage import NO_AMOUNT
 from scheduler.state.volumes import CLASSES, NO_PLAN, VOLUMES, Match, VolumePlan, Volumes, claims_of
 
 UNREACHED = "node(s) didn't match PersistentVolume's node affinity"
 UNAVAILABLE = "node(s) didn't find available persistent volumes to bind"
 NO_SPACE = "node(s) did not have enough free storage"
 MISSING = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+_MOST_BYTES = 2**56
+"""What scores count as the most, so that a hundred times as much stays within 64 bits."""
 
 _UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -193,6 +205,84 @@ def _refused(cycle: Cycle) -> Mask:
     return nodes
 
 
+@dataclass(slots=True)
+class _ClassUse:
+    """By node number, how many bytes of a class are requested, and of how many. counts: where anything is."""
+
+    requested: Numbers
+    capacity: Numbers
+    counts: Flags
+
+    @staticmethod
+    def none(size: int) -> "_ClassUse":
+        """For so many nodes."""
+        return _ClassUse(np.zeros(size, np.int64), np.zeros(size, np.int64), np.zeros(size, np.bool_))
+
+    def add(self, numbers: Numbers, request: Quantity, capacity: int | Numbers) -> None:
+        """A volume on these nodes."""
+        requested = min(request.ceil_int(), _MOST_BYTES)
+        self.requested[numbers] = np.minimum(self.requested[numbers] + requested, _MOST_BYTES)
+        self.capacity[numbers] = np.minimum(self.capacity[numbers] + np.minimum(capacity, _MOST_BYTES), _MOST_BYTES)
+        self.counts[numbers] = True
+
+    def scores(self) -> Numbers:
+        """What is left, in percent."""
+        fits = (self.requested <= self.capacity) & (self.capacity > 0)
+        return np.where(fits, MAX_SCORE - MAX_SCORE * self.requested // np.maximum(self.capacity, 1), 0)
+
+
+def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+    """Nodes where nothing counts have 0."""
+    if not cycle.features.has(STORAGE_CAPACITY_SCORING):
+        return None
+    if not cycle.pod.volumes.claims or not len(nodes) or not _claims(cycle).waiting:
+        return np.zeros(len(nodes), np.int64)
+    size = cycle.infos.size
+    found = _outcome(cycle, mask_of_numbers(nodes, size))
+    matched = flags_of(union(offers.nodes for _, offers in found.offers), size)
+    static = _mean(_static_use(found.offers, size), size)
+    dynamic = _mean(_dynamic_use(cycle.volumes, found.provisioned, size), size)
+    return np.where(matched, static, dynamic)[nodes]
+
+
+def _mean(uses: Collection[_ClassUse], size: int) -> Numbers:
+    """Of the classes that count on a node, rounded half up."""
+    total, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
+    for one in uses:
+        total += np.where(one.counts, one.scores(), 0)
+        count += one.counts
+    divisor = np.maximum(count, 1)
+    mean: Numbers = (2 * total + divisor) // (2 * divisor)
+    return mean
+
+
+def _static_use(offers: Iterable[tuple[PersistentVolumeClaim, Offers]], size: int) -> Collection[_ClassUse]:
+    uses: dict[str, _ClassUse] = {}
+    for claim, offered in offers:
+        use = uses.setdefault(claim.storage_class, _ClassUse.none(size))
+        for nanos, where in offered.by_capacity():
+            numbers = numbers_of(where)
+            use.add(numbers, claim.size, -(-nanos // 10**9))
+    return uses.values()
+
+
+def _dynamic_use(
+    volumes: Volumes, provisioned: Iterable[tuple[PersistentVolumeClaim, Mask]], size: int
+) -> Collection[_ClassUse]:
+    """What is free is not more for the second claim of a class than for the first."""
+    uses: dict[str, _ClassUse] = {}
+    for claim, where in provisioned:
+        found = volumes.objects.classes[claim.storage_class]
+        if claim.request is None or (amounts := volumes.free_amounts(found, claim.request)) is None:
+            continue
+        numbers = numbers_of(where)
+        numbers = numbers[amounts[numbers] != NO_AMOUNT]
+        use = uses.setdefault(claim.storage_class, _ClassUse.none(size))
+        use.capacity[numbers] = 0
+        use.add(numbers, claim.request, amounts[numbers])
+    return uses.values()
+
+
 def _rejections(cycle: Cycle, asked: Mask) -> Iterable[Rejected]:
     """A node may lack what it has to reach and what is to be bound, and has both reasons then."""
     by_reason: dict[str, Mask] = {}
@@ -265,4 +355,5 @@ VOLUME_BINDING = Plugin(
     pod_fields=("volumes",),
     pre_filter=_pre_filter,
     dynamic=Dynamic(_refused, _rejections),
+    score=Score(1, _scores),
 )

@@ -28,6 +28,10 @@ class Offers(Protocol):
         """Which one on that node, None for none."""
         ...
 
+    def by_capacity(self) -> Iterator[tuple[int, Mask]]:
+        """How many billionths of a byte the volume has, and where it would be that one; no node is in two."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
@@ -42,21 +46,31 @@ class _Listed:
     def on(self, number: int) -> PersistentVolume | None:
         return next((volume for volume, where in self.volumes if where >> number & 1), None)
 
+    def by_capacity(self) -> Iterator[tuple[int, Mask]]:
+        return ((volume.capacity.nanos, where) for volume, where in self.volumes)
+
 
 @dataclass(frozen=True, slots=True)
 class _Nearest:
     """The first volume that a node reaches, by what they are like; among these nodes."""
 
-    alike: Sequence[AlikeVolumes]
+    alike: Sequence[tuple[Likeness, AlikeVolumes]]
     among: Mask
 
     @property
     def nodes(self) -> Mask:
-        return self.among & union(one.reached() for one in self.alike)
+        return self.among & union(one.reached() for _, one in self.alike)
 
     def on(self, number: int) -> PersistentVolume | None:
-        found = (one.on(number) for one in self.alike if self.among >> number & 1)
+        found = (one.on(number) for _, one in self.alike if self.among >> number & 1)
         return next(filter(None, found), None)
+
+    def by_capacity(self) -> Iterator[tuple[int, Mask]]:
+        left = self.among
+        for like, one in self.alike:
+            where = left & one.reached()
+            yield like.capacity, where
+            left &= ~where
 
 
 def matching(
@@ -96,7 +110,7 @@ def _is_own(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 def _free(
     volumes: Volumes, claim: PersistentVolumeClaim, left: Mask, taken: dict[str, Mask]
 ) -> Iterator[tuple[PersistentVolume, Mask]]:
-    for group in (group for alike in _good_enough(volumes, claim) for group in alike.groups()):
+    for group in (group for _, alike in _good_enough(volumes, claim) for group in alike.groups()):
         for name, volume in sorted(group.volumes.items()) if group.nodes & left else ():
             where = group.nodes & left & ~taken.get(name, 0)
             if where and (claim.selector is None or selects(claim.selector, volume.labels)):
@@ -106,11 +120,11 @@ def _free(
             return
 
 
-def _good_enough(volumes: Volumes, claim: PersistentVolumeClaim) -> Iterator[AlikeVolumes]:
+def _good_enough(volumes: Volumes, claim: PersistentVolumeClaim) -> Iterator[tuple[Likeness, AlikeVolumes]]:
     """Free volumes that the claim could get, the smallest first."""
     for like, alike in volumes.free.by_likeness(claim.storage_class):
         if _is_good_enough(claim, like):
-            yield alike
+            yield like, alike
 
 
 def _is_good_enough(claim: PersistentVolumeClaim, like: Likeness) -> bool:

@@ -201,11 +201,20 @@ def _uneven(group: GroupOfPods) -> Iterator[str]:
                 "all pods in a single pod group should have the same priority as the pod group's priority, "
                 f"got {pod.priority or 0} and {group.priority}"
             )
+        if pod.preempts != first.preempts:
+            yield (
+                "all pods in a single pod group should have the same preemption policy, "
+                f"got {_policy(pod)} and {_policy(first)}"
+            )
         if pod.scheduler_name != first.scheduler_name:
             yield (
                 "all pods in a single pod group should have the same scheduler name, "
                 f"got {pod.scheduler_name} and {first.scheduler_name}"
             )
+
+
+def _policy(pod: Pod) -> str:
+    return "PreemptLowerPriority" if pod.preempts else "Never"
 
 
 def _few(group: GroupOfPods) -> str:

@@ -126,7 +126,7 @@ class Simulation:
         self._following: list[tuple[float, int, _Happening]] = []
         self._bound_s: dict[str, float] = {}
         self._evictions: dict[str, int] = {}
-        self._taints = EvictingTaints()
+        self._taints = EvictingTaints(self._cluster.fleet.features.release)
         self._has_device_taints = self._cluster.fleet.features.has(DEVICE_TAINTS)
         self._numbers = count(1)
         self._queue = Queue(0.0, gate=lambda _: "", on_move=lambda _place, _why: None, backoff=PodBackoff())

@@ -292,9 +292,7 @@ def _other_events(
     """What happens beside arrivals. Raises InvalidWorkload."""
     given = trace.events if trace else ()
     if any(isinstance(event, PodGoes) for _, event in given) and (settings.arrivals or settings.inflate):
-        raise InvalidWorkload(
-            "the trace deletes pods at times of their own: this needs its own arrivals, and no other number of pods"
-        )
+        raise InvalidWorkload("the trace deletes pods at given times: use --arrivals trace, and no --inflate")
     return [(time_s * settings.time_scale, _roomy(event, room)) for time_s, event in given]
 
 

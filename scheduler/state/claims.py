@@ -142,6 +142,7 @@ class ClaimIndex:
         self._by_device: dict[DeviceID, tuple[str, ...]] = {}
         self._by_pod: dict[str, list[str]] = {}
         self._extended: dict[str, dict[str, None]] = {}
+        self._maybe_unused: dict[str, None] = {}
 
     # -- the watch
 
@@ -158,6 +159,8 @@ class ClaimIndex:
             self._extended.setdefault(owner, {})[claim.uid] = None
         holding.watched, holding.version, holding.is_gone = found, version, False
         self._by_name[claim.namespace, claim.name] = claim.uid
+        if found.reserved_for:
+            self._maybe_unused[claim.uid] = None
         self._recount(claim.uid, holding)
 
     def remove(self, uid: str) -> None:
@@ -171,6 +174,7 @@ class ClaimIndex:
                 del self._by_name[name]
             self._forget_owners(holding)
         holding.watched, holding.is_gone = None, True
+        self._maybe_unused.pop(uid, None)
         self._recount(uid, holding)
 
     # -- decisions
@@ -233,12 +237,17 @@ class ClaimIndex:
 
     @contextmanager
     def without(
-        self, pods: Sequence[Pod], is_live: Callable[[str], bool], in_flight: Callable[[], Iterable[Pod]]
+        self,
+        pods: Sequence[Pod],
+        is_live: Callable[[str], bool],
+        in_flight: Callable[[], Iterable[Pod]],
+        frees: Callable[[str], bool],
     ) -> Iterator[None]:
         """As if these pods did not use their claims, until the end of the context.
 
-        A claim that none uses then has no devices. is_live: whether there is such a pod, by uid, and it does not end.
-        in_flight: the pods that go on to use what their claims have. Neither names one of these pods.
+        A claim that none uses then has no devices, if it `frees` them. is_live: whether there is such a pod, by uid,
+        and it does not end. in_flight: the pods that go on to use what their claims have. Neither names one of these
+        pods.
         Cost: O(claims of the pods, and what is in use in the pools of those that come free).
         """
         used: dict[str, list[Pod]] = {}
@@ -246,12 +255,41 @@ class ClaimIndex:
             for uid in self._used_by(pod):
                 used.setdefault(uid, []).append(pod)
         left = {uid: self._left(self._holdings[uid], users, is_live) for uid, users in used.items()}
-        if unused := {uid for uid, is_used in left.items() if not is_used}:
+        if unused := {uid for uid, is_used in left.items() if not is_used and frees(uid)}:
             unused -= {self._by_name.get(key, "") for pod in in_flight() for key in claim_keys(pod)}
         with ExitStack() as undo:
             for uid, users in used.items():
                 undo.enter_context(self._reduced(uid, users, is_free=uid in unused))
             yield
+
+    @contextmanager
+    def released(self, uids: Iterable[str]) -> Iterator[None]:
+        """As if these claims had no devices, and nobody used them. Cost: as of `without`."""
+        with ExitStack() as undo:
+            for uid in uids:
+                undo.enter_context(self._reduced(uid, (), is_free=True))
+            yield
+
+    def may_be_unused(self, pod: Pod) -> None:
+        """The pod ends, or is gone: its claims may have no user left."""
+        uids = (self._by_name.get(key) for key in claim_keys(pod))
+        self._maybe_unused.update((uid, None) for uid in uids if uid is not None)
+
+    def unused(self, is_live: Callable[[str], bool]) -> Sequence[tuple[str, Claim]]:
+        """The allocated claims, with their uids, that are reserved for pods of which none is live.
+
+        kube-controller-manager is about to deallocate them; one that is reserved for nobody it leaves alone.
+        Cost: O(claims that have changed, or lost a user, since this was asked last).
+        """
+        found: dict[str, Claim] = {}
+        for uid in self._maybe_unused:
+            holding = self._holdings.get(uid)
+            if holding is not None and holding.watched is not None and holding.allocated is not None:
+                users = holding.watched.reserved_for
+                if users and not any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in users):
+                    found[uid] = holding.allocated
+        self._maybe_unused = dict.fromkeys(found)
+        return [(uid, claim) for uid, claim in found.items() if self.reservation(uid) is None]
 
     def _used_by(self, pod: Pod) -> Iterator[str]:
         """The claims, by uid, that are reserved for the pod, as the watch shows them or by its attempt."""

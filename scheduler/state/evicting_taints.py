@@ -2,7 +2,7 @@
 
 A pod goes at once where its tolerations do not match a taint, and later where one that matches ends
 (`tolerationSeconds`, counted from the taint). What tolerates a taint of a device are the tolerations of the allocated
-request, of which only those of effect NoExecute count, as in the device taint eviction controller of Kubernetes.
+request, of which those of effect NoExecute count, and from 1.38 on those without effect, as in Kubernetes' controller.
 Source: KEP-5055; pkg/controller/devicetainteviction and pkg/controller/tainteviction of kube-controller-manager.
 """
 
@@ -12,6 +12,7 @@ from math import inf
 from operator import attrgetter
 
 from allocator.features.device_taints import tolerates
+from allocator.gates import Release
 from allocator.model import Claim, DeviceID, DeviceResult, Node, Slice, Taint, Toleration
 from scheduler.core_v1.pod import Pod
 
@@ -34,9 +35,10 @@ _time: Callable[[Eviction], float] = attrgetter("time_s")
 
 
 class EvictingTaints:
-    """The taints by what has them. Each is from a source: a node, or a slice, by name."""
+    """The taints by what has them. Each is from a source: a node, or a slice, by name. release: of who evicts."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release) -> None:
+        self._lasting_effects = {NO_EXECUTE, ""} if release.empty_effect_tolerates_eviction else {NO_EXECUTE}
         self._since: dict[Tainted, dict[tuple[str, Taint], float]] = {}
         self._of_source: dict[str, set[Tainted]] = {}
 
@@ -86,9 +88,12 @@ class EvictingTaints:
             for claim in claims
             for result in _results([claim])
             if result.id in self._since
-            for end in self._ends(f"device {result.id} of claim {claim}", result.id, _lasting(result), _least_s)
+            for end in self._ends(f"device {result.id} of claim {claim}", result.id, self._lasting(result), _least_s)
         )
         return min((Eviction(pod, *end) for end in (*on_node, *of_devices)), key=_time, default=None)
+
+    def _lasting(self, result: DeviceResult) -> Sequence[Toleration]:
+        return [one for one in result.tolerations if one.effect in self._lasting_effects]
 
     def _ends(
         self, what: str, key: Tainted, tolerations: Sequence[Toleration], rule: "_Rule", after_s: float = -inf
@@ -107,10 +112,6 @@ def devices_of(claims: Iterable[Claim]) -> Iterator[DeviceID]:
 
 def _results(claims: Iterable[Claim]) -> Iterator[DeviceResult]:
     return (one for claim in claims if claim.allocation for one in claim.allocation.results)
-
-
-def _lasting(result: DeviceResult) -> Sequence[Toleration]:
-    return [one for one in result.tolerations if one.effect == NO_EXECUTE]
 
 
 def has_evicting(found: Slice) -> bool:

@@ -21,7 +21,7 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pods import CPU, is_of_node, pod_requests, units
+from scheduler.state.pods import amount_text, is_of_node, pod_requests, units
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class WithDevices:
         pod = self.pod
         by_claims = [resources.used_by(len(self._users(claim))) for claim, resources in self.found]
         if over := over_budget(PodResources(pod.containers, pod.budget, pod.overhead), by_claims):
-            needed, budget = (_text(over.resource, units(over.resource, n)) for n in (over.needed, over.budget))
+            needed, budget = (amount_text(over.resource, units(over.resource, n)) for n in (over.needed, over.budget))
             return f"its containers and claims need {needed} of {over.resource}, its own requests say {budget}"
         need = pod_requests(replace(pod, by_claims=self.taken)).amounts
         short = [name for name in sorted(need) if is_of_node(name) and _free(infos, name, number) < need[name]]
@@ -74,9 +74,9 @@ class WithDevices:
     def _misused(self, claim: Claim, resources: ClaimResources, consumers: set[str]) -> str:
         if not resources.mapped:
             return ""
-        what = f"claim {claim} stands for resources of the node ({', '.join(sorted(resources.mapped))})"
+        what = f"claim {claim} takes resources of the node ({', '.join(sorted(resources.mapped))})"
         if consumers - {self.pod.uid}:
-            return f"{what}, and is used by another pod already"
+            return f"{what}, and another pod uses it already"
         if self.release.unused_mappings_refuse and not self._users(claim):
             return f"{what}, and no container of the pod uses it"
         return ""
@@ -130,17 +130,6 @@ def _shortage(resource: str, need: int, infos: NodeInfos, number: int) -> str:
     column = infos.columns.get(resource)
     offered = int(column.allocatable[number]) if column is not None else 0
     used = offered - _free(infos, resource, number)
-    taken = f", of which {_text(resource, used)} are taken" if used else ""
-    return (
-        f"needs {_text(resource, need)} of {resource} with its devices, the node has {_text(resource, offered)}{taken}"
-    )
-
-
-def _text(resource: str, amount: int) -> str:
-    """An amount as it is counted: thousandths of cpu, units of all else."""
-    if resource == CPU:
-        return f"{amount}m" if amount % 1000 else str(amount // 1000)
-    for power, suffix in ((4, "Ti"), (3, "Gi"), (2, "Mi"), (1, "Ki")):
-        if amount and not amount % 1024**power:
-            return f"{amount // 1024**power}{suffix}"
-    return str(amount)
+    taken = f", of which {amount_text(resource, used)} are taken" if used else ""
+    has = f"the node has {amount_text(resource, offered)}{taken}"
+    return f"needs {amount_text(resource, need)} of {resource} with its devices, {has}"

@@ -340,6 +340,10 @@ class NodeInfos:
             self.pods.remove(number, before.labels)
             self.pods.add(number, now.labels)
 
+    def requests_of(self, uid: str) -> PodRequests:
+        """What a pod that is counted takes. Raises KeyError where it is not."""
+        return self._taken[uid].requests
+
     def _counted(self, number: int, pod: Pod) -> _Taken:
         taken = self._taken.get(pod.uid)
         if taken is None or taken.number != number:

@@ -67,7 +67,7 @@ class MatchingPods:
 
 @dataclass(frozen=True, slots=True)
 class SelectedPods:
-    """Pods of a namespace with some labels that are not terminating; a selector of everything counts none."""
+    """Pods of a namespace with some labels that are not terminating."""
 
     namespace: str
     selector: LabelSelector
@@ -80,7 +80,7 @@ class SelectedPods:
     def counts(self, pods: PodLabels, _namespace_labels: Labels) -> bool:
         """Source: kube-scheduler's countPodsMatchSelector."""
         is_own = pods.namespace == self.namespace and not pods.is_deleting
-        return is_own and bool(self.selector) and selects(self.selector, pods.labels)
+        return is_own and selects(self.selector, pods.labels)
 
 
 _LabelsKey = tuple[str, frozenset[tuple[str, str]], bool]

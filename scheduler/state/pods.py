@@ -172,7 +172,9 @@ def _missing(pod: PodResources) -> Iterator[tuple[str, Quantity]]:
 
 def amount_text(resource: str, amount: int) -> str:
     """An amount as it is counted, in Kubernetes' notation."""
-    return f"{amount}m" if resource == CPU else str(Quantity.of(amount, Format.BINARY_SI))
+    if resource != CPU:
+        return str(Quantity.of(amount, Format.BINARY_SI))
+    return f"{amount}m" if amount % 1000 else str(Quantity.of(amount // 1000))
 
 
 def allocatable_units(allocatable: Mapping[str, Quantity]) -> Iterable[tuple[str, int]]:
@@ -221,12 +223,12 @@ def uncounted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iter
 
 
 class NodePods:
-    """Pods by the name of their node. counts: all who count what pods take."""
+    """Pods by the name of their node. numbers: of the nodes that are there, at any time. counts: who count the pods."""
 
-    def __init__(self, *counts: Counts) -> None:
+    def __init__(self, numbers: Mapping[str, int], *counts: Counts) -> None:
         self._counts = counts
+        self._numbers = numbers
         self._away: set[str] = set()
-        self._numbers: dict[str, int] = {}
         self._watched: dict[str, Pod] = {}
         self._assumed: dict[str, tuple[Pod, str]] = {}
         self._on_node: dict[str, dict[str, Pod]] = {}
@@ -239,15 +241,15 @@ class NodePods:
 
     # -- nodes
 
-    def node_comes(self, name: str, number: int) -> None:
-        """The node is known from now on, by that number."""
-        self._numbers[name] = number
+    def node_comes(self, name: str) -> None:
+        """The node has its number from now on."""
+        number = self._numbers[name]
         for pod in self._on_node.get(name, {}).values():
             self._add(number, pod)
 
     def node_goes(self, name: str) -> None:
-        """The node is gone; its pods stay with its name."""
-        number = self._numbers.pop(name)
+        """The node, which still has its number, goes; its pods stay with its name."""
+        number = self._numbers[name]
         for pod in self._on_node.get(name, {}).values():
             self._remove(number, pod)
 
@@ -423,6 +425,10 @@ class Nominations:
                 by_node.setdefault(node, []).append(self._pods[node][uid])
         with without_entries(self._pods, by_node):
             yield
+
+    def on(self, node: str) -> Sequence[Pod]:
+        """The pods that were promised the node, and are on none."""
+        return [pod for pod in self._pods.get(node, {}).values() if not self._is_placed(pod.uid)]
 
     def before(self, pod: Pod) -> Iterator[tuple[str, Sequence[Pod]]]:
         """The nodes where others go before the pod: those of its priority or a higher one."""

@@ -3,15 +3,20 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import numpy as np
 
 from allocator.bits import Mask, bits, union
 from allocator.model import NodeSelector
+from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSIStorageCapacity
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import AVAILABLE, PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_volumes import DRIVERS, UNCOUNTED, Disk, Handle
 from scheduler.state.labels import NodeLabels
+from scheduler.state.masks import Numbers, numbers_of
 
 # Objects as the watch shows them, and as decisions have changed them before the write.
 #
@@ -99,6 +104,16 @@ class StorageObjects:
             return None
         volume = self.volumes.watched.get(found.volume)
         return volume.handle if volume is not None else self._handle_to_be(found)
+
+    def is_migrated(self, claim: NamespacedName) -> bool:
+        """Whether the claim's volume is, or would be, one of a former in-tree plugin."""
+        found = self.claims.watched.get(claim)
+        if found is None:
+            return False
+        if (volume := self.volumes.watched.get(found.volume)) is not None:
+            return not volume.is_csi
+        storage_class = self.classes.get(found.storage_class)
+        return storage_class is not None and storage_class.provisioner in DRIVERS
 
     def _handle_to_be(self, claim: PersistentVolumeClaim) -> Handle | None:
         found = self.classes.get(claim.storage_class)
@@ -283,6 +298,12 @@ MOST_SIZES = 64
 """Sizes for which the nodes are remembered; beyond, all are worked out again."""
 
 
+NO_AMOUNT = -1
+"""Of a node for which nothing says how much is free."""
+
+_MOST_AMOUNT = 2**63 - 1
+
+
 @dataclass(slots=True)
 class _OfClass:
     """Sizes and nodes by object, and what was asked for. version: of the labels that the nodes were found by."""
@@ -290,14 +311,21 @@ class _OfClass:
     objects: dict[NamespacedName, CSIStorageCapacity] = field(default_factory=dict)
     found: dict[NamespacedName, tuple[int, Mask]] = field(default_factory=dict)
     answers: dict[int, Mask] = field(default_factory=dict)
+    amounts: dict[int, Numbers] = field(default_factory=dict)
     version: int = -1
+
+    def forget(self) -> None:
+        """What was asked for."""
+        self.answers.clear()
+        self.amounts.clear()
 
 
 class StorageCapacities:
-    """By storage class. labels: of the nodes."""
+    """By storage class. labels: of the nodes. is_exact: sizes compare as they are; before, rounded up to a byte."""
 
-    def __init__(self, labels: NodeLabels) -> None:
+    def __init__(self, labels: NodeLabels, *, is_exact: bool) -> None:
         self._labels = labels
+        self._measure = attrgetter("nanos") if is_exact else Quantity.ceil_int
         self._classes: dict[str, _OfClass] = {}
         self._class_of: dict[NamespacedName, str] = {}
 
@@ -308,7 +336,7 @@ class StorageCapacities:
             self._class_of[capacity.key] = capacity.storage_class
             known = self._classes.setdefault(capacity.storage_class, _OfClass())
             known.objects[capacity.key] = capacity
-            known.answers.clear()
+            known.forget()
 
     def remove(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
@@ -317,31 +345,52 @@ class StorageCapacities:
             known = self._classes[name]
             del known.objects[key]
             known.found.pop(key, None)
-            known.answers.clear()
+            known.forget()
 
-    def roomy(self, storage_class: str, size: int) -> Mask:
-        """The nodes for which a volume of that many bytes can be made. Cost: O(capacities), where one has changed."""
+    def roomy(self, storage_class: str, size: Quantity) -> Mask:
+        """The nodes for which a volume of that size can be made. Cost: O(capacities), where one has changed."""
+        known, measured = self._current(storage_class), self._measure(size)
+        if measured not in known.answers:
+            known.answers[measured] = union(nodes for _, nodes in self._sufficient(known, measured))
+        return known.answers[measured]
+
+    def amounts(self, storage_class: str, size: Quantity) -> Numbers:
+        """By node number, how many bytes are free where a volume of that size can be made; NO_AMOUNT elsewhere.
+
+        Of several objects for a node the first by namespace and name counts. Cost: as of `roomy`.
+        """
+        known, measured = self._current(storage_class), self._measure(size)
+        if measured not in known.amounts:
+            known.amounts[measured] = self._amounts(known, measured)
+        return known.amounts[measured]
+
+    def _current(self, storage_class: str) -> _OfClass:
         known = self._classes.get(storage_class)
         if known is None:
-            return 0
-        if known.version != self._labels.version or len(known.answers) >= MOST_SIZES:
+            return _OfClass()
+        most = max(len(known.answers), len(known.amounts))
+        if known.version != self._labels.version or most >= MOST_SIZES:
             known.found.clear()
-            known.answers.clear()
+            known.forget()
             known.version = self._labels.version
-        if size not in known.answers:
-            known.answers[size] = self._asked(known, size)
-        return known.answers[size]
+        return known
 
-    def _asked(self, known: _OfClass, size: int) -> Mask:
+    def _sufficient(self, known: _OfClass, size: int) -> Iterator[tuple[NamespacedName, Mask]]:
         for key in known.objects.keys() - known.found.keys():
             capacity = known.objects[key]
             assert capacity.largest is not None, "others are not kept"
-            known.found[key] = capacity.largest.ceil_int(), self._labels.matching(capacity.topology)
-        nodes = 0
-        for largest, reached in known.found.values():
-            if largest >= size:
-                nodes |= reached
-        return nodes
+            known.found[key] = self._measure(capacity.largest), self._labels.matching(capacity.topology)
+        return ((key, nodes) for key, (largest, nodes) in known.found.items() if largest >= size)
+
+    def _amounts(self, known: _OfClass, size: int) -> Numbers:
+        amounts = np.full(self._labels.all.bit_length(), NO_AMOUNT, np.int64)
+        left = self._labels.all
+        for key, nodes in sorted(self._sufficient(known, size)):
+            amount = known.objects[key].amount
+            # Differs from kube-scheduler, which crashes on an object that has a maximumVolumeSize alone.
+            amounts[numbers_of(nodes & left)] = NO_AMOUNT if amount is None else min(amount.ceil_int(), _MOST_AMOUNT)
+            left &= ~nodes
+        return amounts
 
 
 # Disks that pods name directly, and the nodes where a pod would share one that cannot be shared.

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from allocator.bits import Mask
+from allocator.bits import Mask, union
 from scheduler.core_v1.csi import CSINode, VolumeAttachment
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod_volumes import Handle
@@ -129,12 +129,15 @@ Member = TypeVar("Member")
 
 
 class VolumeUse:
-    """Claims in use by node number, and attachments by the name of their node, which need not be there."""
+    """Claims in use by node number, and attachments by the name of their node, which need not be there.
 
-    def __init__(self, objects: StorageObjects) -> None:
+    numbers: of the nodes that are there, at any time.
+    """
+
+    def __init__(self, objects: StorageObjects, numbers: Mapping[str, int]) -> None:
         self.attached = AttachedVolumes()
         self._objects = objects
-        self._numbers: dict[str, int] = {}
+        self._numbers = numbers
         self._users: dict[NamespacedName, Counter[int]] = {}
         self._handles: dict[NamespacedName, Handle] = {}
         self._claims_of: dict[str, set[NamespacedName]] = {}
@@ -146,16 +149,13 @@ class VolumeUse:
 
     # -- nodes
 
-    def set_node(self, name: str, number: int) -> None:
-        """The node has this number."""
-        if name not in self._numbers:
-            self._numbers[name] = number
-            self._limit(name)
-            self._count_again(self._on_node.get(name, ()))
+    def node_comes(self, name: str) -> None:
+        """The node has its number from now on."""
+        self._limit(name)
+        self._count_again(self._on_node.get(name, ()))
 
-    def remove_node(self, name: str) -> None:
-        """The node is gone; its pods are removed one by one."""
-        number = self._numbers.pop(name)
+    def node_goes(self, name: str, number: int) -> None:
+        """The node had this number, and is gone; its pods are removed one by one."""
         self.attached.set_limits(number, {})
         self._count_again(self._on_node.get(name, ()))
 
@@ -178,6 +178,12 @@ class VolumeUse:
         for name, node in self._nodes.items():
             if plugin in node.migrated and name in self._numbers:
                 yield self._numbers[name]
+
+    def having(self, driver: str | None = None) -> Mask:
+        """The nodes that have the CSI driver; None: a CSINode."""
+        listed = ((self._numbers.get(name), node.drivers) for name, node in self._nodes.items())
+        numbers = (number for number, drivers in listed if driver is None or driver in drivers)
+        return union(1 << number for number in numbers if number is not None)
 
     def _limit(self, name: str) -> None:
         if name in self._numbers:

@@ -6,7 +6,7 @@ Source: kube-scheduler's volume plugins and their binder.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -14,6 +14,7 @@ from operator import or_
 from typing import NamedTuple
 
 from allocator.bits import Mask
+from allocator.gates import Features
 from allocator.model import Node
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
@@ -22,6 +23,7 @@ from scheduler.core_v1.persistent_volume import ClaimReference, PersistentVolume
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
 from scheduler.state.labels import NodeLabels
+from scheduler.state.masks import Numbers
 from scheduler.state.storage import FreeVolumes, ObjectKey, StorageCapacities, StorageObjects, UsedDisks
 from scheduler.state.volume_use import VolumeUse
 
@@ -54,28 +56,31 @@ CAPACITIES = "CSIStorageCapacity"
 
 
 class Volumes:
-    """All of storage. is_strict: where kube-scheduler slips, do as it does.
+    """All of storage. numbers: of the nodes by name, as they are at any time.
 
+    features: strict, where kube-scheduler slips, do as it does.
     unseen: kinds of which nothing is known, not even whether there is any: what hangs on them is not looked at.
     unmade: claims that are made and bound before anybody looks at their pods: nothing is known of them yet.
     """
 
     def __init__(
         self,
+        numbers: Mapping[str, int],
+        features: Features,
         *,
-        is_strict: bool = False,
         unseen: frozenset[str] = frozenset(),
         unmade: frozenset[NamespacedName] = frozenset(),
     ) -> None:
-        self.is_strict = is_strict
+        self.is_strict = features.is_strict
         self.unseen = unseen
         self._unmade = unmade
+        self._unnamed = frozenset[str]()
         self.objects = StorageObjects()
         self.labels = NodeLabels()
         self.disks = UsedDisks()
         self.free = FreeVolumes(self.labels)
-        self._capacities = StorageCapacities(self.labels)
-        self._use = VolumeUse(self.objects)
+        self._capacities = StorageCapacities(self.labels, is_exact=features.release.exact_volume_sizes)
+        self._use = VolumeUse(self.objects, numbers)
         self._users: Counter[NamespacedName] = Counter()
         self._taken: dict[str, dict[ObjectKey, PersistentVolume | PersistentVolumeClaim]] = {}
         self._declined: dict[NamespacedName, set[str]] = {}
@@ -84,13 +89,15 @@ class Volumes:
 
     def set_node(self, number: int, node: Node) -> None:
         """The node has this number, and may have changed."""
+        is_new = not self.labels.all >> number & 1
         self.labels.set_node(number, node.labels)
-        self._use.set_node(node.name, number)
+        if is_new:
+            self._use.node_comes(node.name)
 
     def remove_node(self, number: int, name: str) -> None:
         """The node is gone; its pods are removed one by one."""
         self.labels.remove_node(number)
-        self._use.remove_node(name)
+        self._use.node_goes(name, number)
 
     def add_pod(self, number: int, pod: Pod) -> None:
         """The pod is on the node."""
@@ -213,10 +220,22 @@ class Volumes:
 
     def roomy(self, storage_class: StorageClass, size: Quantity) -> Mask:
         """The nodes with room for a volume of that size; all where the driver does not publish its capacity."""
-        driver = self.objects.drivers.get(storage_class.provisioner)
-        if driver is None or not driver.publishes_capacity or CAPACITIES in self.unseen:
+        if not self._is_published(storage_class):
             return self.labels.all
-        return self._capacities.roomy(storage_class.name, size.ceil_int())
+        return self._capacities.roomy(storage_class.name, size)
+
+    def free_amounts(self, storage_class: StorageClass, size: Quantity) -> Numbers | None:
+        """By node number, how many bytes are free for volumes of the class where one of that size can be made.
+
+        NO_AMOUNT where nothing says so; None where that is everywhere.
+        """
+        if not self._is_published(storage_class):
+            return None
+        return self._capacities.amounts(storage_class.name, size)
+
+    def _is_published(self, storage_class: StorageClass) -> bool:
+        driver = self.objects.drivers.get(storage_class.provisioner)
+        return driver is not None and driver.publishes_capacity and CAPACITIES not in self.unseen
 
     def is_missing(self, claim: NamespacedName) -> bool:
         """Whether the claim is not there, and is known not to be."""
@@ -224,13 +243,33 @@ class Volumes:
 
     def is_in_use(self, claim: NamespacedName) -> bool:
         """Whether a pod on a node names the claim."""
-        return claim in self._users
+        return claim in self._users and claim[1] not in self._unnamed
+
+    @contextmanager
+    def not_named(self, names: Iterable[str]) -> Iterator[None]:
+        """Take no claim of these names for one in use meanwhile, in whichever namespace: kube-scheduler's slip."""
+        before, self._unnamed = self._unnamed, self._unnamed.union(names)
+        try:
+            yield
+        finally:
+            self._unnamed = before
 
     def full(self, handles: Iterable[Handle]) -> Mask:
         """The nodes that do not take these volumes beside those that they have."""
         # Differs from kube-scheduler: a volume that is still attached to a node is no further one there; a pod that
         # comes back to where it was would be refused by a node that is full with its own volume.
         return self._use.attached.full(handles, counts_attached=self.is_strict)
+
+    def lacking(self, driver: str, *, is_migrated: bool) -> Mask:
+        """The nodes that do not have the CSI driver, if pods with its volumes have to be on one that has it.
+
+        is_migrated: the volume is one of a former in-tree plugin, which a node without CSINode has itself.
+        """
+        found = self.objects.drivers.get(driver)
+        if found is None or not found.is_required:
+            return 0
+        asked = self._use.having() if is_migrated else self.labels.all
+        return asked & ~self._use.having(driver)
 
     def declined(self, claims: Iterable[NamespacedName]) -> Mask:
         """The nodes for which no volume could be made for one of the claims: others are better, if there are any."""

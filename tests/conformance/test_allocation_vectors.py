@@ -11,18 +11,19 @@ from scheduler.cli.main import dra
 
 VECTORS = Path(__file__).parents[2].parent / "shared" / "vectors"
 FILES = ("allocation.jsonl", "allocation-edge.jsonl")
+OF_1_38 = "allocation-1.38.jsonl"
 
 pytestmark = pytest.mark.skipif(not VECTORS.is_dir(), reason=f"recorded cases are not at hand: {VECTORS} is absent")
 
 
-def verify(path: Path) -> Result:
-    return CliRunner().invoke(dra, ["verify", "allocation", str(path)], prog_name="dra")
+def verify(path: Path, *options: str) -> Result:
+    return CliRunner().invoke(dra, ["verify", "allocation", *options, str(path)], prog_name="dra")
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_recorded_case_is_answered_as_the_reference_answered(name: str) -> None:
+@pytest.mark.parametrize(("name", "release"), [*((name, "1.37") for name in FILES), (OF_1_38, "1.38")])
+def test_every_recorded_case_is_answered_as_the_reference_answered(name: str, release: str) -> None:
     cases = sum(1 for line in (VECTORS / name).read_text().splitlines() if line.strip())
-    result = verify(VECTORS / name)
+    result = verify(VECTORS / name, "--kubernetes", release, "--strict")
     assert cases > 0
     assert result.stdout == f"{cases} passed, 0 failed, 0 skipped\n"
     assert result.exit_code == 0

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from scheduler.cli.verify import Kubernetes, cel_command, replay
 
 VECTORS = Path(__file__).parents[3] / "shared" / "vectors" / "cel.jsonl"
+VECTORS_1_38 = VECTORS.with_name("cel-1.38.jsonl")
 needs_vectors = pytest.mark.skipif(not VECTORS.is_file(), reason="no recorded vectors beside the project")
 
 CASE: dict[str, Any] = {
@@ -29,6 +30,18 @@ def test_every_recorded_answer_is_ours(kubernetes: Kubernetes) -> None:
         replayed = list(replay(lines, kubernetes))
     assert len(replayed) > 1500
     assert [replayed for replayed in replayed if replayed.differences] == []
+
+
+# Its estimate is no bound in the reference; ours is one.
+BOUNDED = {"1471"}
+
+
+@needs_vectors
+def test_every_answer_that_changed_with_1_38_is_ours() -> None:
+    with VECTORS_1_38.open("rb") as lines:
+        found = list(replay(lines, "1.38"))
+    assert len(found) > 300
+    assert {one.id for one in found if one.differences} == BOUNDED
 
 
 def written(path: Path, *rows: object) -> Path:

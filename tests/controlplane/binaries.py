@@ -21,6 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from tests.controlplane.stand_ins import make_stand_ins
+
 MODULE = Path(__file__).parent
 HOW_TO_GET = (
     "no control plane at hand: install Go 1.26 or later (https://go.dev/dl) to have it built once, in about 4 minutes, "
@@ -111,9 +113,12 @@ def _build_in(module: Path, program: Path, arguments: Sequence[str], environment
         target.rename(program)
 
 
-def own_program(name: str, environment: Mapping[str, str], tell: Tell) -> Path:
-    """A program of our own, such as kubelet, of the usual release: built before, or now. Raises as `find`."""
-    environment = {key: value for key, value in environment.items() if key != RELEASE}
+def own_program(name: str, environment: Mapping[str, str], tell: Tell, kubernetes: str = "") -> Path:
+    """A program of our own, such as kubelet: built before, or now. Raises as `find`.
+
+    kubernetes: the release, such as 1.37, where it is not the usual one, whatever the environment names.
+    """
+    environment = {**{key: value for key, value in environment.items() if key != RELEASE}, RELEASE: kubernetes}
     sources = sorted((MODULE / name).glob("*.go"))
     program = _cache(environment) / f"{name}-{_key(environment, sources)}"
     if not program.is_file():
@@ -231,8 +236,11 @@ def _build(target: Path, environment: Mapping[str, str], tell: Tell, package: st
 
 def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], None], package: str) -> None:
     module_file = f"-modfile={_module_file(environment)}"
-    command = ["go", "build", module_file, *_build_flags(environment), "-o", f"{folder}{os.sep}", package]
-    alone = {**environment, "GOWORK": "off"}  # a workspace of the user's would replace the pinned modules
+    major, minor, _ = release(environment).removeprefix("v").split(".", 2)
+    tags = [] if package == "tool" else [f"-tags=kubernetes_{major}_{minor}"]  # for what differs between releases
+    command = ["go", "build", module_file, *_build_flags(environment), *tags, "-o", f"{folder}{os.sep}", package]
+    alone = {**environment, **_toolchain(environment), "GOWORK": "off"}  # a user's workspace would replace modules
+    make_stand_ins(_module_file(environment), alone)
     with tempfile.TemporaryFile() as said:
         with subprocess.Popen(command, cwd=MODULE, env=alone, stdout=said, stderr=said) as compiler:
             while not _has_ended(compiler):
@@ -240,6 +248,12 @@ def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], N
         said.seek(0)
         if compiler.returncode != 0:
             raise BuildError(f"go build in {MODULE} failed:\n{said.read()[-4000:].decode(errors='replace')}")
+
+
+def _toolchain(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The Go that the release needs, where the module names one: fetched once, as a module is."""
+    named = re.search(r"^toolchain (\S+)", _module_file(environment).read_text(), re.MULTILINE)
+    return {"GOTOOLCHAIN": named[1]} if named else {}
 
 
 def _has_ended(compiler: "subprocess.Popen[bytes]") -> bool:

@@ -1,12 +1,15 @@
 """Profiles of a control plane: which feature gates are set, and which API versions are served besides the default.
 
 Gates are set equally on every component: where one knows an API that another does not serve, its informers never sync.
-Source: the feature gates, --runtime-config and --emulated-version of Kubernetes 1.36.
+A gate or version that the release at hand lacks is named nowhere: the components would not start.
+Source: the feature gates, --runtime-config and --emulated-version of Kubernetes 1.36 to 1.38.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+
+from tests.controlplane.binaries import RELEASE as CONTROL_PLANE_RELEASE
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,9 @@ class ControlPlaneProfile:
         return [f"--runtime-config={versions}"] if versions else []
 
 
+RELEASE = os.environ.get(CONTROL_PLANE_RELEASE, "") or "1.36"
+"""What the control plane is built of."""
+
 _OLDER = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
 
 _BETA_IN_1_36 = frozenset(
@@ -72,20 +78,18 @@ GA = ControlPlaneProfile(
 )
 """Only what is generally available."""
 
+
+def gates_of_all(release: str) -> Iterator[str]:
+    """The gates of DRA that are off in the release. From 1.37 on gangs are a part of GenericWorkload."""
+    if release == "1.36":
+        yield from ("DRADeviceTaintRules", "GangScheduling")
+    yield from ("DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims", "GenericWorkload")
+
+
 ALL = ControlPlaneProfile(
     "all",
-    gates=dict.fromkeys(
-        (
-            "DRADeviceTaintRules",
-            "DRAListTypeAttributes",
-            "DRANodeAllocatableResources",
-            "DRAWorkloadResourceClaims",
-            "GenericWorkload",
-            "GangScheduling",
-        ),
-        True,
-    ),
-    versions=(*_OLDER, "scheduling.k8s.io/v1alpha2"),
+    gates=dict.fromkeys(gates_of_all(RELEASE), True),
+    versions=(*_OLDER, f"scheduling.k8s.io/{'v1alpha2' if RELEASE == '1.36' else 'v1alpha3'}"),
 )
 """What DRA has in beta that is off, and in alpha."""
 

@@ -54,10 +54,10 @@ def build(kubernetes: str = "1.37") -> Path:
         raise PeerError(str(error)) from None
 
 
-def built_plugins_or_skipped() -> Path:
-    """The program that asks kube-scheduler's own plugins; skips the test without Go."""
+def built_plugins_or_skipped(kubernetes: str = "") -> Path:
+    """The program that asks kube-scheduler's own plugins, by default of the usual release; skips without Go."""
     try:
-        return own_program("plugins", os.environ, lambda _: None)
+        return own_program("plugins", os.environ, lambda _: None, kubernetes)
     except Unavailable:
         pytest.skip(GO_IS_MISSING)
 

@@ -1,9 +1,11 @@
 """Filters and scores say what kube-scheduler's own plugins say of generated pods and clusters, by default.
 
-`PLUGINS_N` and `PLUGINS_SEED` choose how many cases and which. What differs is shown as small as it gets.
+`PLUGINS_N` and `PLUGINS_SEED` choose how many cases and which, `PLUGINS_RELEASE` another release of Kubernetes than the
+usual one, such as 1.37. What differs is shown as small as it gets.
 The comparison itself is that of `dra verify scheduling --strict`.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -12,8 +14,9 @@ from random import Random
 import orjson
 import pytest
 
-from allocator.gates import Features
+from allocator.gates import STORAGE_CAPACITY_SCORING, VOLUME_LIMIT_SCALING, Features
 from scheduler.cli.verify_scheduling import replay
+from scheduler.plugins.node_volume_limits import UNINSTALLED
 from scheduler.plugins.volume_restrictions import IN_USE
 from tests import extent
 from tests.differential.peer import Json, Peer, built_plugins_or_skipped
@@ -23,7 +26,8 @@ from tests.generators.worlds import ESSENTIAL, cases
 CASES = extent.chosen("PLUGINS_N", 300, 20000)
 SEED = extent.chosen("PLUGINS_SEED", 1, extent.day())
 
-STRICT = Features.of("1.36", is_strict=True)
+OTHER = os.environ.get("PLUGINS_RELEASE", "")
+STRICT = Features.of(OTHER or "1.36", is_strict=True)
 
 LEAST = CASES // 200 if CASES >= 2000 else 0
 """How often each refusal is met: a hundred times in 20,000 cases. A few cases need not have all."""
@@ -48,6 +52,7 @@ REFUSALS = {
     ),
     ("NodeUnschedulable", FOR_GOOD, "node(s) were unschedulable"),
     ("NodeVolumeLimits", U, "node(s) exceed max volume count"),
+    *([("NodeVolumeLimits", U, f"d.example {UNINSTALLED}")] if STRICT.has(VOLUME_LIMIT_SCALING) else []),
     ("PodTopologySpread", FOR_GOOD, "node(s) didn't match pod topology spread constraints (missing required label)"),
     ("PodTopologySpread", U, "node(s) didn't match pod topology spread constraints"),
     ("TaintToleration", FOR_GOOD, "node(s) had untolerated taint(s)"),
@@ -77,12 +82,13 @@ SCORING = {
     "NodeResourcesFit",
     "PodTopologySpread",
     "TaintToleration",
+    *(["VolumeBinding"] if STRICT.has(STORAGE_CAPACITY_SCORING) else []),
 }
 
 
 @pytest.fixture(scope="module")
 def plugins() -> Iterator[Peer]:
-    with Peer(built_plugins_or_skipped()) as running:
+    with Peer(built_plugins_or_skipped(OTHER)) as running:
         yield running
 
 

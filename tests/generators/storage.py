@@ -19,6 +19,7 @@ DISKS: tuple[Json, ...] = (
     {"rbd": {"monitors": ["m2"], "image": "disk", "pool": "rbd", "readOnly": True}},
     {"csi": {"driver": "secrets.example"}},
     {"emptyDir": {}},
+    {"image": {"reference": "registry.example/big"}},
 )
 
 
@@ -51,7 +52,9 @@ class Storage:
             "persistentVolumes": self.disks,
             "storageClasses": _classes(self.draw),
             "csiNodes": [self._csi_node(node) for node in self.nodes if self.draw.chance(0.7)],
-            "csiDrivers": [{"metadata": {"name": DRIVER}, "spec": {"storageCapacity": self.draw.chance(0.5)}}],
+            "csiDrivers": [{"metadata": {"name": DRIVER}, "spec": self._driver_spec()}]
+            if self.draw.chance(0.95)
+            else [],
             "csiStorageCapacities": [self._capacity(zone) for zone in "abc" if self.draw.chance(0.6)],
             "volumeAttachments": [self._attachment(disk) for disk in self.disks if self.draw.chance(0.15)],
         }
@@ -123,17 +126,21 @@ class Storage:
         )
         return name
 
+    def _driver_spec(self) -> Json:
+        is_required = {"preventPodSchedulingIfMissing": True} if self.draw.chance(0.2) else {}
+        return {"storageCapacity": self.draw.chance(0.5), **is_required}
+
     def _csi_node(self, node: str) -> Json:
         limit = {"allocatable": {"count": self.draw.pick((1, 1, 2, 5))}} if self.draw.chance(0.7) else {}
         driver = {"name": DRIVER, "nodeID": node, "topologyKeys": [], **limit}
-        return {"metadata": {"name": node}, "spec": {"drivers": [driver]}}
+        return {"metadata": {"name": node}, "spec": {"drivers": [driver] if self.draw.chance(0.85) else []}}
 
     def _capacity(self, zone: str) -> Json:
-        most = {"maximumVolumeSize": self.draw.pick(SIZES)} if self.draw.chance(0.3) else {}
+        most = {"maximumVolumeSize": self.draw.pick((*SIZES, "20Gi"))} if self.draw.chance(0.3) else {}
         return {
             "metadata": {"name": f"capacity-{zone}", "namespace": "kube-system"},
             "storageClassName": self.draw.pick((WAITING, WAITING, ZONAL)),
-            "capacity": self.draw.pick(SIZES),
+            "capacity": self.draw.pick((*SIZES, "20Gi", "30Gi")),
             "nodeTopology": {"matchLabels": {ZONE: zone}},
             **most,
         }

@@ -34,6 +34,7 @@ CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "replicationcontrollers"): READ,
     ("apps", "replicasets"): READ,
     ("apps", "statefulsets"): READ,
+    ("policy", "poddisruptionbudgets"): READ,
     ("storage.k8s.io", "storageclasses"): READ,
     ("scheduling.k8s.io", "podgroups"): READ,
     ("scheduling.k8s.io", "compositepodgroups"): READ,

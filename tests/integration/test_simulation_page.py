@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from scheduler.output.data_page import STYLE
-from scheduler.output.simulation_page import simulation_page
+from scheduler.output.simulation_report import SimulationReport
 from scheduler.simulation.result import Distribution, ExplainedAttempt, ShapeSummary
 from tests.browser import FLAGS, MISSING, PROGRAM, Browser, browser
 from tests.extent import PRODUCT
@@ -33,7 +33,7 @@ def page(tmp_path: Path) -> Path:
         for policy, most in (("first-fit", 60), ("fgd", 90))
         for seed in (1, 2)
     ]
-    path.write_text(simulation_page(a_result(*scenarios)))
+    path.write_text(SimulationReport(a_result(*scenarios)).html())
     return path
 
 
@@ -184,7 +184,7 @@ def many(tmp_path: Path) -> Path:
         for seed in (1, 2)
     ]
     path = tmp_path / "many.html"
-    path.write_text(simulation_page(a_result(*scenarios)))
+    path.write_text(SimulationReport(a_result(*scenarios)).html())
     return path
 
 
@@ -199,7 +199,7 @@ def hostile(tmp_path: Path) -> Path:
         for name in (*HOSTILE, "first-fit")
     ] + [a_scenario(name, summary=summary) for name in (*HOSTILE, "first-fit")]
     path = tmp_path / "hostile.html"
-    path.write_text(simulation_page(a_result(*scenarios)))
+    path.write_text(SimulationReport(a_result(*scenarios)).html())
     return path
 
 

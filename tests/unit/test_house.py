@@ -44,8 +44,9 @@ OF_THE_FIELD = {
     ("allocator/api/allocation.py", "observed"),  # observedGeneration
     ("scheduler/core_v1/pod_status.py", "observed"),
     ("scheduler/offline/pod_explanation.py", "verdict"),  # of `dra explain`
-    ("scheduler/output/explanation_json.py", "verdict"),
-    ("scheduler/output/explanation.py", "verdict"),
+    ("scheduler/output/explanation_report.py", "verdict"),
+    ("scheduler/output/table.py", "verdict"),
+    ("scheduler/output/placement_report.py", "verdict"),
     ("scheduler/output/data_page.py", "body"),  # of a page
     ("cel/ext/cidr.py", "base"),  # of a network
     ("cel/ext/format.py", "base"),  # base64
@@ -148,7 +149,7 @@ OF_ANOTHER_SIZE = {
     "scheduler/runtime/memory.py": "calls of the C library, which import nothing of ours",
 }
 LINES_LEAST, LINES_MOST = 40, 650
-MOST_FILES, MOST_ROOMS = 415, 40
+MOST_FILES, MOST_ROOMS = 436, 42
 
 
 def test_files_are_neither_confetti_nor_too_long_to_read() -> None:

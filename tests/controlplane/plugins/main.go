@@ -140,7 +140,7 @@ func answerTo(line []byte) answer {
 	}
 	one, err := begin(ctx, pod, objects)
 	if err == nil {
-		one.queue()
+		one.queue(ctx)
 		err = one.decide(ctx)
 	}
 	if err != nil {
@@ -223,7 +223,7 @@ func schedulerOf(
 	ctx context.Context, objects []runtime.Object, options ...scheduler.Option,
 ) (*scheduler.Scheduler, error) {
 	client := fake.NewSimpleClientset(objects...)
-	informers := scheduler.NewInformerFactory(client, 0)
+	informers := informersOf(client)
 	recorders := profile.RecorderFactory(func(string) events.EventRecorderLogger { return &events.FakeRecorder{} })
 	made, err := scheduler.New(ctx, client, informers, nil, recorders, options...)
 	if err != nil {
@@ -259,8 +259,8 @@ func nominate(logger klog.Logger, made *scheduler.Scheduler, objects []runtime.O
 }
 
 // queue says where the pod is before it is tried.
-func (a *attempt) queue() {
-	queued, is := a.scheduler.SchedulingQueue.GetPod(a.pod.Name, a.pod.Namespace)
+func (a *attempt) queue(ctx context.Context) {
+	queued, is := queuedPod(ctx, a.scheduler, a.pod)
 	if !is {
 		return
 	}

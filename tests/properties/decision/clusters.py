@@ -23,7 +23,7 @@ class GeneratedCluster:
 
     infos: NodeInfos = field(default_factory=lambda: NodeInfos(naive.NAMESPACES))
     templates: PodSignatures = field(default_factory=PodSignatures)
-    order: NodeOrder = field(default_factory=NodeOrder)
+    order: NodeOrder = field(default_factory=lambda: NodeOrder({}))
     nodes: dict[int, NaiveNode] = field(default_factory=dict)
     where: dict[str, int] = field(default_factory=dict)
 

@@ -27,6 +27,8 @@ _NOTED = {
     "Decider": {"asked"},
     "_TermIndex": {"_added"},
     "PodCounts": {"_version"},
+    "PodsByPriority": {"changes"},
+    "ClaimIndex": {"_maybe_unused"},
     "_PodsOnNodes": {"answers", "version"},
     "AlikeVolumes": {"_made", "_version", "_near", "_of_many", "_by_node"},
     "Fleet": {"_kinds_asked_last"},

@@ -13,7 +13,7 @@ from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.plugins.volume_matching import matching
 from scheduler.state import storage
 from scheduler.state.volumes import Volumes
-from tests.builders import a_node
+from tests.builders import a_node, kubernetes
 from tests.storage import a_pv, a_pvc, where_label
 
 NODES = 6
@@ -48,7 +48,7 @@ events = st.lists(
 @settings(max_examples=60)
 def test_any_history_offers_each_node_its_smallest_volume(few_nodes: int, history: Sequence[tuple[str, Any]]) -> None:
     """few_nodes: whether groups of volumes lie by node or not."""
-    found, nodes, there = Volumes(), dict[int, Node](), dict[str, PersistentVolume]()
+    found, nodes, there = Volumes({}, kubernetes()), dict[int, Node](), dict[str, PersistentVolume]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "FEW_NODES", few_nodes)
         for event, value in [*history, ("ask", None)]:

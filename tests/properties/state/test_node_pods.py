@@ -59,7 +59,7 @@ def take(pods: NodePods, naive: NaivePods, step: str, name: str, node: str) -> N
             del naive.numbers[node]
         case "node":
             naive.numbers[node] = next(number for number in range(9) if number not in naive.numbers.values())
-            pods.node_comes(node, naive.numbers[node])
+            pods.node_comes(node)
         case "pod" if known is None:
             show(pods, naive, a_pod(name=name))
         case "bind" if known is not None and not known.node_name:
@@ -88,7 +88,7 @@ def show(pods: NodePods, naive: NaivePods, pod: Pod) -> None:
 @given(steps)
 def test_pods_count_where_they_are_or_are_assumed(taken: list[tuple[str, int, int]]) -> None:
     room, naive = NodePodsRoom(), NaivePods()
-    pods = NodePods(room)
+    pods = NodePods(naive.numbers, room)
     for step, pod, node in taken:
         take(pods, naive, step, PODS[pod], NODES[node])
         assert set(room.counted) == naive.expected()

@@ -237,8 +237,8 @@ class DeviceWorld:
         own = [Consumer("", "pods", pod.name, pod.uid) for pod in naming if pod.uid not in gone]
         return [*own, *self.others.get(claim, ())]
 
-    def anew(self, gone: Collection[str]) -> Cluster:
-        """Made of what is there when these pods have gone."""
+    def anew(self, gone: Collection[str], kept: Collection[str] = ()) -> Cluster:
+        """Made of what is there when these pods have gone. kept: claims that stay allocated all the same."""
         cluster = self.made()
         live = {pod.uid for pod in self.pods if pod.uid not in gone and not pod.is_deleting}
         flying = [pod for pod in self.pods if pod.uid in self.placed and pod.uid not in gone]
@@ -247,6 +247,7 @@ class DeviceWorld:
             is_used = any(user.resource != "pods" or user.uid in live for user in left)
             is_used |= any(name in {one.name for one in pod.claims} for pod in flying)
             is_free = len(left) < len(self.users(name, ())) and not is_used
+            is_free &= name not in kept
             now = replace(claim, allocation=None) if is_free else claim
             cluster.set_claim(watched_claim(now, [] if is_free else left), 1)
         for pod in self.pods:
@@ -302,3 +303,56 @@ def test_without_pods_their_claims_are_as_in_a_cluster_made_anew(
     assert without == [answer(anew, pod) for pod in probes]
     assert differences(before, held(cluster)) == []
     assert [answer(cluster, pod) for pod in probes] == all_there
+
+
+@given(device_worlds(), subsets, st.sampled_from(KINDS_OF_DEVICES), st.sets(st.sampled_from(("c0", "c1"))))
+@settings(max_examples=60)
+def test_claims_that_do_not_come_free_keep_their_devices_without_users(
+    made: tuple[DeviceWorld, list[int]], some: list[int], kind: str, kept: set[str]
+) -> None:
+    world, shows = made
+    cluster = world.run(
+        [max(how, 1) for how in shows[: len(world.pods)]]
+    )  # what is in flight may be its claim's only user
+    gone = [world.pods[number].uid for number in some if number < len(world.pods)]
+    own = a_claim(wanting(kind, 1), name="own")
+    cluster.set_claim(watched(own), 1)
+    probe, uids = a_user("new", "own"), {world.claims[name].uid for name in kept if name in world.claims}
+    all_there, before = answer(cluster, probe), held(cluster)
+    with cluster.without(gone, lambda uid: uid not in uids):
+        without = answer(cluster, probe)
+    anew = world.anew(gone, kept)
+    anew.set_claim(watched(own), 1)
+    assert without == answer(anew, probe)
+    assert differences(before, held(cluster)) == []
+    assert answer(cluster, probe) == all_there
+
+
+@given(device_worlds(), st.sampled_from(KINDS_OF_DEVICES))
+@settings(max_examples=40)
+def test_released_claims_are_as_in_a_cluster_where_they_have_no_devices(
+    made: tuple[DeviceWorld, list[int]], kind: str
+) -> None:
+    world, shows = made
+    cluster = world.run([max(how, 1) for how in shows[: len(world.pods)]])
+    own = a_claim(wanting(kind, 2), name="own")
+    cluster.set_claim(watched(own), 1)
+    live = {pod.uid for pod in world.pods if not pod.is_deleting}
+    expected = {
+        claim.uid
+        for name, claim in world.claims.items()
+        if claim.allocation and (users := world.users(name, ()))
+        if all(user.resource == "pods" and user.uid not in live for user in users)
+    }
+    unused = [uid for uid, _ in cluster.claims.unused(cluster.is_live)]
+    assert set(unused) == expected
+    probe, before = a_user("new", "own"), held(cluster)
+    with cluster.released(unused):
+        without = answer(cluster, probe)
+    anew = world.anew(())
+    for name, claim in world.claims.items():
+        if claim.uid in expected:
+            anew.set_claim(watched_claim(replace(claim, allocation=None), world.users(name, ())), 2)
+    anew.set_claim(watched(own), 1)
+    assert without == answer(anew, probe)
+    assert differences(before, held(cluster)) == []

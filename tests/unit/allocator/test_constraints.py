@@ -3,8 +3,9 @@ from itertools import permutations
 import pytest
 
 from allocator.cluster.snapshot import Snapshot
+from allocator.gates import Features
 from allocator.model import Attribute, Constraint, Device
-from allocator.outcome import InvalidClaim
+from allocator.outcome import Allocated, InvalidClaim, Refused
 from allocator.requests.constraints import covers, lookup
 from tests.builders import (
     DRIVER,
@@ -368,3 +369,76 @@ def test_conflict_is_reported_where_each_constraint_alone_could_be_met() -> None
     members = [a_device(f"d{n}", {"numa": numa, "card": card}) for n, (numa, card) in enumerate(pairs)]
     claim = a_claim(a_request(count=2), constraints=[match(NUMA), distinct(f"{DRIVER}/card")])
     assert conflict(decide(a_snapshot(a_slice(*members)), claim)).claims == ("default/claim",)
+
+
+# -- since 1.38
+
+
+V1_38 = kubernetes("1.38")
+V1_38_LISTS = kubernetes("1.38", DRAListTypeAttributes=True)
+
+
+@pytest.mark.parametrize("features", [V1_38, V1_38_LISTS])
+@pytest.mark.parametrize(
+    ("one", "other", "are_equal"),
+    [("1.0.0", "1.0.0+b", True), ("1.0.0-rc.1+a", "1.0.0-rc.1+z", True), ("1.0.0", "1.0.0-rc.1", False)],
+)
+def test_versions_compare_by_precedence_since_1_38(one: str, other: str, are_equal: bool, features: Features) -> None:  # noqa: FBT001
+    snapshot = a_snapshot(a_slice(*with_numas(version(one), version(other))), features=features)
+    for constraint, expected in ((match(NUMA), are_equal), (distinct(NUMA), not are_equal)):
+        found = decide(snapshot, a_claim(a_request(count=2), constraints=[constraint]))
+        assert isinstance(found, Allocated) is expected
+
+
+def test_elements_of_lists_compare_by_precedence_since_1_38() -> None:
+    lists = ("versions", ("1.0.0+a", "2.0.0")), ("versions", ("1.0.0+b",))
+    snapshot = a_snapshot(a_slice(*with_numas(*lists)), features=V1_38_LISTS)
+    assert names(decide(snapshot, a_claim(a_request(count=2), constraints=[match(NUMA)]))) == ["d0", "d1"]
+
+
+@pytest.mark.parametrize("constraint", [match(NUMA), distinct(NUMA)])
+@pytest.mark.parametrize(
+    ("value", "features"),
+    [
+        (NO_VALUE, V1_38),
+        (("version", "1.x"), V1_38),
+        (("strings", ("a",)), V1_38),
+        (("strings", ()), V1_38_LISTS),
+        (("versions", ("1.0.0", "x")), V1_38_LISTS),
+    ],
+)
+def test_a_device_with_a_value_that_cannot_be_compared_ends_the_attempt_since_1_38(
+    value: Attribute, features: Features, constraint: Constraint
+) -> None:
+    snapshot = a_snapshot(a_slice(*with_numas("a", value)), features=features.strictly())
+    assert names(decide(snapshot, a_claim(constraints=[constraint]))) == ["d0"]
+    with pytest.raises(InvalidClaim, match=rf"attribute {NUMA} on device {DRIVER}/\S+/d1: unsupported attribute value"):
+        decide(snapshot, a_claim(a_request(count=2), constraints=[constraint]))
+
+
+@pytest.mark.parametrize("features", [V1_38, V1_38_LISTS])
+def test_a_constraint_without_domain_finds_nothing_since_1_38(features: Features) -> None:
+    members = with_numas("a", "a")
+    claim = a_claim(constraints=[match("numa")])
+    assert isinstance(decide(a_snapshot(a_slice(*members), features=features), claim), Refused)
+    assert names(decide(a_snapshot(a_slice(*members)), claim)) == ["d0"]
+
+
+@pytest.mark.parametrize(
+    ("count", "constraint", "is_allocated"),
+    [
+        (1, match(NUMA), True),
+        (2, match(NUMA), False),
+        (2, distinct(NUMA), True),
+    ],
+)
+def test_a_derived_list_of_none_has_nothing_in_common_since_1_38(
+    count: int,
+    constraint: Constraint,
+    is_allocated: bool,  # noqa: FBT001
+) -> None:
+    features = kubernetes("1.38", DRAListTypeAttributes=True, DRADerivedAttributes=True)
+    request = a_request(count=count, derived_attributes=((NUMA, "[].filter(x, x == 1)"),))
+    snapshot = a_snapshot(a_slice(*with_numas("a", "b")), features=features)
+    found = decide(snapshot, a_claim(request, constraints=[constraint]))
+    assert isinstance(found, Allocated) is is_allocated

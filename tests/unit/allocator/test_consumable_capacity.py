@@ -103,7 +103,7 @@ def test_ranges_count_in_thousandths_with_the_gate_for_fractions(
 def test_request_finer_than_thousandths_cannot_be_counted_with_the_gate_for_fractions() -> None:
     policy = a_range("1", "5", "1")
     assert amount("1000500u", policy, fractions=False) == "2"
-    with pytest.raises(Unrepresentable, match="no whole number of thousandths"):
+    with pytest.raises(Unrepresentable, match="not a whole number of thousandths"):
         amount("1000500u", policy)
 
 
@@ -249,6 +249,12 @@ def test_default_is_valid_only_where_it_is_written_alike_and_held_as_a_small_num
     requested: str | None, policy: RequestPolicy
 ) -> None:
     assert part({"memory": "4Gi"}, {"memory": requested} if requested else {}, {"memory": policy}) is None
+
+
+def test_a_default_is_valid_whatever_its_form_since_1_38() -> None:
+    member = a_device("x", capacity={"memory": "4Gi"}, policies={"memory": values("0.5Gi", "1Gi")})
+    assert consumed_by_share(member, {}, kubernetes("1.38")) == {"memory": q("0.5Gi")}
+    assert consumed_by_share(member, {}, kubernetes("1.37")) is None
 
 
 def test_policy_is_asked_before_what_the_device_has() -> None:
@@ -473,7 +479,7 @@ def test_amount_that_cannot_be_counted_ends_the_attempt_since_1_37(release: str)
         assert names(decide(snapshot, claim)) == ["fine"]
         return
     device = r"device gpu\.example/pool-0/odd: capacity 'gpu\.example/memory'"
-    words = rf"^claim default/claim, request gpus: {device}: .* the range counts"
+    words = rf"^claim default/claim, request gpus: {device}: .* the range( counts)?"
     with pytest.raises(InvalidClaim, match=words):
         decide(snapshot, claim)
 

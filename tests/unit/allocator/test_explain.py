@@ -104,7 +104,7 @@ def test_all_blocked_reports_what_blocks() -> None:
 def test_unmet_constraint_reports_how_far_it_goes() -> None:
     outcome = refused(ConstraintUnmet("ml/train", "matchAttribute gpu.example/numa", ("a", "b"), 4, 3))
     assert node_text(outcome, reader=OPERATOR) == (
-        "matchAttribute gpu.example/numa lets at most 3 of 4 devices together (requests a, b)"
+        "at most 3 of 4 devices meet matchAttribute gpu.example/numa together (requests a, b)"
     )
 
 

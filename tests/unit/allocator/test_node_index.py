@@ -2,12 +2,12 @@
 
 import pytest
 
-from allocator.fleet.nodes import MOST_KEYS, NodeIndex
+from allocator.fleet.nodes import MOST_KEYS, NodeTable
 from tests.builders import a_node
 
 
-def labelled_nodes(*values: str) -> NodeIndex:
-    index = NodeIndex()
+def labelled_nodes(*values: str) -> NodeTable:
+    index = NodeTable()
     for number, value in enumerate(values):
         index.set(number, a_node(f"n{number}", {"host": value}))
     return index

@@ -28,7 +28,7 @@ from benchmarks.offline.figures import TARGET_MIB, TARGET_S, Run, rows
 from benchmarks.offline.measurement import measure, run
 from benchmarks.offline.run import measure_all
 from scheduler.offline.placement import UnplacedPod
-from scheduler.output.table import reason_of
+from scheduler.output.placement_report import reason_of
 from tests.unit.scheduler import scenario
 from tests.unit.scheduler.scenario import inventory_of
 

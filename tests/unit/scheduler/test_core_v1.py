@@ -151,7 +151,7 @@ def test_fields_that_placement_does_not_need_pass_unread() -> None:
     [
         ({"priority": "high"}, 'spec.priority: must be an integer (got "high")'),
         ({"priority": True}, "spec.priority: must be an integer (got true)"),
-        ({"nodeSelector": ["a"]}, "spec.nodeSelector: must be an object (got a list of 1 entries)"),
+        ({"nodeSelector": ["a"]}, "spec.nodeSelector: must be an object (got a list of 1 entry)"),
         ({"tolerations": [{"key": []}]}, "spec.tolerations[0].key: must be a string (got a list of 0 entries)"),
         ({"schedulingGates": [{}]}, "spec.schedulingGates[0].name: is required"),
         ({"entries": [{"resourceClaimName": "c"}]}, "spec.resourceClaims[0].name: is required"),
@@ -640,7 +640,7 @@ def test_an_entry_as_before_kubernetes_1_31_is_reported_with_what_has_changed() 
     (error,) = pod_errors(a_pod("p", entries=[{"name": "gpu", "source": {"resourceClaimTemplateName": "one"}}]))
     assert error == (
         "spec.resourceClaims[0].source: was removed in Kubernetes 1.31: set its field next to name "
-        "(got an object of 1 fields)"
+        "(got an object of 1 field)"
     )
 
 

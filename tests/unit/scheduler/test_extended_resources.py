@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 
 from allocator.api import decode
-from scheduler.cli.allocate import list_of
 from scheduler.offline.placement import PlacedPod, UnplacedPod
+from scheduler.output.placement_report import PlacementReport
+from scheduler.output.report import object_of
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import (
     Json,
@@ -46,9 +47,10 @@ def nodes(*names: str, count: int = 2, plugin: Mapping[str, int] | None = None) 
 
 
 def listed(scenario: Scenario) -> list[Json]:
-    found = list_of(scenario.results, scenario.placement.claims)
+    found = object_of(PlacementReport(scenario.results, scenario.placement.claims))
     assert isinstance(found, dict)
-    items: list[Json] = found["items"]
+    items = found["items"]
+    assert isinstance(items, list)
     return items
 
 

@@ -129,7 +129,7 @@ def test_taint_rules_are_taken_in_every_version_that_serves_them(version: str) -
 )
 def test_gone_versions_are_refused_with_what_replaced_them(version: str, kind: str, replacement: str) -> None:
     (error,) = errors_of({**an_object(f"resource.k8s.io/{version}", kind, "old"), "driverName": "x"})
-    assert error.startswith(f"test.yaml, document 1: {kind} old: kind: {version} is no longer served")
+    assert error.startswith(f"test.yaml, document 1: {kind} old: apiVersion: {version} is no longer served")
     assert replacement in error
 
 

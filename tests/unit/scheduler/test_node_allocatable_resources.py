@@ -84,17 +84,12 @@ def test_a_finished_pod_takes_nothing() -> None:
 def test_a_claim_that_stands_for_resources_belongs_to_one_pod() -> None:
     scenario = placed(*a_cluster(CPUS, cpu="64"), a_claim("c"), a_user("p"), a_user("q"))
     assert scenario.node_of("p") == "node-1"
-    assert (
-        why(scenario, "q")
-        == "claim default/c stands for resources of the node (cpu), and is used by another pod already"
-    )
+    assert why(scenario, "q") == "claim default/c takes resources of the node (cpu), and another pod uses it already"
 
 
 def test_a_claim_that_stands_for_resources_has_to_be_used_by_a_container_before_1_37() -> None:
     scenario = placed(*a_cluster(CPUS, cpu="64"), a_claim("c"), a_user(uses=""), release="1.36")
-    assert (
-        why(scenario) == "claim default/c stands for resources of the node (cpu), and no container of the pod uses it"
-    )
+    assert why(scenario) == "claim default/c takes resources of the node (cpu), and no container of the pod uses it"
 
 
 @pytest.mark.parametrize(("cpu", "node"), [("5", "node-1"), ("4999m", "")])

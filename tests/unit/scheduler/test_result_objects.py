@@ -3,7 +3,8 @@ from typing import Any
 import pytest
 
 from allocator.api import decode
-from scheduler.cli.allocate import list_of
+from scheduler.output.placement_report import PlacementReport
+from scheduler.output.report import object_of
 from scheduler.state.claims import FINALIZER
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -23,7 +24,7 @@ from tests.unit.scheduler.scenario import run
 
 def listed(*objects: Json) -> list[Any]:
     scenario = run(*objects)
-    found = list_of(scenario.results, scenario.placement.claims)
+    found = object_of(PlacementReport(scenario.results, scenario.placement.claims))
     assert isinstance(found, dict)
     assert (found["apiVersion"], found["kind"]) == ("v1", "List")
     items = found["items"]

@@ -254,18 +254,20 @@ def test_a_class_is_read_with_the_api_servers_defaults() -> None:
     assert found.topologies == (Term((Requirement(ZONE, "In", ("A", "B")),)),)
 
 
-def test_a_csi_node_reports_the_limits_that_there_are() -> None:
+def test_a_csi_node_reports_its_drivers_and_the_limits_that_there_are() -> None:
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/cinder,kubernetes.io/aws-ebs"}
     drivers = [{"name": "d.io", "allocatable": {"count": 3}}, {"name": "e.io"}, {"name": "f.io", "allocatable": {}}]
     raw = {**an_object("storage.k8s.io/v1", "CSINode", "n", metadata={"annotations": annotations})}
     migrated = frozenset({"kubernetes.io/cinder", "kubernetes.io/aws-ebs"})
-    assert read(decode_csi_node, {**raw, "spec": {"drivers": drivers}}) == CSINode("n", {"d.io": 3}, migrated)
+    expected = CSINode("n", {"d.io": 3}, migrated, frozenset({"d.io", "e.io", "f.io"}))
+    assert read(decode_csi_node, {**raw, "spec": {"drivers": drivers}}) == expected
 
 
 def test_a_driver_reports_its_capacity_only_where_it_says_so() -> None:
     raw = an_object("storage.k8s.io/v1", "CSIDriver", "d.io")
     assert read(decode_csi_driver, raw) == CSIDriver("d.io")
     assert read(decode_csi_driver, {**raw, "spec": {"storageCapacity": True}}).publishes_capacity
+    assert read(decode_csi_driver, {**raw, "spec": {"preventPodSchedulingIfMissing": True}}).is_required
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,13 @@
-import click
+from collections import Counter
+from typing import Any
 
-from scheduler.output.table import table
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.output.placement_report import PlacementReport
+from scheduler.output.report import text_of
+from scheduler.output.table import PLAIN, ColumnTable, TextLayout
+from scheduler.terminal_text import printable, width_of
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,
@@ -17,8 +24,13 @@ from tests.unit.scheduler.manifests import (
 from tests.unit.scheduler.scenario import run
 
 
-def lines_of(*objects: Json, is_wide: bool = False) -> list[str]:
-    return click.unstyle(table(run(*objects).results, is_wide=is_wide)).splitlines()
+def text(*objects: Json, is_wide: bool = False, layout: TextLayout = PLAIN) -> str:
+    placed = run(*objects)
+    return text_of(PlacementReport(placed.results, placed.placement.claims), layout, is_wide=is_wide)
+
+
+def lines_of(*objects: Json, is_wide: bool = False, width: int | None = None) -> list[str]:
+    return text(*objects, is_wide=is_wide, layout=TextLayout(width)).splitlines()
 
 
 def cells_of(*objects: Json, is_wide: bool = False) -> list[list[str]]:
@@ -102,9 +114,10 @@ def test_nothing_to_place_gives_the_header_alone() -> None:
     assert lines_of(*a_cluster()) == ["POD   CLAIM   NODE   REQUEST   DEVICE"]
 
 
-def test_reasons_are_red() -> None:
-    text = table(run(*a_cluster(), a_pod("p", claim="none")).results, is_wide=False)
-    assert "\x1b[31mclaim default/none does not exist" in text
+def test_reasons_are_red_where_there_are_colours() -> None:
+    objects = [*a_cluster(), a_pod("p", claim="none")]
+    assert "\x1b[31mclaim default/none does not exist" in text(*objects, layout=TextLayout(has_colour=True))
+    assert "\x1b" not in text(*objects)
 
 
 def test_lines_with_a_reason_are_in_line_with_each_other() -> None:
@@ -120,16 +133,73 @@ def test_every_pod_has_a_line() -> None:
 
 def test_a_reason_wraps_in_a_column_of_its_own() -> None:
     objects = [*a_cluster(count=1), a_claim("c", a_request(count=2)), a_pod("p", claim="c")]
-    lines = click.unstyle(table(run(*objects).results, is_wide=False, width=70)).splitlines()
+    lines = lines_of(*objects, width=80)
     start = lines[1].index("0/1 nodes")
     assert len(lines) > 2
-    assert all(len(line) <= 70 for line in lines)
+    assert all(len(line) <= 80 for line in lines)
     assert all(line[:start].isspace() for line in lines[2:])
     whole = " ".join(line[start:] for line in lines[1:])
     assert whole == "0/1 nodes: no node has 2 devices for request gpu, the most is 1, on node-1 (of 1 device)"
 
 
-def test_a_reason_has_room_on_the_narrowest_terminal() -> None:
-    objects = [*a_cluster(count=1), a_claim("c", a_request(count=2)), a_pod("p", claim="c")]
-    lines = click.unstyle(table(run(*objects).results, is_wide=False, width=10)).splitlines()
-    assert max(len(line) for line in lines[1:]) > 40
+def test_a_reason_without_room_beside_names_stands_below_them() -> None:
+    name = "a-pod-of-a-long-name-0"
+    objects = [*a_cluster(count=1), a_claim("c", a_request(count=2)), a_pod(name, claim="c")]
+    _, names, *reason = lines_of(*objects, width=80)
+    assert names.split() == [f"default/{name}", "default/c"]
+    assert [line[:4] for line in reason] == ["    "] * len(reason)
+    assert " ".join(line.strip() for line in reason).startswith("0/1 nodes: no node has 2 devices for request gpu")
+
+
+OWNER = {"ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}]}
+
+
+def of_job(name: str, **fields: Any) -> Json:
+    pod = a_pod(name, **fields)
+    return {**pod, "metadata": {**pod["metadata"], **OWNER}}
+
+
+def test_pods_of_one_workload_with_one_reason_share_a_row() -> None:
+    wanted = a_template("many", a_request(count=9))
+    pods = [of_job(f"j-{number}", template="many") for number in range(5)]
+    objects = [*a_cluster(count=1), wanted, *pods, a_pod("p", template="many"), of_job("other", claim="none")]
+    rows = [row.split("   ") for row in lines_of(*objects)[1:]]
+    assert [row[0].strip() for row in rows] == ["default/j-0 and 4 more", "default/other", "default/p"]
+    assert [row[1].strip().endswith("and 4 more") for row in rows] == [True, False, False]
+    assert len([row for row in lines_of(*objects, is_wide=True) if row.startswith("default/")]) == 7
+
+
+CELLS = st.lists(st.text("ab-/ ,.0漢é\x1b", max_size=90), min_size=1, max_size=6)
+
+
+@given(st.integers(1, 6), st.lists(CELLS, max_size=6), st.integers(80, 200), st.integers(0, 6))
+def test_no_line_is_wider_than_the_terminal_and_no_word_is_lost(
+    columns: int, rows: list[list[str]], width: int, right: int
+) -> None:
+    header = [f"TITLE {number}" for number in range(columns)]
+    shown = [row[:columns] for row in rows]
+    numbers = frozenset(header[:right])
+    lines = list(ColumnTable(header, shown, numbers).lines(TextLayout(width)))
+    assert [line for line in lines if width_of(line) > width] == []
+    letters = Counter("".join("".join(map(printable, row)) for row in (header, *shown)).replace(" ", ""))
+    assert Counter("".join(lines).replace(" ", "")) == letters
+
+
+@given(st.text("ab- ,.\n漢", max_size=400), st.integers(80, 120))
+def test_sentences_wrap_at_the_terminal_and_keep_their_words(sentences: str, width: int) -> None:
+    lines = list(TextLayout(width).lines(sentences))
+    assert [line for line in lines if width_of(line) > width] == []
+    assert "".join(lines).replace(" ", "") == sentences.replace(" ", "").replace("\n", "")
+
+
+def test_what_fits_is_laid_out_as_in_a_file() -> None:
+    table = ColumnTable(["A", "B"], [["a", "b" * 40], ["alone"]])
+    assert "\n".join(table.lines(TextLayout(80))) == str(table)
+
+
+def test_words_of_states_and_severities_have_one_colour_each() -> None:
+    table = ColumnTable(["STATE", "NAME"], [["free", "free"], ["pending,deleted", "x"]])
+    assert list(table.lines(TextLayout(80, has_colour=True)))[1:] == [
+        "\x1b[32mfree           \x1b[0m   free",
+        "\x1b[33mpending,deleted\x1b[0m   x",
+    ]

@@ -10,8 +10,9 @@ from scheduler.attempt.pod_calls import not_scheduled
 from scheduler.extender.wire import ExtenderArgs, filter_result
 from scheduler.extender.wire import error_result as extender_error
 from scheduler.guard.reviewer import error_result, refused
+from scheduler.output.table import ColumnTable
 from scheduler.reporting import note_of
-from scheduler.terminal_text import aligned, padded, printable, width_of
+from scheduler.terminal_text import padded, printable, width_of
 
 
 def steering(text: str) -> list[str]:
@@ -57,7 +58,7 @@ def test_a_text_is_as_wide_as_a_terminal_shows_it(text: str, width: int) -> None
 
 @given(st.lists(st.tuples(st.text("aé漢🚀\u0301\x1b\u202e", max_size=6), st.just("end")), min_size=1, max_size=5))
 def test_columns_begin_at_one_place(rows: list[tuple[str, str]]) -> None:
-    lines = list(aligned([("TITLE", "NEXT"), *rows]))
+    lines = str(ColumnTable(("TITLE", "NEXT"), rows)).split("\n")
     assert (
         len({width_of(line[: -len(last)]) for line, last in zip(lines, ["NEXT", *["end"] * len(rows)], strict=True)})
         == 1
@@ -65,5 +66,5 @@ def test_columns_begin_at_one_place(rows: list[tuple[str, str]]) -> None:
 
 
 def test_numbers_end_at_one_place() -> None:
-    assert list(aligned([["N", "漢"], ["10", "b"]], frozenset({0}))) == [" N   漢", "10   b"]
+    assert str(ColumnTable(["N", "漢"], [["10", "b"]], frozenset({"N"}))) == " N   漢\n10   b"
     assert padded("漢", 4, is_number=True) == "  漢"

@@ -49,7 +49,7 @@ def test_all_errors_of_an_object_are_reported_together() -> None:
     ("raw", "text"),
     [
         (a_slice_of(name=5), "spec.devices[0].name: must be a string (got 5)"),
-        (a_slice(devices={"a": 1}), "spec.devices: must be a list (got an object of 1 fields)"),
+        (a_slice(devices={"a": 1}), "spec.devices: must be a list (got an object of 1 field)"),
         (a_slice(devices=[[1, 2]]), "spec.devices[0]: must be an object (got a list of 2 entries)"),
         (a_slice(allNodes="yes"), 'spec.allNodes: must be true or false (got "yes")'),
         (a_claim(a_request(count=1.5)), "spec.devices.requests[0].exactly.count: must be an integer (got 1.5)"),
@@ -100,7 +100,7 @@ def test_path_is_written_as_kubernetes_does(location: tuple[str | int, ...], pat
         (False, "false"),
         (1, "1"),
         ("a\nb", '"a\\nb"'),
-        ({"a": 1}, "an object of 1 fields"),
+        ({"a": 1}, "an object of 1 field"),
         ([1, 2], "a list of 2 entries"),
         ("x" * 10_000_000, '"' + "x" * 30 + "..." + "x" * 30 + '"'),
         pytest.param(10**5000, "a number of over 1000 digits", id="huge number"),

@@ -40,7 +40,7 @@ def test_served_version_is_decoded(build: Callable[..., Raw], version: str) -> N
 @pytest.mark.parametrize(("version", "kind"), [(v, kind) for v, kinds in REPLACED.items() for kind in kinds])
 def test_version_that_is_gone_is_refused_with_what_replaced_the_kind(version: str, kind: str) -> None:
     (error,) = decode({"apiVersion": f"resource.k8s.io/{version}", "kind": kind}).errors
-    assert error.path == "kind"
+    assert error.path == "apiVersion"
     assert f"{version} is no longer served; it was replaced by " in error.message
 
 

@@ -161,7 +161,7 @@ def test_a_reservation_of_a_pod_that_is_gone_is_a_warning(pod: Json, problem: st
 def test_without_pods_no_pod_is_called_gone() -> None:
     objects = [*a_cluster(), a_held_claim("a", "gpu-0")]
     assert found(objects) == []
-    assert "warning: the input contains no Pod: rules about pods find nothing" in audit(objects).err
+    assert "warning: the input contains no Pod: pods are not checked" in audit(objects).err
 
 
 def test_a_bound_pod_without_its_devices_is_an_error() -> None:
@@ -281,3 +281,55 @@ def test_input_that_cannot_be_audited_is_no_success(kind: str) -> None:
 def test_every_rule_has_a_name_of_its_own_and_advice() -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
     assert all(rule.summary.endswith(".") and rule.advice.endswith(".") for rule in RULES)
+
+
+# `dra explain` of a pod that has its node, by the same rules
+
+
+def elsewhere() -> list[Json]:
+    """A pod whose claim is allocated on another node."""
+    claim = a_held_claim("a", "gpu-0")
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-2"]}]}]
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    return [*a_cluster(), a_node("node-2"), claim, a_bound_pod("a", "a")]
+
+
+def unreserved() -> list[Json]:
+    return [*a_cluster(), a_held_claim("a", "gpu-0", pod="other"), a_bound_pod("a", "a")]
+
+
+def gone() -> list[Json]:
+    return [*a_cluster(), a_held_claim("a", "gpu-9"), a_bound_pod("a", "a")]
+
+
+def tainted() -> list[Json]:
+    taint = {"key": "k", "value": "v", "effect": "NoExecute"}
+    node = a_node("node-1", taints=[taint])
+    return [node, *a_cluster()[1:], a_held_claim("a", "gpu-0"), a_bound_pod("a", "a")]
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        (unreserved(), "is bound to node node-1, but claim a is not reserved for it"),
+        (elsewhere(), "is bound to node node-1, but claim a is allocated on other nodes"),
+        (gone(), f"device {DRIVER}/node-1/gpu-9 is no longer published, but allocated to default/a"),
+        (tainted(), "is evicted from node node-1: node node-1 has the taint k=v:NoExecute"),
+    ],
+)
+def test_explain_says_first_why_a_bound_pod_cannot_run(objects: list[Json], said: str) -> None:
+    run = dra("explain", "a", "-", stdin=text_of(*objects))
+    assert (run.code, run.out.splitlines()[0]) == (1, f"pod default/a cannot run: {said}")
+    verdict = orjson.loads(dra("explain", "a", "-", "-o", "json", stdin=text_of(*objects)).out)["verdict"]
+    assert verdict == "CannotRun"
+    assert any(message.endswith(said) for _, _, message in found(objects)) or "gpu-9" in said
+
+
+def test_explain_of_a_bound_pod_with_its_devices_fits() -> None:
+    run = dra("explain", "a", "-", stdin=text_of(*healthy()))
+    assert (run.code, run.out.splitlines()[0]) == (0, "pod default/a fits: is on node node-1")
+
+
+def test_a_claim_of_another_node_leaves_its_pod_without_devices() -> None:
+    message = "is bound to node node-1, but claim a is allocated on other nodes"
+    assert ("pod-without-devices", "Pod/default/a", message) in found(elsewhere())

@@ -76,7 +76,7 @@ BROKEN_OBJECTS = [
     ),
     pytest.param(
         {**an_object("resource.k8s.io/v1alpha2", "ResourceClass", "old"), "driverName": "x"},
-        "ResourceClass old: kind: v1alpha2 is no longer served; it was replaced by a DeviceClass",
+        "ResourceClass old: apiVersion: v1alpha2 is no longer served; it was replaced by a DeviceClass",
         id="a version that is gone",
     ),
     pytest.param(

@@ -6,7 +6,13 @@ from typing import Any
 
 import orjson
 import pytest
+from click.testing import CliRunner
 
+from scheduler.cli import live_cluster
+from scheduler.cli.ending import KUBECTL_DRA
+from scheduler.cli.main import dra as program
+from scheduler.client.discovery import Served
+from scheduler.input.documents import Place, RawObject
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     Json,
@@ -186,3 +192,103 @@ def test_whatif_prints_a_warning_once(tmp_path: Path) -> None:
 
 def test_a_namespace_does_not_steer_the_terminal() -> None:
     assert "\x1b" not in run("claims", "-n", "\x1b[31mred").err
+
+
+# Names, as kubectl takes them
+
+
+def explained(*arguments: str, given: Sequence[Json] = ()) -> Run:
+    return dra("explain", *arguments, "-", stdin=text_of(*(given or objects())))
+
+
+@pytest.mark.parametrize(
+    "written", [["ml/p"], ["pod/ml/p"], ["pod", "ml/p"], ["po", "p", "-n", "ml"], ["pods/p", "-n", "ml"]]
+)
+def test_explain_takes_a_pod_as_kubectl_does(written: list[str]) -> None:
+    assert explained(*written).out.startswith("pod ml/p fits")
+
+
+def test_a_bare_name_is_that_of_a_pod_or_a_claim() -> None:
+    of_claim = explained("want", "-n", "web")
+    assert of_claim.out.startswith("pod web/q ")
+    assert "claim web/want: pod web/q, which uses it, is explained" in of_claim.err
+    assert explained("one", "-n", "ml").out.startswith("claim ml/one fits: is allocated")
+    both = [*objects(), a_claim("p", namespace="ml")]
+    run = explained("p", "-n", "ml", given=both)
+    assert run.out.startswith("pod ml/p fits")
+    assert "pod ml/p is explained; claim/ml/p explains the claim of that name" in run.err
+    assert "is explained" not in explained("p", "-n", "ml").err
+
+
+def test_a_file_of_the_name_after_a_word_for_a_kind_is_a_path(tmp_path: Path) -> None:
+    path = saved(tmp_path, *objects(), a_pod("job", claim="want", namespace="ml"))
+    assert dra("explain", "job", path, "-n", "ml").out.startswith("pod ml/job ")
+
+
+def a_controlled_pod(name: str, kind: str, owner: str, **fields: Any) -> Json:
+    by = {"apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": owner, "controller": True}
+    pod = a_pod(name, claim="want", namespace="ml", **fields)
+    labels = {"pod-template-hash": owner.rpartition("-")[2]}
+    return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [by], "labels": labels}}
+
+
+def test_a_workload_stands_for_its_first_pending_pod() -> None:
+    pods = [a_controlled_pod(f"web-7d4-{one}", "ReplicaSet", "web-7d4") for one in "ab"]
+    bound = a_controlled_pod("web-7d4-0", "ReplicaSet", "web-7d4", nodeName="node-1")
+    given = [*objects(), bound, *pods, a_controlled_pod("db-0", "StatefulSet", "db")]
+    run = explained("deploy/web", "-n", "ml", given=given)
+    assert run.out.startswith("pod ml/web-7d4-a ")
+    assert "Deployment ml/web: pod ml/web-7d4-a is explained, the first of 3 pods" in run.err
+    assert explained("sts", "ml/db", given=given).out.startswith("pod ml/db-0 ")
+    none = explained("deploy/db", "-n", "ml", given=given)
+    assert (none.code, "Deployment ml/db has no pod in the input" in none.err) == (2, True)
+
+
+# The namespace of the context, for `kubectl dra`
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A cluster with the objects, and a kubeconfig whose contexts have namespaces."""
+    contexts = [
+        {"name": "a", "context": {"cluster": "c", "user": "u", "namespace": "ml"}},
+        {"name": "b", "context": {"cluster": "c", "user": "u", "namespace": "web"}},
+        {"name": "none", "context": {"cluster": "c", "user": "u"}},
+    ]
+    config = {"apiVersion": "v1", "kind": "Config", "current-context": "a", "contexts": contexts}
+    kubeconfig = {**config, "clusters": [{"name": "c", "cluster": {"server": "https://a"}}], "users": [{"name": "u"}]}
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(orjson.dumps(kubeconfig))
+    monkeypatch.setenv("KUBECONFIG", str(path))
+    given = [RawObject(Place("https://a"), raw, is_named=False) for raw in objects()]
+    found = live_cluster.LiveCluster(given, Served("v1.36.3", "1.36", "v1", None), name="context test")
+    monkeypatch.setattr(live_cluster, "read_cluster", lambda _: found)
+
+
+def of_kubectl(*arguments: str, name: str = KUBECTL_DRA) -> Any:
+    return CliRunner().invoke(program, list(arguments), prog_name=name)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_kubectl_dra_takes_the_namespace_of_the_context() -> None:
+    def listed(*options: str, name: str = KUBECTL_DRA) -> list[str]:
+        found = orjson.loads(of_kubectl("claims", "-o", "json", *options, name=name).stdout)
+        return [f"{one['namespace']}/{one['name']}" for one in found["items"]]
+
+    assert listed() == ["ml/one", "ml/want"]
+    assert listed("--context", "b") == ["web/two", "web/want"]
+    assert listed("-n", "web") == ["web/two", "web/want"]
+    assert len(listed("-A")) == 4
+    assert listed("--context", "none") == []
+    assert len(listed(name="dra")) == 4
+    assert of_kubectl("explain", "p").stdout.startswith("pod ml/p ")
+    assert of_kubectl("explain", "q", "-A", "--context", "b").stdout.startswith("pod web/q ")
+    assert of_kubectl("allocate").stderr.endswith("1 of 1 placed\n")
+    devices = orjson.loads(of_kubectl("status", "-o", "json").stdout)["drivers"]
+    assert [one["devices"] for one in devices] == [4]  # devices are in no namespace
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_context_that_is_not_there_is_named() -> None:
+    run = of_kubectl("claims", "--context", "absent")
+    assert (run.exit_code, "absent" in run.stderr) == (2, True)

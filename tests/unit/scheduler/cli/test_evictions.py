@@ -109,7 +109,7 @@ def test_whatif_evicts_the_pod_when_the_taint_comes(tmp_path: Path) -> None:
     run = whatif(tmp_path, [*fleet(), *running()], "--overlay", rule)
     [row] = [line for line in run.out.splitlines() if line.startswith("pod ")]
     assert row.split("   ")[:2] == ["pod default/pod-1", "is evicted, moves"]
-    assert row.endswith(f"n1, 1 device   n2, 1 device; evicted: {DEVICE}")
+    assert row.endswith(f"n1: gpu-0   n2: gpu-0; evicted: {DEVICE}")
     assert run.code == 0
     assert len([line for line in run.err.splitlines() if "evicted" in line]) == 1
     items = orjson.loads(whatif(tmp_path, [*fleet(), *running()], "--overlay", rule, "-o", "json").out)["items"]
@@ -226,6 +226,13 @@ def test_of_several_tolerations_the_first_counts_for_a_node_and_the_least_for_a_
     on_device = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), *running(lasts=tolerations)), features)
     assert [one.time_s for one in on_node] == ([] if of_node is None else [of_node])
     assert [one.time_s for one in on_device] == ([] if of_device is None else [of_device])
+
+
+@pytest.mark.parametrize(("release", "times"), [("1.37", [0]), ("1.38", [])])
+def test_a_toleration_without_effect_keeps_a_pod_on_its_device_from_1_38_on(release: str, times: list[int]) -> None:
+    lasts = [{"key": "broken", "operator": "Exists"}]
+    found = evictions(inventory_of(*fleet(a_tainted_slice(a_taint())), *running(lasts=lasts)), Features.of(release))
+    assert [one.time_s for one in found] == times
 
 
 def tolerating(key: str, operator: str, effect: str, seconds: int | None) -> Json:

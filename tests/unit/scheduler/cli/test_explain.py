@@ -8,7 +8,6 @@ from typing import Any
 
 import orjson
 import pytest
-from click import unstyle
 
 from allocator.gates import Features
 from allocator.model import Allocation
@@ -20,10 +19,10 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Placement, Result, order_of
 from scheduler.offline.pod_explanation import Explanation, explain
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output import table
-from scheduler.output.explanation import text_of as explanation_text
-from scheduler.output.explanation_json import object_of
-from scheduler.output.table import answer_text, reason_of
+from scheduler.output import placement_report
+from scheduler.output.explanation_report import ExplanationReport
+from scheduler.output.placement_report import answer_text, reason_of
+from scheduler.output.report import TEXT, object_of, rendered
 from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -37,6 +36,7 @@ from tests.unit.scheduler.manifests import (
     a_request,
     a_slice,
     a_storage_class,
+    a_template,
     a_volume,
     a_volume_claim,
     a_workload,
@@ -139,7 +139,8 @@ def test_pod_of_a_workload_is_known_by_its_name() -> None:
     [
         ("ml/none", (), "dra: pod ml/none is not in the input"),
         ("claim/ml/none", (), "dra: claim ml/none is neither in the input nor created from a template for a pod in it"),
-        ("deploy/ml/web", (), "dra: deploy/ml/web: deploy is not pod or claim, the kinds that can be explained"),
+        ("deploy/ml/web", (), "dra: Deployment ml/web has no pod in the input"),
+        ("cm/ml/web", (), "dra: cm/ml/web: cm is not pod, claim or workload, the kinds that can be explained"),
         ("p", ("--node", "none"), "dra: node none is not in the input"),
     ],
 )
@@ -154,7 +155,7 @@ def test_what_is_not_there_is_bad_input(name: str, options: Sequence[str], messa
     [
         ("alone", "ml/alone"),
         ("work", "default/work-0, default/work-1, default/work-2 or 2 more"),
-        ("deployment/work", "default/work-0, default/work-1, default/work-2 or 2 more"),
+        ("deployment/wrok", "default/work"),
         ("claim/ml/c", "default/c"),
         ("ml/aloen", "ml/alone"),
         ("wrok-1", "default/work-1"),
@@ -240,7 +241,9 @@ def test_pod_without_claims_has_no_devices_to_report_of() -> None:
 
 
 def test_bound_pod_is_where_it_is() -> None:
-    objects = [*a_cluster(), an_allocated_claim("c", "gpu-1"), a_pod("p", claim="c", nodeName="node-1")]
+    claim = an_allocated_claim("c", "gpu-1")
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
+    objects = [*a_cluster(), claim, a_pod("p", claim="c", nodeName="node-1", metadata={"uid": "u"})]
     run = run_on("p", objects)
     assert run.code == 0
     assert run.out.splitlines() == [
@@ -258,7 +261,7 @@ def test_bound_pod_is_where_it_is() -> None:
     ("reserved", "reported"),
     [
         ([], "is allocated, reserved for nobody"),
-        ([{"resource": "pods", "name": "gone", "uid": "u"}], "is allocated, reserved for pods gone"),
+        ([{"resource": "pods", "name": "gone", "uid": "u"}], "is allocated, reserved for pod gone"),
     ],
 )
 def test_allocated_claim_that_no_pending_pod_uses_says_for_whom_it_is(reserved: list[Json], reported: str) -> None:
@@ -424,7 +427,7 @@ def test_nodes_that_block_all_or_a_constraint_are_reported_together_too() -> Non
     claim["spec"]["devices"]["constraints"] = [{"matchAttribute": f"{DRIVER}/numa"}]
     reported = section(run_on("claim/c", [*map(a_node, "abc"), *slices, a_class(), claim]), "other nodes")
     assert reported == [
-        f"2 nodes (a, b): matchAttribute {DRIVER}/numa lets at most 1 of 3 devices together (requests gpu)"
+        f"2 nodes (a, b): at most 1 of 3 devices meet matchAttribute {DRIVER}/numa together (requests gpu)"
     ]
 
 
@@ -591,6 +594,11 @@ def test_claim_that_no_pod_uses_comes_after_pods_and_earlier_claims() -> None:
 FEATURES = Features.of("1.36")
 
 
+def told(explanation: Explanation) -> str:
+    """The explanation as text."""
+    return rendered(ExplanationReport(explanation), TEXT)
+
+
 def spent(*objects: Json, budget_steps: int = 0) -> Explanation:
     """The explanation of the claim `c` where so many steps may be taken on a node."""
     inventory = inventory_from(*objects)
@@ -603,14 +611,14 @@ def spent(*objects: Json, budget_steps: int = 0) -> Explanation:
 def test_spent_budget_is_reported_as_not_known() -> None:
     found = spent(*a_cluster("a", "b"), a_claim("c", a_request(count=2)))
     assert found.verdict == "NotKnown"
-    text = unstyle(explanation_text(found))
+    text = told(found)
     assert text.startswith(
         "claim default/c may or may not fit: 0/2 nodes: nearest is node a: not known: no answer after"
     )
     assert "it is known to fit if" in text
     assert "request gpu: count 1" in text
     assert "cannot" not in text
-    reported: Any = object_of(found)
+    reported: Any = object_of(ExplanationReport(found))
     assert (reported["verdict"], reported["node"]["verdict"], reported["node"]["conflict"]) == (
         "NotKnown",
         "NotKnown",
@@ -796,7 +804,7 @@ def test_what_is_explained_is_what_is_done(explained: dict[str, tuple[Explanatio
             assert reported.node == result.node
             assert taken(reported) == [claim.allocation for claim in result.claims]
         else:
-            assert reason_of(result) == unstyle(explanation_text(reported)).partition(": ")[2].partition("\n")[0]
+            assert reason_of(result) == told(reported).partition(": ")[2].partition("\n")[0]
 
 
 def taken(reported: Explanation) -> list[Allocation | None]:
@@ -812,7 +820,7 @@ def taken(reported: Explanation) -> list[Allocation | None]:
 def test_bandwidth_without_a_request_policy_is_reported_in_the_first_line(
     name: str, explained: dict[str, tuple[Explanation, Result]]
 ) -> None:
-    first, *rest = explanation_text(explained[name][0]).splitlines()
+    first, *rest = told(explained[name][0]).splitlines()
     assert "every share takes all of capacity bandwidth, which has no request policy" in first
     (remedy,) = [line for line in rest if line.endswith("released") or "claims released: " in line]
     assert "ml/small-0-dev-" in remedy
@@ -889,7 +897,7 @@ def test_equal_nodes_are_worked_out_once_for_all(monkeypatch: pytest.MonkeyPatch
         said.append(answer)
         return answer_text(answer)
 
-    monkeypatch.setattr(table, "answer_text", text)
+    monkeypatch.setattr(placement_report, "answer_text", text)
     run = run_on("--all", held_on(*(f"node-{number:02}" for number in range(40))))
     assert "39 nodes (node-01, " in run.out
     assert len(said) < 5
@@ -955,3 +963,20 @@ def test_volume_that_keeps_the_pod_on_the_only_node_that_can_is_named() -> None:
 def test_pod_whose_volume_was_asked_for_nowhere_is_kept_by_none() -> None:
     objects = [one for one in pinned_to_b(*a_cluster("a", "b")) if one["metadata"].get("name") != "data"]
     assert object_on("p", [*objects, a_volume_claim()])["keptBy"] is None
+
+
+def test_pods_of_one_workload_with_one_reason_are_explained_once() -> None:
+    owner = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}]
+    pods = [a_pod(f"j-{number:03}", template="many") for number in range(198)]
+    for pod in pods:
+        pod["metadata"]["ownerReferences"] = owner
+    objects = [*a_cluster(count=1), a_template("many", a_request(count=9)), *pods, a_pod("z", template="many")]
+    run = dra("explain", "--all", "-", stdin=text_of(*objects))
+    assert [line for line in run.out.splitlines() if line.startswith("pod ")] == [
+        f"pod default/{name} does not fit: 0/1 nodes: no node has 9 devices for request gpu, the most is 1, on node-1 "
+        "(of 1 device)"
+        for name in ("j-000 and 197 more", "z")
+    ]
+    wide = dra("explain", "--all", "-", "-o", "wide", stdin=text_of(*objects)).out
+    assert len([line for line in wide.splitlines() if line.startswith("pod ")]) == 199
+    assert len(orjson.loads(dra("explain", "--all", "-", "-o", "json", stdin=text_of(*objects)).out)["items"]) == 199

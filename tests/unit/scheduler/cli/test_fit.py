@@ -97,7 +97,7 @@ def test_replicas_is_a_number_that_has_to_fit() -> None:
     assert fit("pod/default/p", objects, "--replicas", "7").code == 1
     refused = fit("pod/default/p", objects, "--replicas", "0")
     assert refused.code == 2
-    assert "'0' is neither a number from 1 on nor max" in refused.err
+    assert "'0' is neither a number above 0 nor max" in refused.err
 
 
 def test_json_has_the_nodes_and_the_reason() -> None:

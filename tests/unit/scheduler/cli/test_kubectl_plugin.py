@@ -30,6 +30,13 @@ def test_the_plugin_says_how_it_is_called() -> None:
     assert "Usage: dra allocate" in called("main", "allocate", "--help").stdout
 
 
+@pytest.mark.parametrize(("command", "example"), [("", "explain train-0"), ("explain", "explain pod train-0 -n ml")])
+def test_the_plugin_shows_examples_on_the_cluster_of_the_context(command: str, example: str) -> None:
+    text = called("kubectl_plugin", *command.split(), "--help").stdout
+    assert f"    kubectl dra {example}\n" in text
+    assert example not in called("main", *command.split(), "--help").stdout
+
+
 def test_the_plugin_gives_the_answers_of_the_program(tmp_path: Path) -> None:
     path = str(saved(tmp_path, *a_cluster()))
     plugin, program = called("kubectl_plugin", "status", path), called("main", "status", path)

@@ -667,3 +667,13 @@ def test_a_template_that_a_controller_makes_is_not_missing() -> None:
     assert (
         "claim template default/imex is not in the input: the controller of ComputeDomain default/domain" in placed.out
     )
+
+
+def test_rows_name_request_and_selector() -> None:
+    selectors = [{"cel": {"expression": 'device.attributes["gpu.example"].none'}}]
+    claim = a_claim("c", a_request("any"), a_request("fast", selectors=selectors))
+    run = lint([*a_cluster(), claim])
+    (row,) = [line for line in run.out.splitlines() if line.endswith("selector-fails")]
+    assert "request fast, selector #0: fails on 2 of the devices of class gpu (2)" in row
+    items = orjson.loads(lint([*a_cluster(), claim], "-o", "json").out)["items"]
+    assert "request fast, selector #0" in {one["where"] for one in items}

@@ -212,3 +212,11 @@ def test_a_shell_completes_files(command: tuple[str, ...]) -> None:
 def test_the_package_runs_as_the_program() -> None:
     run = subprocess.run([sys.executable, "-m", "scheduler", "--version"], capture_output=True, text=True, check=True)
     assert run.stdout.startswith("dra, version ")
+
+
+def test_help_groups_the_commands_by_what_a_user_wants() -> None:
+    text = dra("--help").out
+    places = [text.index(f"\n{title}:\n") for title in ("Ask", "Plan", "Check", "Run", "Develop")]
+    assert places == sorted(places)
+    assert text.index("\n  explain ") < places[1] < text.index("\n  whatif ") < places[2]
+    assert all(text.count(f"\n  {name} ") == 1 for name in COMMANDS)

@@ -5,14 +5,18 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 
 import pytest
 
+from scheduler.terminal_text import width_of
 from tests.unit.scheduler.cli.command import saved, without_progress
 from tests.unit.scheduler.manifests import a_cluster, a_pod
 
+FLEET = Path(__file__).resolve().parents[4] / "manifests" / "examples" / "fleet"
 PROGRAM = Path(sys.executable).with_name("dra")
 PODS = [
     a_pod(f"p{number:03}", template="one", metadata={"uid": str(number), "annotations": {"long": "x" * 2000}})
@@ -89,6 +93,39 @@ def test_a_terminal_gets_colour_unless_it_is_not_wanted(setting: str, *, has_cod
     assert run.returncode == 1
     assert b"claim default/none does not exist" in reported
     assert (b"\x1b" in reported) == has_codes
+
+
+def on_a_terminal(columns: int, *arguments: str, **changes: str) -> str:
+    """What a terminal of that width gets, from both outputs."""
+    reader, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (40, columns))
+    changes = {"TERM": "xterm", "COLUMNS": "", **changes}
+    with subprocess.Popen(
+        program(*arguments), env=environment(**changes), cwd=FLEET.parent, stdout=terminal, stderr=terminal
+    ):
+        os.close(terminal)
+        found = b""
+        with suppress(OSError), open(reader, "rb", buffering=0) as output:  # noqa: PTH123 - an open descriptor
+            while piece := output.read(65536):
+                found += piece
+    return found.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "allocate fleet -o wide",
+        "explain --all fleet",
+        "whatif fleet --overlay drain:gpu-a",
+        "simulate fleet --policy first-fit --policy pack --jobs 1",
+    ],
+)
+def test_everything_wraps_at_the_terminal_which_has_80_columns_at_least(arguments: str) -> None:
+    shown = on_a_terminal(40, *arguments.split(), NO_COLOR="1")
+    assert "Traceback" not in shown
+    assert "\x1b[3" not in shown
+    assert [line for line in shown.split("\n") if width_of(line.rpartition("\r")[2]) > 80] == []
+    assert len(shown.split("\n")) > 5
 
 
 def test_a_closed_standard_input_is_reported() -> None:

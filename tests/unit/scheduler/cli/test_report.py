@@ -141,7 +141,7 @@ def test_what_a_node_offers_is_not_reported() -> None:
 
 
 def test_extended_resources_that_nobody_offers_are_reported_with_the_number_of_pods() -> None:
-    reported = "which no node of the input offers, nor does a device class"
+    reported = "which neither a node nor a device class of the input offers"
     node = {**a_node("node-2"), "status": {"allocatable": {"other.example/gpu": "0"}}}
     pods = [a_pod(pod, containers=[{"resources": {"limits": {"cpu": 1, "other.example/gpu": 1}}}]) for pod in "pq"]
     over = a_pod("over", containers=pods[0]["spec"]["containers"], status={"phase": "Succeeded"})

@@ -192,3 +192,57 @@ def test_bad_input(fields: dict[str, Any], reported: str) -> None:
     run = convert(**fields)
     assert (run.code, run.out) == (2, "")
     assert run.err.startswith(reported)
+
+
+def test_fields_of_1_37_and_1_38_are_known() -> None:
+    on = {"enabled": [{"name": "DefaultPreemption"}]}
+    plugins = {"podGroupPostFilter": on, "placementFeasible": on}
+    assert lost_of(plugins=plugins) == ["plugins.placementFeasible", "plugins.podGroupPostFilter"]
+    assert lost_of(percentageOfPlacementsToScore=50) == ["percentageOfPlacementsToScore"]
+    assert lost(percentageOfPlacementsToScore=50) == ["percentageOfPlacementsToScore"]
+    run = convert(percentageOfPlacementsToScore=101)
+    assert (run.code, "percentageOfPlacementsToScore" in run.err) == (2, True)
+
+
+NEW_FIELDS: Json = {
+    "parallelism": 16,
+    "speed": {"of": "light"},
+    "profiles": [{"schedulerName": "mine", "colour": "red", "plugins": {"postScore": {"enabled": []}}}],
+}
+
+
+def config_of(document: Json, *options: str) -> Run:
+    return dra("scheduler", "config", "--from", "-", "-o", "json", *options, stdin=text_of(document))
+
+
+@pytest.mark.parametrize(
+    ("document", "options"),
+    [
+        pytest.param({**HEAD, **NEW_FIELDS}, ("--kubernetes", "1.39"), id="a newer release"),
+        pytest.param({**HEAD, **NEW_FIELDS}, ("--kubernetes", "v1.40.2"), id="with its patch"),
+        pytest.param({**HEAD, **NEW_FIELDS, "apiVersion": "kubescheduler.config.k8s.io/v2"}, (), id="a newer version"),
+    ],
+)
+def test_fields_of_a_newer_release_are_warnings_with_their_paths(document: Json, options: tuple[str, ...]) -> None:
+    run = config_of(document, *options)
+    warned = [line.split(": ")[2] for line in run.err.splitlines() if line.startswith("warning: -: ")]
+    assert [one for one in warned if one != "apiVersion"] == [
+        "profiles[0].plugins.postScore",
+        "profiles[0].colour",
+        "speed",
+    ]
+    assert [one["schedulerName"] for one in orjson.loads(run.out)["profiles"]] == ["mine"]
+    assert run.code == 1  # of parallelism, which is known and has no counterpart
+
+
+@pytest.mark.parametrize("options", [(), ("--kubernetes", "1.38"), ("--kubernetes", "1.36")])
+def test_unknown_fields_of_a_known_release_are_errors(options: tuple[str, ...]) -> None:
+    run = config_of({**HEAD, **NEW_FIELDS}, *options)
+    assert (run.code, run.out) == (2, "")
+    assert "profiles[0].colour: unknown field" in run.err
+
+
+def test_what_is_wrong_otherwise_is_an_error_in_a_newer_release_too() -> None:
+    run = config_of({**HEAD, **NEW_FIELDS, "parallelism": 0}, "--kubernetes", "1.39")
+    assert (run.code, run.out) == (2, "")
+    assert "parallelism" in run.err

@@ -397,7 +397,7 @@ def test_csv_has_every_curve_over_arrivals_and_every_figure_of_the_summary(tmp_p
         ({"time": "2026-01-01T00:00:00Z", "delete": "a"}, 'time: "2026-01-01T00:00:00Z" is not a number of seconds'),
         (an_arrival(1, "b", duration=10**30), "duration: 1e+30 is not a number of seconds, from 0 to 1e+10"),
         ({"time": 1, "like": "a", "name": "x/y"}, 'name: "x/y" must be a DNS subdomain: '),
-        ([1], "a list of 1 entries is not an object"),
+        ([1], "a list of 1 entry is not an object"),
         ({"time": 1}, "has none of the fields pod, like, delete, change, apply"),
         ({"time": 1, "delete": "a", "change": "x"}, "has delete and change of the fields pod, "),
         ({"delete": "a"}, "time: is required"),
@@ -491,7 +491,7 @@ def test_a_trace_may_begin_with_a_mark_of_its_encoding_and_have_lines_of_windows
     [
         ("", ": holds no order"),
         ("{", ", line 1: is not JSON: "),
-        ([1], ", line 1: a list of 1 entries is not an object"),
+        ([1], ", line 1: a list of 1 entry is not an object"),
         ({"pods": [0]}, ", line 1: seed: is required"),
         ({"seed": "42", "pods": [0]}, ', line 1: seed: "42" is not a whole number'),
         ({"seed": 42}, ", line 1: pods: is required"),

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 
-from scheduler.output.data_page import aligned
+from scheduler.output.table import ColumnTable
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -225,7 +225,7 @@ def test_errors_of_the_input_end_it_unless_the_rest_is_asked_for(tmp_path: Path)
 
 
 def test_what_would_steer_the_terminal_is_written_out() -> None:
-    assert aligned(["A", "B"], [["\x1b[31mred", "x"]]) == "A             B\n\\x1b[31mred   x"
+    assert str(ColumnTable(["A", "B"], [["\x1b[31mred", "x"]])) == "A             B\n\\x1b[31mred   x"
 
 
 def test_page_holds_what_the_tables_and_the_json_do() -> None:
@@ -233,7 +233,9 @@ def test_page_holds_what_the_tables_and_the_json_do() -> None:
     run = status(objects, "-o", "html")
     assert (run.code, run.err) == (0, "")
     tables = tables_of(run.out)
-    assert tables.keys() == {"drivers", "classes", "devices", "nodes", "pools", "namespaces", "claims"}
+    assert tables.keys() == {
+        *("drivers", "classes", "problems", "devices", "closed", "nodes", "pools", "namespaces", "claims")
+    }
     found = report(objects)
     published = [(f"{pool['driver']}/{pool['name']}/{one['name']}", one["state"]) for pool in found["pools"]
                  for one in pool["devices"]]  # fmt: skip

@@ -74,7 +74,7 @@ def failure(case: Json) -> str:
 
 def test_a_case_that_agrees_passes() -> None:
     run = verify(a_case())
-    assert (run.code, run.out) == (0, "1 passed, 0 failed, 0 skipped; postFilter of 0 cases not compared\n")
+    assert (run.code, run.out) == (0, "1 passed, 0 failed, 0 skipped\n")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_case_that_differs_fails_with_its_name_and_the_difference(case: Json, 
     run = verify(case)
     failed, _, summary = run.out.splitlines()
     assert failed.startswith(f"FAILED x: {difference}")
-    assert (run.code, summary) == (1, "0 passed, 1 failed, 0 skipped; postFilter of 0 cases not compared")
+    assert (run.code, summary) == (1, "0 passed, 1 failed, 0 skipped")
 
 
 def test_code_plugin_and_reasons_of_each_node_are_compared() -> None:
@@ -168,9 +168,57 @@ def test_names_that_no_api_server_lets_pass_are_taken_as_they_are() -> None:
     assert verify(a_case(nodes=nodes, expected=expected)).code == 0
 
 
-def test_cases_with_an_answer_of_preemption_are_counted() -> None:
-    expected = fits(postFilter={"code": "Unschedulable"})
-    assert verify(a_case(expected=expected)).out.endswith("; postFilter of 1 cases not compared\n")
+GOES = {"code": "Success", "nominated": "node-1"}
+BY_SCHEDULER = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "PreemptionByScheduler",
+    "message": "default-scheduler: preempting to accommodate a higher priority pod",
+}
+
+
+def preempts(**changes: object) -> Json:
+    """A pod that has room where BUSY goes, and kube-scheduler's answer with these changes."""
+    patch = {"verb": "patch", "name": "pod-0", "patch": {"status": {"conditions": [BY_SCHEDULER]}}}
+    answer = {**GOES, "writes": [patch, {"verb": "delete", "name": "pod-0"}], **changes}
+    return a_case(
+        "x", pod=a_pod(**CPU, priority=5), pods=[BUSY], expected={**refused(node_1=NO_CPU), "postFilter": answer}
+    )
+
+
+def test_preemption_is_compared_with_all_its_writes() -> None:
+    run = verify(preempts())
+    assert (run.code, run.out) == (0, "1 passed, 0 failed, 0 skipped\n")
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"nominated": "node-2"}, "postFilter nominated: expected 'node-2', got 'node-1'"),
+        ({"code": "Unschedulable"}, "postFilter code: expected 'Unschedulable', got 'Success'"),
+        ({"writes": []}, "postFilter victims: expected none, got pod-0"),
+        ({"reasons": ["not so"]}, "postFilter: expected 'not so', got ''"),
+    ],
+)
+def test_another_answer_of_preemption_fails(changes: Json, difference: str) -> None:
+    assert difference in failure(preempts(**changes))
+
+
+def test_alternatives_are_as_good() -> None:
+    changes = {"nominated": "node-2", "alternatives": [{"nominated": "node-1", "victims": ["pod-0"]}]}
+    assert verify(preempts(**changes)).code == 0
+
+
+def test_nodes_that_are_won_for_devices_are_compared() -> None:
+    case = preempts()
+    case["expected"]["preemption"] = {"nodes": [], "victims": {}, "candidates": {}}
+    assert "preemption nodes: expected none, got node-1" in failure(case)
+    case["expected"]["preemption"] = {
+        "nodes": ["node-1"],
+        "victims": {"node-1": ["pod-0"]},
+        "candidates": {"node-1": ["pod-0"]},
+    }
+    assert verify(case).code == 0
 
 
 def test_what_differs_is_counted_by_plugin() -> None:
@@ -219,3 +267,41 @@ def test_a_line_that_is_no_case_is_bad_input_with_file_and_line(line: str, probl
     assert run.code == 2
     assert run.err.startswith(f"dra: {file}: line 2 is not a valid case: {problem}")
     assert len(run.err.splitlines()) == 1
+
+
+def test_a_case_that_kube_scheduler_crashes_on_passes_with_any_answer() -> None:
+    case = a_case()
+    del case["expected"]
+    run = verify(case)
+    assert (run.code, run.out) == (0, "1 passed, 0 failed, 0 skipped\n")
+
+
+def bandwidth_of(name: str, namespace: str, wanted: str, held: str = "") -> Json:
+    """A claim for a share of the one device, of which it holds so much."""
+    exactly = {"deviceClassName": "gpu.example.com", "capacity": {"requests": {"bw": wanted}}}
+    share = {"driver": "gpu.example.com", "pool": "p", "device": "d", "request": "r"}
+    held_ = {"shareID": "9d2c6f5e-3c59-4f3e-8a4b-1d2c6f5e3c59", "consumedCapacity": {"bw": held}}
+    status = {"status": {"allocation": {"devices": {"results": [{**share, **held_}]}}}} if held else {}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    return {"metadata": {"name": name, "namespace": namespace, "uid": f"uid-{name}"}, "spec": spec, **status}
+
+
+@pytest.mark.parametrize("release", ["1.36", "1.37", "1.38"])
+@pytest.mark.parametrize(("wanted", "fits_in"), [("10", True), ("12", False)])
+def test_a_negative_amount_in_a_status_neither_stops_other_pods_nor_gives_them_room(
+    release: str, wanted: str, *, fits_in: bool
+) -> None:
+    device = {"name": "d", "allowMultipleAllocations": True, "capacity": {"bw": {"value": "10"}}}
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "node-1", "pool": pool, "devices": [device]}
+    case = a_case(
+        pod=a_pod(claim="mine", containers=[{"name": "c"}]),
+        deviceClasses=[{"metadata": {"name": "gpu.example.com"}, "spec": {}}],
+        resourceSlices=[{"metadata": {"name": "s"}, "spec": spec}],
+        resourceClaims=[bandwidth_of("theirs", "other", "1", "-5"), bandwidth_of("mine", "default", wanted)],
+    )
+    of_volumes = {} if release == "1.36" else {"VolumeBinding": 0}
+    placed = fits(scores={"node-1": scores(**of_volumes)})
+    expected = placed if fits_in else refused(node_1=NO_DEVICES)
+    run = verify({**case, "expected": expected}, options=("--kubernetes", release))
+    assert run.code == 0, run.out

@@ -46,7 +46,7 @@ def two_nodes(count: int = 1) -> list[Json]:
 def test_pods_of_a_node_that_is_drained_go_elsewhere() -> None:
     run = whatif([*two_nodes(), *a_running_pod()], "--overlay", "drain:node-1")
     assert run.code == 0
-    assert rows(run) == [["pod default/p", "moves", "node-1, 1 device", "node-2, 1 device"]]
+    assert rows(run) == [["pod default/p", "moves", "node-1: gpu-0", "node-2: gpu-0"]]
 
 
 @pytest.mark.parametrize("change", ["drain", "fail", "remove"])
@@ -54,7 +54,7 @@ def test_pod_is_known_by_its_name_where_its_claim_is_reserved_for_it_without_a_u
     claim, pod = a_running_pod()
     del claim["status"]["reservedFor"][0]["uid"], pod["metadata"]["uid"]
     run = whatif([*two_nodes(), claim, pod], "--overlay", f"{change}:{'node/' * (change == 'remove')}node-1")
-    assert rows(run) == [["pod default/p", "moves", "node-1, 1 device", "node-2, 1 device"]]
+    assert rows(run) == [["pod default/p", "moves", "node-1: gpu-0", "node-2: gpu-0"]]
     assert run.code == 0
 
 
@@ -63,7 +63,7 @@ def test_a_pod_that_finds_no_other_place_is_a_failure() -> None:
     run = whatif(objects, "--overlay", "drain:node-1")
     assert run.code == 1
     [[name, what, before, after]] = rows(run)
-    assert (name, what, before) == ("pod default/p", "no longer fits", "node-1, 1 device")
+    assert (name, what, before) == ("pod default/p", "no longer fits", "node-1: gpu-0")
     assert after.startswith("0/2 nodes: ")
 
 
@@ -84,7 +84,7 @@ def test_a_claim_that_is_released_makes_room() -> None:
     objects = [*a_cluster(count=1), *a_running_pod(), a_claim("c"), a_pod("waiting", claim="c")]
     run = whatif(objects, "--release", "default/p-claim")
     assert run.code == 0
-    assert ["pod default/waiting", "fits now", "not placed", "node-1, 1 device"] in rows(run)
+    assert ["pod default/waiting", "fits now", "not placed", "node-1: gpu-0"] in rows(run)
     assert "pod default/p" in {row[0] for row in rows(run) if row[1] == "is gone"}
 
 
@@ -92,7 +92,7 @@ def test_an_edited_object_replaces_that_of_the_input(tmp_path: Path) -> None:
     nothing = saved(tmp_path, a_class(expressions=["false"]))
     run = whatif([*a_cluster(), a_claim("c"), a_pod("p", claim="c")], "--overlay", nothing)
     assert run.code == 1
-    assert rows(run)[0][:3] == ["pod default/p", "no longer fits", "node-1, 1 device"]
+    assert rows(run)[0][:3] == ["pod default/p", "no longer fits", "node-1: gpu-0"]
 
 
 def test_another_policy_is_compared() -> None:
@@ -160,7 +160,7 @@ def test_a_running_pod_with_an_extended_resource_has_a_place_to_lose(nodes: list
     cluster = [one for one in a_cluster(*nodes, count=1) if one["kind"] != "DeviceClass"]
     objects = [*cluster, a_class(extendedResourceName="example.com/gpu"), *a_pod_with_an_extended_resource()]
     run = whatif(objects, "--overlay", "drain:node-1")
-    assert [row[:3] for row in rows(run)] == [["pod default/p", what, "node-1, 1 device"]]
+    assert [row[:3] for row in rows(run)] == [["pod default/p", what, "node-1: gpu-0"]]
     assert run.code == int(what == "no longer fits")
 
 
@@ -198,3 +198,17 @@ def test_a_change_that_cannot_be_made_is_named(options: tuple[str, ...], problem
     run = whatif(two_nodes(), *options)
     assert run.code == 2
     assert problem in run.err
+
+
+def test_pods_of_one_workload_that_one_reason_refuses_share_a_line() -> None:
+    owner = [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "1", "controller": True}]
+    pods = []
+    for number in range(6):
+        pod = a_pod(f"j-{number}", template="one")
+        pods.append({**pod, "metadata": {**pod["metadata"], "ownerReferences": owner}})
+    given = text_of(*a_cluster(count=6), *pods)
+    run = dra("whatif", "-", "--overlay", "cordon:node-1", stdin=given)
+    [row] = rows(run)
+    places = "; ".join(f"node-1: gpu-{number}" for number in range(4))
+    assert row[:3] == ["pod default/j-0 and 5 more", "no longer fits", f"{places}; and 2 more"]
+    assert len(rows(dra("whatif", "-", "--overlay", "cordon:node-1", "-o", "wide", stdin=given))) == 6

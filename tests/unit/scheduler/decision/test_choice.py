@@ -21,7 +21,7 @@ class ChoiceCluster:
 
     def __init__(self, nodes: int, **offer: str) -> None:
         self.infos, self.templates, self.all = NodeInfos({}), PodSignatures(), (1 << nodes) - 1
-        self.order = NodeOrder()
+        self.order = NodeOrder({})
         self.offer = amounts(**(offer or {"cpu": "4", "memory": "8Gi"}), pods="10")
         for number in range(nodes):
             self.change(number)

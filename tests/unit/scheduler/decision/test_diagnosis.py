@@ -68,6 +68,7 @@ def test_scores_are_weighted_and_in_the_order_of_the_feasible_nodes() -> None:
     assert scores(diagnosis_of(cluster, PROCESSOR, [claim])) == {
         "TaintToleration": [300, 300],
         "NodeResourcesFit": [50, 50],
+        "VolumeBinding": [0, 0],
         "DynamicResources": [174, 200],
         "NodeResourcesBalancedAllocation": [75, 75],
         "ImageLocality": [0, 0],

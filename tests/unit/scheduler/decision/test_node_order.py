@@ -9,7 +9,7 @@ NODES = 200
 
 
 def an_order(identity: str, names: list[str]) -> NodeOrder:
-    order = NodeOrder(identity)
+    order = NodeOrder({name: number for number, name in enumerate(names)}, identity)
     for number, name in enumerate(names):
         order.set_node(number, name)
     return order

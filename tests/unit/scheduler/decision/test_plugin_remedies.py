@@ -54,7 +54,7 @@ def refusal(pod: Pod, nodes: Sequence[Node], *others: Pod) -> PluginRefusal | No
             "NodeAffinity",
             ["nodeSelector disk=ssd, required node affinity dropped"],
         ),
-        (in_zone("n"), a_pod(a_container(cpu="6")), "NodeResourcesFit", ["the pod requests at most cpu 4000m"]),
+        (in_zone("n"), a_pod(a_container(cpu="6")), "NodeResourcesFit", ["the pod requests at most cpu 4"]),
         (in_zone("n"), a_pod(a_container(memory="16Gi")), "NodeResourcesFit", ["the pod requests at most memory 8Gi"]),
         (in_zone("n"), a_pod(a_container(gpu__x="1")), "NodeResourcesFit", []),
         (
@@ -90,7 +90,7 @@ def test_pods_that_would_have_to_go_are_named() -> None:
     pods = [web(f"web-{number}") for number in range(3)]
     full = refusal(a_pod(a_container(cpu="3")), [in_zone("n")], *pods)
     assert full == PluginRefusal(
-        "NodeResourcesFit", ("the pod requests at most cpu 1000m", "pods default/web-0, default/web-1 gone")
+        "NodeResourcesFit", ("the pod requests at most cpu 1", "pods default/web-0, default/web-1 gone")
     )
 
 

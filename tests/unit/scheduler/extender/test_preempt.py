@@ -49,8 +49,12 @@ def test_node_that_has_free_devices_is_kept_whatever_its_victims_hold() -> None:
     assert kept(cluster, {"node-0": ["a"]}) == ["node-0"]
 
 
-def test_node_without_victims_is_not_kept() -> None:
-    assert kept(a_cluster(1), {"node-0": []}) == []
+def test_node_without_victims_is_kept_as_it_came_also_where_the_devices_are_held() -> None:
+    cluster = a_cluster(1, 1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    hold(cluster, "b", "node-1", "gpu-0")
+    bound(cluster, "c", "node-1")
+    assert kept(cluster, {"node-1": ["c"], "node-0": []}) == ["node-0"]
 
 
 def test_victims_of_one_node_free_nothing_for_another() -> None:

@@ -77,7 +77,7 @@ def test_unknown_fields_are_left_unread() -> None:
         ({"metadata": None}, "Nodes.items[1].metadata: must be an object"),
         ({"metadata": 7}, "Nodes.items[1].metadata: must be an object (got 7)"),
         ({"metadata": {}}, "Nodes.items[1].metadata.name: is required"),
-        ({"metadata": {"name": ["a"]}}, "Nodes.items[1].metadata.name: must be a string (got a list of 1 entries)"),
+        ({"metadata": {"name": ["a"]}}, "Nodes.items[1].metadata.name: must be a string (got a list of 1 entry)"),
     ],
 )
 def test_node_without_a_name_is_named_by_its_place(node: object, problem: str) -> None:

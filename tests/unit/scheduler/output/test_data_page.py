@@ -10,7 +10,6 @@ import pytest
 from scheduler.output.data_page import (
     SCRIPT,
     STYLE,
-    ColumnTable,
     DataPage,
     MapColumns,
     PageTable,
@@ -18,6 +17,7 @@ from scheduler.output.data_page import (
     element,
     tree,
 )
+from scheduler.output.table import ColumnTable
 from tests.unit.scheduler.output.pages import data_of
 
 HOSTILE = (

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from scheduler.output.simulation_page import simulation_page
+from scheduler.output.simulation_report import SimulationReport
 from scheduler.simulation.result import Distribution, ExplainedAttempt, ShapeSummary, SimulationResult
 from tests.unit.scheduler.simulated import SUMMARY, a_result, a_scenario
 
@@ -47,7 +47,7 @@ class _Page(HTMLParser):
 
 def read(result: SimulationResult) -> _Page:
     page = _Page()
-    page.feed(simulation_page(result))
+    page.feed(SimulationReport(result).html())
     page.close()
     assert not page.open
     return page
@@ -70,7 +70,7 @@ def test_policies_are_compared_by_the_mean_of_their_seeds_with_the_range() -> No
 
 
 def test_the_best_is_bold_unless_all_are_alike() -> None:
-    text = simulation_page(TWO)
+    text = SimulationReport(TWO).html()
     assert re.findall(r"<strong>([^<]*)</strong>", text) == ["90"]
 
 
@@ -145,7 +145,7 @@ def test_names_are_never_markup() -> None:
 
 
 def test_a_page_loads_nothing_and_runs_nothing() -> None:
-    text = simulation_page(TWO)
+    text = SimulationReport(TWO).html()
     assert "default-src 'none'" in text
     assert not re.search(r"https?://|<script|<link|<img|@import|url\(|\bon\w+=", text)
 
@@ -158,4 +158,4 @@ def test_without_a_curve_there_are_tables_alone(allocated: tuple[float, ...]) ->
 
 
 def test_the_same_result_gives_the_same_page() -> None:
-    assert simulation_page(TWO) == simulation_page(TWO)
+    assert SimulationReport(TWO).html() == SimulationReport(TWO).html()

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from allocator.gates import RELEASES
 from allocator.model import Image
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.image_locality import image_locality
@@ -10,11 +11,11 @@ from tests.builders import a_container, a_node, a_pod
 MIB = 2**20
 
 
-def scores(pod: Pod, *nodes: tuple[Image, ...]) -> list[int]:
+def scores(pod: Pod, *nodes: tuple[Image, ...], release: str = "1.37") -> list[int]:
     infos = NodeInfos({})
     for number, images in enumerate(nodes):
         infos.set_node(number, a_node(f"n{number}", images=images))
-    return [int(one) for one in image_locality(pod, infos, np.arange(len(nodes)))]
+    return [int(one) for one in image_locality(pod, infos, np.arange(len(nodes)), RELEASES[release])]
 
 
 def an_image(mib: int, *names: str) -> Image:
@@ -59,3 +60,9 @@ def test_of_several_sizes_of_an_image_that_of_the_first_node_counts() -> None:
 def test_a_pod_whose_images_are_nowhere_is_indifferent() -> None:
     assert scores(a_user_of("i:latest"), (), ()) == [0, 0]
     assert scores(a_pod(), (an_image(500),)) == [0]
+
+
+@pytest.mark.parametrize(("release", "score"), [("1.36", 100), ("1.37", 49)])
+def test_an_image_volume_raises_what_an_image_can_win_from_1_37_on(release: str, score: int) -> None:
+    pod = a_user_of("i:latest", "volume:latest")
+    assert scores(pod, (an_image(1000),), release=release) == [score]

@@ -1,12 +1,13 @@
 import pytest
 
-from scheduler.core_v1.csi import CSINode, VolumeAttachment
+from scheduler.core_v1.csi import CSIDriver, CSINode, VolumeAttachment
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle, PodVolumes
 from scheduler.decision.cluster import Cluster
-from scheduler.plugins.node_volume_limits import EXCEEDED, NODE_VOLUME_LIMITS
+from scheduler.plugins.node_volume_limits import EXCEEDED, NODE_VOLUME_LIMITS, UNINSTALLED
 from scheduler.plugins.plugin import Refusal, RefusedPod
 from scheduler.state.cluster_changes import (
+    CSIDriverChanged,
     CSINodeChanged,
     Event,
     GivenBack,
@@ -177,4 +178,64 @@ def is_helped(event: Event, pod: Pod) -> bool:
     ],
 )
 def test_what_may_leave_room_for_a_volume_helps(event: Event, *, helps: bool) -> None:
+    assert is_helped(event, a_pod_with("v")) is helps
+
+
+def a_world_that_needs_its_driver(release: str = "1.37") -> Cluster:
+    """a1 has the driver, a2 another one, b1 has no CSINode; v has pv1 of the driver."""
+    world = a_world(release=release)
+    world.volumes.set_driver(CSIDriver(DRIVER, is_required=True))
+    world.volumes.set_csi_node(CSINode("a1", drivers=frozenset({DRIVER})))
+    world.volumes.set_csi_node(CSINode("a2", drivers=frozenset({"other.io"})))
+    world.volumes.set_claim(a_bound_pvc("v", "pv1"))
+    world.volumes.set_volume(a_pv("pv1"))
+    return world
+
+
+MISSING = ([f"{DRIVER} {UNINSTALLED}"], True)
+
+
+def test_a_node_without_the_driver_is_refused_where_the_driver_asks_for_that_from_1_37_on() -> None:
+    pod = a_pod_with("v")
+    assert said(NODE_VOLUME_LIMITS, a_world_that_needs_its_driver("1.36"), pod) == {}
+    world = a_world_that_needs_its_driver()
+    assert said(NODE_VOLUME_LIMITS, world, pod) == {"a2": MISSING, "b1": MISSING}
+    world.volumes.set_csi_node(CSINode("b1", drivers=frozenset({DRIVER})))
+    assert said(NODE_VOLUME_LIMITS, world, pod) == {"a2": MISSING}
+    world.volumes.set_driver(CSIDriver(DRIVER))
+    assert said(NODE_VOLUME_LIMITS, world, pod) == {}
+
+
+def test_a_volume_that_is_not_there_yet_needs_the_driver_of_its_class() -> None:
+    world = a_world_that_needs_its_driver()
+    world.volumes.set_class(a_storage_class())
+    world.volumes.set_claim(a_pvc("new"))
+    assert said(NODE_VOLUME_LIMITS, world, a_pod_with("new")) == {"a2": MISSING, "b1": MISSING}
+
+
+def test_a_former_in_tree_volume_needs_no_driver_where_there_is_no_csi_node() -> None:
+    world = a_world_that_needs_its_driver()
+    world.volumes.set_volume(a_pv("pv1", is_csi=False))
+    assert said(NODE_VOLUME_LIMITS, world, a_pod_with("v")) == {"a2": MISSING}
+
+
+def test_the_missing_driver_is_named_before_any_limit() -> None:
+    world = a_world_that_needs_its_driver()
+    world.volumes.set_csi_node(CSINode("a1", {DRIVER: 0}, drivers=frozenset({DRIVER})))
+    world.volumes.set_csi_node(CSINode("a2", {DRIVER: 0}))
+    assert said(NODE_VOLUME_LIMITS, world, a_pod_with("v")) == {"a1": FULL, "a2": MISSING, "b1": MISSING}
+
+
+@pytest.mark.parametrize(
+    ("event", "helps"),
+    [
+        (CSINodeChanged(CSINode("n"), CSINode("n", drivers=frozenset({DRIVER}))), True),
+        (CSINodeChanged(CSINode("n", drivers=frozenset({DRIVER})), CSINode("n")), False),
+        (CSIDriverChanged(CSIDriver(DRIVER, is_required=True), CSIDriver(DRIVER)), True),
+        (CSIDriverChanged(CSIDriver(DRIVER, is_required=True), None), True),
+        (CSIDriverChanged(CSIDriver(DRIVER), CSIDriver(DRIVER, is_required=True)), False),
+        (CSIDriverChanged(None, CSIDriver(DRIVER, is_required=True)), False),
+    ],
+)
+def test_a_driver_that_comes_to_a_node_or_is_no_longer_needed_may_help(event: Event, *, helps: bool) -> None:
     assert is_helped(event, a_pod_with("v")) is helps

@@ -27,8 +27,8 @@ def a_world_of(*pods: Pod, nodes: tuple[Node, ...] = (), **more: Any) -> Cluster
     return world
 
 
-def left_for(pod: Pod, *others: Pod, nodes: tuple[Node, ...] = ()) -> list[str]:
-    return left(POD_TOPOLOGY_SPREAD, a_world_of(*others, nodes=nodes), pod)
+def left_for(pod: Pod, *others: Pod, nodes: tuple[Node, ...] = (), **more: Any) -> list[str]:
+    return left(POD_TOPOLOGY_SPREAD, a_world_of(*others, nodes=nodes, **more), pod)
 
 
 def test_a_domain_that_would_get_ahead_is_refused_until_its_pods_end() -> None:
@@ -86,10 +86,12 @@ def test_only_nodes_with_the_keys_of_all_constraints_are_counted() -> None:
     assert left_for(pod, *on_a2, nodes=nodes) == ["a1", "b1"]
 
 
-def test_an_empty_selector_counts_nobody_and_none_selects_nobody() -> None:
-    others = [a_pod_of(name, "a1", WEB) for name in ("q", "r", "s")]
-    assert left_for(a_web(a_constraint(labels={})), *others) == ALL
-    assert left_for(a_web(a_constraint(labels=None)), *others) == ALL
+@pytest.mark.parametrize(("release", "nodes"), [("1.37", ALL), ("1.38", ["b1"])])
+def test_an_empty_selector_counts_all_pods_of_the_namespace_from_1_38_on(release: str, nodes: list[str]) -> None:
+    others = [a_pod_of(name, "a1", {"app": "db"}) for name in ("q", "r")]
+    elsewhere = [a_pod_of(name, "b1", namespace="blue") for name in ("s", "t")]
+    assert left_for(a_web(a_constraint(labels={})), *others, *elsewhere, release=release) == nodes
+    assert left_for(a_web(a_constraint(labels=None)), *others, release=release) == ALL
 
 
 def test_only_pods_count_that_are_alike_in_the_labels_that_have_to_match() -> None:

@@ -66,7 +66,7 @@ def test_filters_that_are_named_come_first() -> None:
     assert filters(PluginSets(filter=on("DynamicResources", "NodePorts")))[:3] == [
         "DynamicResources",
         "NodePorts",
-        "NodeUnschedulable",
+        "NodeName",
     ]
 
 

@@ -27,10 +27,14 @@ def in_zone(name: str, zone: str = "", **more: str) -> Node:
 
 
 def a_world(
-    *more: Node, is_strict: bool = False, unseen: Iterable[str] = (), unmade: Iterable[tuple[str, str]] = ()
+    *more: Node,
+    release: str = "1.37",
+    is_strict: bool = False,
+    unseen: Iterable[str] = (),
+    unmade: Iterable[tuple[str, str]] = (),
 ) -> Cluster:
     """The nodes a1 and a2 in zone A, and b1 in zone B."""
-    features = kubernetes(is_strict=is_strict)
+    features = kubernetes(release, is_strict=is_strict)
     cluster = Cluster(features, is_ours=lambda _: True, unseen=frozenset(unseen), unmade=frozenset(unmade))
     for node in (in_zone("a1", "A"), in_zone("a2", "A"), in_zone("b1", "B"), *more):
         cluster.set_node(node)

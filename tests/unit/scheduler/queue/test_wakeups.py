@@ -91,6 +91,23 @@ def test_a_node_that_takes_no_pod_at_all_helps_nobody() -> None:
     assert not is_helped(NODE_RESOURCES_FIT.reason, NodeChanged(None, replace(FITTING, allocatable=allocatable)))
 
 
+@pytest.mark.parametrize(
+    ("nominated", "before", "after", "helps"),
+    [
+        pytest.param("n", {"cpu": "2"}, {"cpu": "500m"}, True, id="its own shrinks"),
+        pytest.param("m", {"cpu": "2"}, {"cpu": "500m"}, False, id="another one shrinks"),
+        pytest.param("n", {"cpu": "500m"}, {"cpu": "100m"}, False, id="its own was too small before"),
+        pytest.param("n", {"cpu": "4"}, {"cpu": "2"}, False, id="its own still takes it"),
+    ],
+)
+def test_a_pod_looks_for_another_node_once_the_one_it_is_promised_can_never_take_it(
+    nominated: str, before: dict[str, str], after: dict[str, str], *, helps: bool
+) -> None:
+    old = replace(FITTING, allocatable=amounts(pods="10", **before))
+    event = changed(old, allocatable=amounts(pods="10", **after))
+    assert is_helped(NODE_RESOURCES_FIT.reason, event, replace(WANTS, nominated_node=nominated)) is helps
+
+
 @pytest.mark.parametrize("reason", [CLAIMS, CLASSES, ADMIN_ACCESS, UNSUPPORTED])
 def test_a_node_helps_no_pod_that_no_node_could_take(reason: Reason) -> None:
     assert not is_helped(reason, NodeChanged(None, FITTING))

@@ -109,8 +109,9 @@ def test_who_answers_for_devices_alone_watches_nothing_else() -> None:
     of_devices = {reflector.resource.kind for reflector in a_state(places_pods=False)}
     assert of_devices == {"Node", "Namespace", "DeviceClass", "ResourceSlice", "ResourceClaim", "Pod"}
     more = {reflector.resource.kind for reflector in a_state()} - of_devices
-    assert more - {kind for kind, *_ in KINDS} == {"Service", "ReplicationController", "ReplicaSet", "StatefulSet"}
-    assert len(more) == 11
+    selecting = {"Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"}
+    assert more - {kind for kind, *_ in KINDS} == selecting
+    assert len(more) == 12
 
 
 def a_state(*, places_pods: bool = True) -> WatchedState:

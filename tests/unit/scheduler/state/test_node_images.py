@@ -40,7 +40,7 @@ def test_images_of_a_pod_are_those_of_all_containers_and_of_image_volumes_with_t
         "containers": [{"name": "c", "image": "i:v1"}, {"name": "d", "image": "i@sha256:1"}, {"name": "e"}],
         "volumes": [{"name": "v", "image": {"reference": "data"}}, {"name": "w", "emptyDir": {}}],
     }
-    expected = ("registry:5000/i:latest", "i:v1", "i@sha256:1", "data:latest")
+    expected = ("registry:5000/i:latest", "i:v1", "i@sha256:1", "", "data:latest")
     assert images_of_pod(spec) == expected
     pod, _ = decode_pod(a_pod(**spec))
     assert pod is not None

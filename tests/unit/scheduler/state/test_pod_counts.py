@@ -35,10 +35,11 @@ def test_spread_counts_pods_of_its_namespace_that_stay(pod: PodLabels) -> None:
     assert list(pods.on_nodes(SELECTED)) == [0, 0, 0]
 
 
-def test_a_selector_of_everything_counts_nothing_for_spread_and_everything_for_affinity() -> None:
+def test_a_selector_of_everything_counts_everything_and_none_counts_nothing() -> None:
     pods = counts()
     pods.add(0, of(DB))
-    assert list(pods.on_nodes(SelectedPods("default", ()))) == [0, 0, 0]
+    assert list(pods.on_nodes(SelectedPods("default", ()))) == [1, 0, 0]
+    assert list(pods.on_nodes(SelectedPods("default", None))) == [0, 0, 0]
     assert list(pods.on_nodes(MatchingPods((AffinityTerm("zone", frozenset({"default"}), ()),)))) == [1, 0, 0]
 
 

@@ -1,17 +1,228 @@
-"""The result of simulations as a page of its own: tables, and charts with all policies in each.
+"""The result of simulations: tables of the policies, CSV, and a page with charts."""
 
-It loads nothing and runs no script. Scenarios that differ only in their seeds are one line, with the range over seeds.
-"""
-
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
+from types import MappingProxyType
 from xml.etree.ElementTree import Element
 
-from allocator.words import agreeing, listed
-from scheduler.output.data_page import STYLE, Child, document, element, table
+import orjson
+
+from allocator.api.versions import Json
+from allocator.words import agreeing, and_more, listed
+from scheduler.output.data_page import STYLE, Child, document, element, head_line, table
 from scheduler.output.line_chart import NARROW, WIDE, Band, Chart, Curve, band, detail, line_chart, number
-from scheduler.output.simulation_text import acceptance, alignment
-from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary
+from scheduler.output.report import Block, PagedReport
+from scheduler.output.table import ColumnTable
+from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
+from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary, figures, result_json
+from scheduler.terminal_text import printable
+
+CSV = "csv"
+
+MOST_SHAPES = 20
+"""Shapes that the table shows, those with most arrivals; others are counted."""
+
+_HOUR_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _TableColumn:
+    """digits: after the point. is_time: seconds, which are worded."""
+
+    title: str
+    value: Callable[[Summary], float]
+    digits: int = 0
+    is_time: bool = False
+
+
+_COLUMNS = (
+    _TableColumn("ARRIVED", lambda one: one.arrivals),
+    _TableColumn("PLACED", lambda one: one.placed),
+    _TableColumn("WAITING", lambda one: one.waiting + one.refused + one.failed),
+    _TableColumn("ALLOCATED %", lambda one: one.allocated_percent, 2),
+    _TableColumn("MEAN %", lambda one: one.mean_allocated_percent, 2),
+    _TableColumn("FRAGMENTED %", lambda one: one.fragmentation_percent, 2),
+    _TableColumn("WAIT MEAN", lambda one: one.waiting_s.mean, is_time=True),
+    _TableColumn("P99", lambda one: one.waiting_s.p99, is_time=True),
+    _TableColumn("WHOLE UNITS", lambda one: one.whole_units),
+    _TableColumn("WHOLE NODES", lambda one: one.whole_nodes),
+    _TableColumn("EVICTED", lambda one: one.evictions),
+)
+
+
+Parameters = tuple[tuple[str, str], ...]
+Policies = Mapping[str, Sequence[Scenario]]
+"""The scenarios of each policy, one for each seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationReport(PagedReport):
+    """What simulations show: tables, curves as CSV, and a page of its own with all policies in each chart.
+
+    The page loads nothing and runs no script. Scenarios that differ only in their seeds are one line, with the range
+    over seeds.
+    """
+
+    kind = "Simulation"
+
+    result: SimulationResult
+
+    def blocks(self) -> Iterator[Block]:
+        """A line for each policy and parameter: the mean over seeds, with the range where they differ; then shapes."""
+        groups = [group for policies in self.groups().values() for group in policies.values()]
+        has_parameters = any(group[0].parameters for group in groups)
+        header = ["POLICY", *(["PARAMETERS"] if has_parameters else []), *(column.title for column in _COLUMNS)]
+        rows = [
+            [
+                group[0].policy,
+                *([parameters_text(group[0].parameters) or "-"] if has_parameters else []),
+                *(_range_text([column.value(one.summary) for one in group], column) for column in _COLUMNS),
+            ]
+            for group in groups
+        ]
+        yield ColumnTable(header, rows)
+        yield from (*_shapes(groups), *_alignments(groups), *_failures(groups))
+        yield from _explained_text(self.result.scenarios)
+
+    def fields(self) -> Json:
+        """The document."""
+        document: Json = orjson.loads(result_json(self.result))
+        return document
+
+    def html(self, head: Sequence[str] = ()) -> str:
+        """Tables, and charts with all policies in each."""
+        groups = self.groups()
+        parts = [*_overview(groups)] if len(groups) > 1 else []
+        parts += [part for parameters, policies in groups.items() for part in _group(parameters, policies)]
+        title = f"Simulation of {listed(list(dict.fromkeys(one.policy for one in self.result.scenarios)))}"
+        heading, explained = _heading(title, self.result, head), _explained(self.result)
+        return document(title, STYLE, element("main", {}, *heading, *parts, *explained))
+
+    def csv(self) -> str:
+        """A row for each curve over arrivals, as `--compare` reads it, and for each figure of the summary."""
+        scenarios = self.result.scenarios
+        curves = [(metric, one, curve_of(one, metric)) for one in scenarios for metric in METRICS]
+        columns = range(max((percent for _, _, curve in curves for percent in curve), default=-1) + 1)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["metric", "policy", "seed", "parameters", "value", *columns])
+        for metric, one, curve in curves:
+            if curve:
+                writer.writerow([metric, *_who(one), "", *(curve.get(percent, "") for percent in columns)])
+        for one in scenarios:
+            for name, value in figures(one.summary).items():
+                writer.writerow([f"{FIGURE}{name}", *_who(one), value, *("" for _ in columns)])
+        return text.getvalue()
+
+    def groups(self) -> Mapping[Parameters, Policies]:
+        """The scenarios by parameters, then by policy, in the order of the result."""
+        found: dict[Parameters, dict[str, list[Scenario]]] = {}
+        for one in self.result.scenarios:
+            found.setdefault(tuple(one.parameters.items()), {}).setdefault(one.policy, []).append(one)
+        return found
+
+    own_formats = MappingProxyType({CSV: csv})
+
+
+def _range_text(values: Sequence[float], column: _TableColumn) -> str:
+    def text(value: float) -> str:
+        return _time(value) if column.is_time else f"{value:.{column.digits}f}"
+
+    mean, least, most = text(sum(values) / len(values)), text(min(values)), text(max(values))
+    return mean if least == most else f"{mean} ({least} to {most})"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.3g}s"
+    return f"{seconds / 60:.3g}m" if seconds < _HOUR_S else f"{seconds / _HOUR_S:.4g}h"
+
+
+def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
+    """For each shape, the share of its pods that got a node."""
+    arrivals: dict[str, int] = {}
+    for one in (one for group in groups for one in group):
+        for shape in one.summary.shapes:
+            arrivals[shape.shape] = max(arrivals.get(shape.shape, 0), shape.arrivals)
+    shown = sorted(arrivals, key=lambda name: (-arrivals[name], name))[:MOST_SHAPES]
+    if not shown:
+        return
+    placed = [acceptance(group) for group in groups]
+    rows = [[name, str(arrivals[name]), *(_cell_of(name, of) for of in placed)] for name in shown]
+    yield ColumnTable(["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], [*rows, *_rest(arrivals, rows)])
+
+
+def _titles(groups: Sequence[Sequence[Scenario]]) -> list[str]:
+    return [" ".join(filter(None, (group[0].policy, parameters_text(group[0].parameters)))) for group in groups]
+
+
+def _alignments(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
+    """For each topology attribute, the share of claims with several devices that have them at one place."""
+    names = sorted({name for group in groups for one in group for name in one.summary.alignment})
+    if names:
+        claims = [alignment(group) for group in groups]
+        rows = [[name, *(_cell_of(name, of) for of in claims)] for name in names]
+        yield ColumnTable(["CLAIMS WITH ALL DEVICES AT ONE PLACE, %", *_titles(groups)], rows)
+
+
+def _cell_of(name: str, percentages: Mapping[str, float]) -> str:
+    return f"{percentages[name]:.2f}" if name in percentages else "-"
+
+
+def _failures(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
+    """Why attempts found no node, where pods were never decided: no policy could help these."""
+    if not any(one.summary.failed for group in groups for one in group):
+        return
+    numbers = [sum((Counter(one.summary.refusals) for one in group), Counter[str]()) for group in groups]
+    reasons = [reason for reason, _ in sum(numbers, Counter[str]()).most_common()]
+    rows = [[name, *(str(found[name]) for found in numbers)] for name in reasons[:MOST_SHAPES]]
+    yield ColumnTable(["REFUSED ATTEMPTS, BY REASON", *_titles(groups)], [*rows, *_rest(reasons, rows)])
+
+
+def _rest(every: Sized, rows: Sized) -> list[list[str]]:
+    """A row that counts those that have none."""
+    more = and_more(len(every), len(rows))
+    return [[more]] if more else []
+
+
+def _explained_text(scenarios: Sequence[Scenario]) -> Iterator[str]:
+    for scenario in scenarios:
+        for one in scenario.explained:
+            who = " ".join(filter(None, (scenario.policy, str(scenario.seed), parameters_text(scenario.parameters))))
+            what = f"node {one.node}" if one.node else one.reason
+            yield f"{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {printable(what)}"
+
+
+def acceptance(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
+    """By shape, the percentage of its pods that got a node, in all scenarios together."""
+    shapes = [(one.shape, one.placed, one.arrivals) for scenario in scenarios for one in scenario.summary.shapes]
+    return _percentages(shapes)
+
+
+def alignment(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
+    """By topology attribute, the percentage of aligned claims, in all scenarios together."""
+    found = [(name, one.aligned, one.claims) for of in scenarios for name, one in of.summary.alignment.items()]
+    return _percentages(found)
+
+
+def _percentages(found: Iterable[tuple[str, int, int]]) -> Mapping[str, float]:
+    """By name, of (name, part, whole)."""
+    parts, wholes = Counter[str](), Counter[str]()
+    for name, some, all_ in found:
+        parts[name] += some
+        wholes[name] += all_
+    return {name: 100 * parts[name] / whole for name, whole in wholes.items() if whole}
+
+
+def _who(one: Scenario) -> tuple[str, int, str]:
+    return one.policy, one.seed, parameters_text(one.parameters)
+
+
+# The page.
+
 
 Column = Callable[[Series], Sequence[float]]
 
@@ -82,38 +293,19 @@ _TIME = (
     _Figure("Decision p99, ms", lambda one: one.measured.decision_ms.p99),
 )
 
-Policies = Mapping[str, Sequence[Scenario]]
-"""The scenarios of each policy, one for each seed."""
 
-
-def simulation_page(result: SimulationResult) -> str:
-    """The page, as HTML."""
-    groups = _groups(result.scenarios)
-    parts = [*_overview(groups)] if len(groups) > 1 else []
-    parts += [part for parameters, policies in groups.items() for part in _group(parameters, policies)]
-    title = f"Simulation of {listed(list(dict.fromkeys(one.policy for one in result.scenarios)))}"
-    return document(title, STYLE, element("main", {}, *_heading(title, result), *parts, *_explained(result)))
-
-
-def _groups(scenarios: Sequence[Scenario]) -> Mapping[tuple[tuple[str, str], ...], Policies]:
-    """By parameters, then by policy, in the order of the result."""
-    found: dict[tuple[tuple[str, str], ...], dict[str, list[Scenario]]] = {}
-    for one in scenarios:
-        found.setdefault(tuple(one.parameters.items()), {}).setdefault(one.policy, []).append(one)
-    return found
-
-
-def _heading(title: str, result: SimulationResult) -> Iterator[Element]:
+def _heading(title: str, result: SimulationResult, head: Sequence[str]) -> Iterator[Element]:
     fleets = dict.fromkeys(one.fleet for one in result.scenarios)
     sizes = [f"{one.nodes:,} nodes with {one.units:,} units and {one.pods:,} pods at the start" for one in fleets]
     seeds = list(dict.fromkeys(str(one.seed) for one in result.scenarios))
     yield element("h1", {}, title)
+    yield head_line(head)
     yield element(
         "p", {}, f"{listed(sizes)}; {agreeing(len(seeds), 'seed')} {listed(seeds)}. Program: {result.program}"
     )
 
 
-def _overview(groups: Mapping[tuple[tuple[str, str], ...], Policies]) -> Iterator[Element]:
+def _overview(groups: Mapping[Parameters, Policies]) -> Iterator[Element]:
     """The figures that most decisions are made by, a row for each set of parameters."""
     yield element("h2", {}, "Overview")
     names = list(dict.fromkeys(policy for policies in groups.values() for policy in policies))
@@ -131,8 +323,8 @@ def _words(parameters: Sequence[tuple[str, str]]) -> str:
 
 def _group(parameters: Sequence[tuple[str, str]], policies: Policies) -> Iterator[Element]:
     yield element("h2", {}, _words(parameters) if parameters else "Policies")
-    for title, figures in (("Placement", _PLACEMENT), ("Waiting and decisions", _TIME)):
-        yield _scrolled(_figures(title, figures, policies), f"{title}, {_words(parameters)}")
+    for title, shown in (("Placement", _PLACEMENT), ("Waiting and decisions", _TIME)):
+        yield _scrolled(_figures(title, shown, policies), f"{title}, {_words(parameters)}")
     yield element("p", {}, _note(policies))
     yield from _pictures(_OVER_ARRIVALS, _over_arrivals, policies)
     yield from _pictures(_OVER_TIME, _over_time, policies)

@@ -1,0 +1,548 @@
+"""One pod that fits nowhere, and the node where it would fit if pods of lower priority went: whose, and at what cost.
+
+In kube-scheduler's order: may it preempt at all, which nodes are candidates, who has to go from each, which node costs
+the least, and what is written for it. Nothing is written here, and the cluster is afterwards what it was.
+Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices as KEP-5690 means it.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from heapq import heapify, heappop
+from typing import Any, NamedTuple
+
+from allocator.bits import Mask, union
+from allocator.model import Allocation, Alternative, Claim, DeviceID
+from allocator.outcome import Allocated
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import DISRUPTION_TARGET, Condition
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.filters import fit_error
+from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Rejections, Requirements
+from scheduler.decision.schedule_result import NotPlaced
+from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_reason
+from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once
+from scheduler.preemption.victims import EvictionCost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
+from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.state.claims import Holding, claim_keys
+from scheduler.state.masks import mask_of, numbers_once
+from scheduler.state.pods import PodRequests
+from scheduler.state.pods_by_priority import priority_of
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+ENDING = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
+STILL_NOT = "still not schedulable"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+BY_SCHEDULER = "PreemptionByScheduler"
+"""The reason of the condition of victims."""
+
+LEAST_SHARE = 10
+LEAST_NODES = 100
+"""So many percent of the nodes, and so many at least, are tried before the best of the candidates is taken."""
+
+MOST_BOUNDED = 256
+"""Of so many nodes that need a closer look those are looked at that promise to cost the least."""
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeToWin:
+    """A node that the pod could have. victims: the most important first; none where it is enough to wait.
+
+    violations: how many pods' eviction violates a budget.
+    """
+
+    number: int
+    node: str
+    victims: Sequence[Unit]
+    violations: int
+    cost: EvictionCost
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All who go."""
+        return [pod for unit in self.victims for pod in unit.pods]
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionWrite:
+    """One write that a preemption makes. condition: for the status of a victim that is deleted next.
+
+    clears_nomination: from a pod of lower priority that was promised the node. Neither: the pod is deleted.
+    """
+
+    pod: Pod
+    condition: Condition | None = None
+    clears_nomination: bool = False
+
+    @property
+    def patch(self) -> Mapping[str, Any] | None:  # Any: JSON
+        """Of the pod's status, but for times; None where the pod is deleted."""
+        if self.clears_nomination:
+            return {"status": {"nominatedNodeName": None}}
+        if self.condition is None:
+            return None
+        return {"status": {"conditions": [_fields(self.condition)]}}
+
+    @property
+    def is_delete(self) -> bool:
+        """Whether the pod is deleted, and not patched."""
+        return self.condition is None and not self.clears_nomination
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """What a pod that fits nowhere can win. candidate: None where it is nothing, for what `refused` says.
+
+    nominated: the node; "" where a nomination that it has is to be cleared, None where that stays. violated: budgets.
+    allocations: what its claims without devices would get, in their order. claims: uids of the claims that come free.
+    writes: in their order. refused: by node number why not, of those that were tried; `unhelpful` the other ones.
+    deallocates: claims of its own, of which one is to be deallocated first; nothing else is done then.
+    candidates: all of them if every node was tried, else the one. next_start: where the next search begins.
+    """
+
+    text: str
+    nominated: str | None = None
+    candidate: NodeToWin | None = None
+    violated: tuple[PodDisruptionBudget, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
+    claims: tuple[str, ...] = ()
+    writes: Sequence[PreemptionWrite] = ()
+    candidates: Sequence[NodeToWin] = ()
+    refused: Mapping[str, Mask] = field(default_factory=dict)
+    next_start: int = 0
+    deallocates: tuple[Claim, ...] = ()
+
+    @property
+    def equal(self) -> list[NodeToWin]:
+        """The candidates that cost as little as the chosen one."""
+        least = min((one.cost for one in self.candidates), default=None)
+        return [one for one in self.candidates if one.cost == least]
+
+
+class Preemptor:
+    """Looks for victims for pods of a cluster, one after the other. wins_devices: claims of victims count as free then.
+
+    tries_all: every node, and not only as many as kube-scheduler would look at.
+    """
+
+    def __init__(self, cluster: Cluster, *, wins_devices: bool = True, tries_all: bool = False) -> None:
+        self.cluster = cluster
+        self.wins_devices = wins_devices
+        self.tries_all = tries_all
+        self.table = PodTable(cluster)
+        self._start = 0
+
+    def preemption(self, cycle: PodCycle, refused: NotPlaced) -> Preemption:
+        """What the pod of the cycle can win. refused: what was decided for it; nothing has changed since.
+
+        Raises AllocationError, TooLong. Cost: O(nodes) array operations, and for up to a tenth of the nodes, at least
+        100, where more than their own resources is short, a few decisions each.
+        """
+        pod = cycle.pod
+        assert pod is not None, "a claim that no pod uses preempts nobody"
+        if self.wins_devices and (own := self._let_go_first(pod, refused)):
+            return Preemption(DEALLOCATED, deallocates=own)
+        helped = self._helped(refused)
+        if problem := self._ineligible(pod, helped):
+            return Preemption(self._joined(cycle, problem))
+        search = _VictimSearch(self, cycle, helped)
+        search.run(self._start)
+        self._start = search.last + 1
+        if not search.won:
+            text = fit_error(self.cluster.fleet.all.bit_count(), self._counted(search.refused, helped))
+            return Preemption(self._joined(cycle, text), "", refused=search.refused, next_start=self._start)
+        return self._won(search, search.best())
+
+    # -- may it at all
+
+    def _let_go_first(self, pod: Pod, refused: NotPlaced) -> tuple[Claim, ...]:
+        """Claims of its own that keep the pod from nodes where it may fit, and that nobody else uses."""
+        # Differs from kube-scheduler, which deallocates such a claim, and looks for victims in the same attempt.
+        users = self.cluster.consumers_of
+        return tuple(claim for claim in refused.stuck if not set(users(claim)) - {pod.uid})
+
+    def _helped(self, refused: NotPlaced) -> Mask:
+        """The nodes that the end of other pods could open: kube-scheduler's code Unschedulable."""
+        by_devices = union(nodes for _, nodes in refused.lacking) if self.wins_devices else 0
+        return refused.resolvable | by_devices
+
+    def _ineligible(self, pod: Pod, helped: Mask) -> str:
+        if not pod.preempts:
+            return NEVER
+        number = self.cluster.number_of(pod.nominated_node) if pod.nominated_node else None
+        if number is None or not helped >> number & 1:
+            return ""
+        lower = (one for one in self.cluster.by_priority.on(number) if priority_of(one) < priority_of(pod))
+        return ENDING if any(map(is_ending_by_preemption, lower)) else ""
+
+    # -- what is said and written
+
+    def _counted(self, refused: Mapping[str, Mask], helped: Mask) -> Counter[str]:
+        counts = Counter({reason: nodes.bit_count() for reason, nodes in refused.items()})
+        if unhelpful := self.cluster.fleet.all & ~helped:
+            counts[NOT_HELPFUL] += unhelpful.bit_count()
+        return counts
+
+    def _joined(self, cycle: PodCycle, text: str) -> str:
+        """As the plugins' texts are put together."""
+        if self.cluster.fleet.features.release.reports_victims:
+            return f"preemption: {text}"
+        return f"{STILL_NOT if cycle.claims else NOTHING_TO_DEALLOCATE}, preemption: {text}"
+
+    def _won(self, search: "_VictimSearch", best: NodeToWin) -> Preemption:
+        pod, pods = search.pod, best.pods
+        text = ""
+        if self.cluster.fleet.features.release.reports_victims:
+            text = (
+                f"preemption: found a potential placement for pod on node {best.node}, preempting {len(pods)} victims"
+            )
+        _, violated = Reprieve.of(search.lower(best.number), self.cluster.budgets).violations(best.victims)
+        claims = search.claims_of(best)
+        return Preemption(
+            text,
+            best.node,
+            best,
+            violated,
+            search.allocations(best),
+            claims,
+            writes_of(self.cluster, pod, best),
+            search.all() if self.tries_all else [best],
+            search.refused,
+            self._start,
+        )
+
+
+def _fields(one: Condition) -> Mapping[str, str]:
+    return {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message}
+
+
+def is_ending_by_preemption(pod: Pod) -> bool:
+    """Whether the pod ends because a scheduler has preempted it."""
+    condition = next((one for one in pod.conditions if one.type == DISRUPTION_TARGET), None)
+    is_victim = condition is not None and condition.status == "True" and condition.reason == BY_SCHEDULER
+    return pod.is_deleting and is_victim
+
+
+def writes_of(cluster: Cluster, pod: Pod, candidate: NodeToWin) -> list[PreemptionWrite]:
+    """What is written for the pod to have the node, beside its own nomination; nothing where it is enough to wait.
+
+    Source: kube-scheduler's executor.go prepareCandidate.
+    """
+    going = [victim for victim in candidate.pods if not victim.is_deleting]
+    if not going:
+        return []
+    promised = cluster.nominations.on(candidate.node)
+    lower = [one for one in promised if priority_of(one) < priority_of(pod)]
+    writes = [PreemptionWrite(one, clears_nomination=True) for one in lower]
+    name = pod.scheduler_name or DEFAULT_SCHEDULER
+    message = f"{name}: preempting to accommodate a higher priority pod"
+    condition = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message)
+    for victim in going:
+        if not _has(victim, condition):
+            writes.append(PreemptionWrite(victim, condition))
+        writes.append(PreemptionWrite(victim))
+    return writes
+
+
+def _has(pod: Pod, condition: Condition) -> bool:
+    found = next((one for one in pod.conditions if one.type == condition.type), None)
+    is_same = found is not None and (found.status, found.reason) == (condition.status, condition.reason)
+    return is_same and found is not None and found.message == condition.message
+
+
+class _Won(NamedTuple):
+    """A candidate, of which only the best has to be made."""
+
+    cost: EvictionCost
+    number: int
+    violations: int
+    victims: Callable[[], Sequence[Unit]]
+    cluster: Cluster
+
+    def made(self) -> NodeToWin:
+        """The candidate."""
+        return NodeToWin(self.number, self.cluster.name_of(self.number), self.victims(), self.violations, self.cost)
+
+
+class _VictimSearch:
+    """The candidates for one pod. refused: by reason the nodes that are none."""
+
+    def __init__(self, by: Preemptor, cycle: PodCycle, helped: Mask) -> None:
+        assert cycle.pod is not None
+        self.by, self.cycle, self.pod, self.helped = by, cycle, cycle.pod, helped
+        self.cluster = by.cluster
+        self._is_strict = by.cluster.fleet.features.is_strict
+        self.priority = priority_of(self.pod)
+        wins = by.wins_devices and bool(cycle.pending)
+        self.claims = WinnableClaims(self.cluster, {claim.uid for claim in cycle.claims}, is_on=wins)
+        self.won: list[_Won] = []
+        self.refused: dict[str, Mask] = {}
+        self.last = -1
+        self._kinds: dict[Hashable, bool] = {}
+        self._free: dict[Hashable, int] = {}
+
+    # -- the nodes in order, until enough are candidates
+
+    def run(self, start: int) -> None:
+        """Try the nodes in the order of their numbers from this one on."""
+        waiting = self._waiting()
+        tried = self.helped & (self._with_lower | waiting)
+        if nobody := self.helped & ~tried:
+            self.refused[NO_VICTIMS] = nobody
+        wanted = self._wanted()
+        simple = tried & self._simple
+        for numbers in _windows(simple, start, wanted):
+            if self._try_together(numbers, wanted):
+                break
+        for numbers in _windows(tried & ~simple, start, min(wanted, MOST_BOUNDED)):
+            if self.by.tries_all:
+                self.won += filter(None, map(self._one, numbers))
+            elif self._try_best_first(numbers):
+                break
+
+    def _wanted(self) -> int:
+        """How many candidates are enough, of which one violates no budget."""
+        most = self.helped.bit_count()
+        return most or 1 if self.by.tries_all else max(1, min(max(most * LEAST_SHARE // 100, LEAST_NODES), most))
+
+    def _try_together(self, numbers: Sequence[int], wanted: int) -> bool:
+        """Whether it is enough by then."""
+        found = nodes_at_once(self.by.table, self.cluster, numbers, self.priority, self._requests)
+        has_clean = any(not one.violations for one in self.won)
+        for place, number in enumerate(numbers):
+            self.last = number
+            won = self._of_many(found, place)
+            if won is not None:
+                self.won.append(won)
+                has_clean = has_clean or not won.violations
+                if len(self.won) >= wanted and has_clean and not self.by.tries_all:
+                    return True
+        for resource, nodes in found.lacking(len(numbers), self.cluster.infos.size):
+            self._refuse(shortage_reason(resource), nodes)
+        return False
+
+    def _try_best_first(self, numbers: Sequence[int]) -> bool:
+        """Whether one of the nodes can be won; those that promise to cost the least are looked at first."""
+        # Differs from kube-scheduler, which looks at all of them.
+        self.last = numbers[-1]
+        least = min((one.cost for one in self.won), default=None)
+        queue = [(bound, number) for number in numbers if (bound := self._bound(number)) is not None]
+        heapify(queue)
+        while queue:
+            bound, number = heappop(queue)
+            if least is not None and bound >= least:
+                break
+            won = self._one(number)
+            if won is not None:
+                self.won.append(won)
+                least = won.cost if least is None else min(least, won.cost)
+        return bool(self.won)
+
+    def _bound(self, number: int) -> EvictionCost | None:
+        """What the node costs at least; None where it cannot be won, whoever goes."""
+        lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
+        if not self.claims.is_on or not self._lacking >> number & 1:
+            return least_cost(lower, 0)
+        if not self._could_give(number):
+            self._refuse(NO_DEVICES, 1 << number)
+            return None
+        if self.claims.unused(self.cluster.name_of(number)):
+            return cost_of((), 0)
+        missing = self._needed - self._free_devices(number)
+        bound = least_cost(lower, missing)
+        if bound is None:
+            self._refuse(NO_DEVICES, 1 << number)
+        return bound
+
+    def _free_devices(self, number: int) -> int:
+        usage = self.cluster.fleet.usage_on(
+            number
+        )  # the same for most nodes of a kind: all of their devices are in use
+        if usage not in self._free:
+            self._free[usage] = self.claims.free_devices(number)
+        return self._free[usage]
+
+    @cached_property
+    def _lacking(self) -> Mask:
+        return ~self.cycle.giving(self.cycle.asks[0]) if len(self.cycle.asks) == 1 else 0
+
+    @cached_property
+    def _needed(self) -> int:
+        """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
+        requests = [request for claim in self.cycle.pending for request in claim.requests]
+        return sum(min(map(_least_devices, request.alternatives)) for request in requests)
+
+    def _could_give(self, number: int) -> bool:
+        """Whether devices like those of the node suffice where nobody has any of them."""
+        cycle, fleet = self.cycle, self.cluster.fleet
+        kind = fleet.kinds(cycle.pending).of(number)
+        if kind not in self._kinds:
+            node = fleet.node(number)
+            held = {uid: one for device in fleet.reached_by(node) for uid, one in self._holders(device).items()}
+            freed = [one.counted for one in held.values() if one.counted is not None]
+            self._kinds[kind] = isinstance(fleet.allocate(number, cycle.pending, freed), Allocated)
+        return self._kinds[kind]
+
+    def _holders(self, device: DeviceID) -> Mapping[str, Holding]:
+        return self.cluster.claims.holders(device)
+
+    def best(self) -> NodeToWin:
+        """The candidate that costs the least, the first by name of equals; there is one."""
+        least = min(one.cost for one in self.won)
+        equal = [one for one in self.won if one.cost == least]
+        return min(equal, key=lambda one: self.cluster.name_of(one.number)).made()
+
+    def all(self) -> list[NodeToWin]:
+        """All candidates."""
+        return [one.made() for one in self.won]
+
+    @cached_property
+    def _with_lower(self) -> Mask:
+        return mask_of(self.cluster.by_priority.lower_than(self.priority, self.cluster.infos.size))
+
+    def _waiting(self) -> Mask:
+        """The nodes with claims that come free whoever goes."""
+        found = map(self.cluster.number_of, self.claims.nodes_of_unused if self.claims.is_on else ())
+        return union(1 << number for number in found if number is not None)
+
+    # -- nodes of which only their own resources are short
+
+    @cached_property
+    def _simple(self) -> Mask:
+        """The nodes that let the pod pass but for their resources, whoever is there."""
+        cycle, required = self.cycle, self.cycle.asks[0]
+        is_known = NODE_RESOURCES_FIT in cycle.plugins and len(cycle.asks) == 1 and not required.problem
+        if not is_known or self.pod.pod_affinity.required or (cycle.counts_devices and cycle.claims):
+            return 0
+        passed = cycle.view.signature.allowed & cycle.reached & cycle.giving(required)
+        for plugin in cycle.plugins:
+            if plugin.dynamic and plugin is not NODE_RESOURCES_FIT:
+                passed &= ~plugin.dynamic.refused(cycle.view)
+        return passed & ~union(1 << number for number in cycle.view.nominated)
+
+    @property
+    def _requests(self) -> PodRequests:
+        return self.cycle.asks[0].requests
+
+    def _of_many(self, found: NodesAtOnce, place: int) -> "_Won | None":
+        if not found.fits[place]:
+            return None
+        number, cost = found.numbers[place], found.costs[place]
+        return _Won(cost, number, cost[0], lambda: found.victims_on(place), self.cluster)
+
+    # -- any node
+
+    def _one(self, number: int) -> "_Won | None":
+        units, node = self.lower(number), self.cluster.name_of(number)
+        unused = self.claims.unused(node)
+        if not units and not unused:
+            self._refuse(NO_VICTIMS, 1 << number)
+            return None
+        with self.cluster.released(unused):
+            with self._away(node, units):
+                if not self._fits(number):
+                    for reason in self._reasons(number):
+                        self._refuse(reason, 1 << number)
+                    return None
+            reprieve = Reprieve.of(units, self.cluster.budgets)
+            victims = victims_of(reprieve.units, partial(self._fits, number), partial(self._away, node))
+        victims.sort(key=lambda unit: unit.importance)
+        violations, _ = reprieve.violations(victims)
+        return _Won(cost_of(victims, violations), number, violations, lambda: victims, self.cluster)
+
+    def lower(self, number: int) -> list[Unit]:
+        """Who could go from the node, the most important first."""
+        return lower_units(self.cluster.by_priority.on(number), self.priority)
+
+    @contextmanager
+    def _away(self, node: str, units: Sequence[Unit]) -> Iterator[None]:
+        pods = [pod for unit in units for pod in unit.pods]
+        # Differs from kube-scheduler, to which a claim for one pod is free when a pod goes that has one of its name in
+        # another namespace.
+        names = {name for pod in pods for name in pod.volumes.named_claims} if self._is_strict else ()
+        with (
+            self.cluster.volumes.not_named(names),
+            self.cluster.without([pod.uid for pod in pods], partial(self.claims.frees, node)),
+        ):
+            yield
+
+    def _now(self) -> PodCycle:
+        cycle = self.cycle
+        return PodCycle(self.cluster, self.pod, cycle.claims, cycle.full, cycle.failed)
+
+    def _fits(self, number: int) -> bool:
+        cycle = self._now()
+        asked = cycle.asks_of(number)
+        left = cycle.allowed(asked) & cycle.reached & 1 << number
+        return bool(left and union(cycle.able(asked, left).values()))
+
+    def _reasons(self, number: int) -> Iterator[str]:
+        """Why not, as the node says with everybody lower gone."""
+        cycle = self._now()
+        asked = _of_node(cycle.asks_of(number), number)
+        left = cycle.allowed(asked)
+        able = cycle.able(asked, left & cycle.reached) if left & cycle.reached else {}
+        found = Rejections.of(cycle, EligibleNodes(asked, left), union(able.values())).found()
+        return (rejected.reason for _, rejected in found if rejected.nodes >> number & 1)
+
+    def _refuse(self, reason: str, nodes: Mask) -> None:
+        self.refused[reason] = self.refused.get(reason, 0) | nodes
+
+    # -- what the best one gives
+
+    def allocations(self, best: NodeToWin) -> tuple[Allocation, ...]:
+        """What the pod's claims get there, in its order."""
+        if not self.cycle.pending and len(self.cycle.asks) == 1:
+            return ()
+        with self._gone(best):
+            cycle = self._now()
+            return cycle.allocate(best.number, cycle.asks_of(best.number))
+
+    def claims_of(self, best: NodeToWin) -> tuple[str, ...]:
+        """The claims that come free for it."""
+        if not self.claims.is_on:
+            return ()
+        held = self._held(best)
+        with self._gone(best):
+            left = self._held(best)
+        return tuple(uid for uid in held if uid not in left)
+
+    def _held(self, best: NodeToWin) -> list[str]:
+        claims = self.cluster.claims
+        keys = [key for pod in best.pods for key in claim_keys(pod)]
+        found = [one.claim.uid for key in keys if (one := claims.get(*key)) and one.claim.allocation is not None]
+        unused = self.claims.unused(best.node)
+        more = [uid for uid in unused if (holding := claims.holding(uid)) and holding.counted is not None]
+        return list(dict.fromkeys([*found, *more]))
+
+    @contextmanager
+    def _gone(self, best: NodeToWin) -> Iterator[None]:
+        with self.cluster.released(self.claims.unused(best.node)), self._away(best.node, best.victims):
+            yield
+
+
+def _windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
+    """The nodes in the order of their numbers from this one on, so many at a time."""
+    numbers = numbers_once(nodes).tolist()
+    first = bisect_left(numbers, start) % max(len(numbers), 1)
+    numbers = numbers[first:] + numbers[:first]
+    return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))
+
+
+def _least_devices(alternative: Alternative) -> int:
+    if alternative.admin_access or alternative.capacity is not None:
+        return 0
+    return alternative.count if alternative.mode == "ExactCount" else 1
+
+
+def _of_node(required: Requirements, number: int) -> Requirements:
+    return replace(required, nodes=1 << number)

@@ -1,0 +1,124 @@
+"""What preemptors have won and do not have yet: a record each, and the devices that are kept for them meanwhile.
+
+From the first eviction until the preemptor has its place, cpu, ports and volumes of its node are kept for it by the
+nomination (`status.nominatedNodeName`), and devices by the record. They count as taken for all pods that do not go
+before the preemptor, from the beginning: what is free already as well as what its victims still have.
+Source: KEP-5690 for what is kept against whom.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from enum import Enum
+from types import MappingProxyType
+
+from allocator.model import Claim
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.preemption.preemption import Preemption
+from scheduler.state.pods_by_priority import priority_of
+
+
+class RecordState(Enum):
+    """How far a preemption is: in all but the last state nobody else has to go for a pod of its node."""
+
+    EVICTING = "evicting"
+    """A victim was not deleted yet."""
+    LEAVING = "leaving"
+    """A victim is still there."""
+    RELEASING = "releasing"
+    """A claim of theirs still has its devices."""
+    HELD = "held"
+    """All of it is free, but for the preemptor."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionRecord:
+    """What a pod has won on a node. claims: its own that had no devices, with what they get there.
+
+    victims: uids of pods. released: uids of claims that come free. tries: preemptions that ended without a place for
+    the pod. since: when the record was made, by the clock of who keeps it.
+    """
+
+    pod: Pod
+    node: str
+    claims: tuple[Claim, ...] = ()
+    victims: frozenset[str] = frozenset()
+    released: frozenset[str] = frozenset()
+    tries: int = 0
+    since: float = 0.0
+
+    @staticmethod
+    def of(
+        pod: Pod, pending: Iterable[Claim], won: Preemption, *, tries: int = 0, since: float = 0.0
+    ) -> "PreemptionRecord":
+        """Of a preemption that has found a node. pending: the pod's claims without devices, in their order."""
+        assert won.candidate is not None, "nothing was won"
+        # A claim that is to be made for extended resources has no object yet: what it gets is found again later.
+        given = tuple(replace(claim, allocation=one) for claim, one in zip(pending, won.allocations, strict=False))
+        victims = frozenset(one.uid for one in won.candidate.pods)
+        return PreemptionRecord(pod, won.candidate.node, given, victims, frozenset(won.claims), tries, since)
+
+    def state(self, cluster: Cluster) -> RecordState:
+        """How far it is, by what the watches show."""
+        there = [found for uid in self.victims if (found := cluster.pods.known(uid)) is not None]
+        if any(not found.is_deleting for found in there):
+            return RecordState.EVICTING
+        if there:
+            return RecordState.LEAVING
+        holdings = (cluster.claims.holding(uid) for uid in self.released)
+        is_held = any(one is not None and one.allocated is not None for one in holdings)
+        return RecordState.RELEASING if is_held else RecordState.HELD
+
+
+class PreemptionRecords:
+    """The records by the uid of their pod; the cluster counts their devices as taken while they are here."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._records: dict[str, PreemptionRecord] = {}
+
+    @property
+    def records(self) -> Mapping[str, PreemptionRecord]:
+        """All of them."""
+        return MappingProxyType(self._records)
+
+    def set(self, record: PreemptionRecord) -> None:
+        """The pod has won this, in place of what it had won before."""
+        self.drop(record.pod.uid)
+        self._records[record.pod.uid] = record
+        self._cluster.fleet.add_allocated(record.claims)
+
+    def drop(self, pod_uid: str) -> None:
+        """The pod has its place, or does without; nothing is kept for it, if there was anything."""
+        record = self._records.pop(pod_uid, None)
+        if record is not None:
+            self._cluster.fleet.remove_allocated(record.claims)
+
+    def on(self, node: str) -> Iterator[PreemptionRecord]:
+        """Those of a node."""
+        return (one for one in self._records.values() if one.node == node)
+
+    def ongoing(self, pod: Pod) -> PreemptionRecord | None:
+        """A record of the node that the pod is nominated to whose victims or their claims are not gone yet.
+
+        Nobody may be evicted for the pod meanwhile.
+        """
+        found = (one for one in self.on(pod.nominated_node) if one.state(self._cluster) is not RecordState.HELD)
+        return next(found, None) if pod.nominated_node else None
+
+    @contextmanager
+    def seen_by(self, pod: Pod) -> Iterator[None]:
+        """Decide for the pod: what is kept for itself, and for pods of lower priority, is free to it meanwhile."""
+        passed = [one for one in self._records.values() if self._is_passed(one, pod)]
+        for one in passed:
+            self._cluster.fleet.remove_allocated(one.claims)
+        try:
+            yield
+        finally:
+            for one in passed:
+                self._cluster.fleet.add_allocated(one.claims)
+
+    @staticmethod
+    def _is_passed(record: PreemptionRecord, pod: Pod) -> bool:
+        return record.pod.uid == pod.uid or priority_of(record.pod) < priority_of(pod)
