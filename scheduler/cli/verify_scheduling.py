@@ -174,7 +174,7 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
 
 def replay(lines: Iterator[bytes], features: Features) -> Iterator[ReplayedCase]:
     """How each case went. Raises InvalidCase for a line that is none, with its number."""
-    for case in cases_of(lines, case_of):
+    for case in cases_of(lines, _any_case_of):
         yield replayed_group(case, features) if isinstance(case, GroupCase) else replayed_case(case, features)
 
 
@@ -201,10 +201,15 @@ def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
     return ReplayedCase(case, differences, tuple(sorted(names)))
 
 
-def case_of(raw: Raw) -> SchedulingCase | GroupCase:
-    """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
+def _any_case_of(raw: Raw) -> SchedulingCase | GroupCase:
+    """The case that a line holds: of one pod, or of groups. Raises as `case_of`."""
     if "pod" not in raw and "pods" in raw:
         return GroupCase.of(raw, _inventory(_found(raw)), _inventory(_found(_later(raw))))
+    return case_of(raw)
+
+
+def case_of(raw: Raw) -> SchedulingCase:
+    """The case of one pod that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
     found = _found(raw)
     own = _completed_pod(field_of(raw, "pod", dict), -1)
     found["pods"].append(own)

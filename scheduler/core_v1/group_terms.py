@@ -80,7 +80,7 @@ def group_terms(annotations: Mapping[str, str]) -> tuple[GroupTerms, tuple[Field
     errors += (_error(PREFERRED, one, problem) for one in preferred if (problem := names.label_key(one)))
     size = annotations.get(SLICE, "")
     errors += _slice_errors(size, required)
-    exclusive = annotations.get(EXCLUSIVE, "false")
+    exclusive = annotations.get(EXCLUSIVE) or "false"
     if exclusive not in ("true", "false"):
         errors.append(_error(EXCLUSIVE, exclusive, "must be true or false"))
     elif exclusive == "true" and not required:

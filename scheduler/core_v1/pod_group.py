@@ -217,4 +217,4 @@ def _topology(spec: _PodGroupSpecFields) -> tuple[str, ...]:
 
 
 def _goes_whole(mode: object) -> bool:
-    return mode == ALL_TOGETHER or (isinstance(mode, dict) and isinstance(mode.get("all"), dict))
+    return mode == ALL_TOGETHER or (isinstance(mode, dict) and "all" in mode)

@@ -4,6 +4,7 @@ Members in their order are greedily put on the best nodes, as most groups fit so
 complete search says which subset has a place at once. A refused group takes nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,7 +12,8 @@ from dataclasses import dataclass, replace
 from allocator.bits import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.schedule_result import NotPlaced
+from scheduler.decision.filters import fit_error
+from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, Rejections
 from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
@@ -242,12 +244,26 @@ class _GroupPlacer:
                 undo.enter_context(self._cluster.assumed(one.pod, one.placed))
             if not left:
                 return GroupDomain(domain.name, largest)
-            return GroupDomain(domain.name, largest, self._members.members[left[0]].pod, self._refusal(left[0]))
+            return GroupDomain(
+                domain.name, largest, self._members.members[left[0]].pod, self._refusal(left[0], domain.nodes)
+            )
 
-    def _refusal(self, place: int) -> NotPlaced | None:
-        """Why the member has no place beside those that are assumed; None where it has one in another domain."""
-        found = self._members.cycle(place).result()
-        return found if isinstance(found, NotPlaced) else None
+    def _refusal(self, place: int, nodes: Mask) -> str:
+        """Why none of these nodes has a place for the member beside those that are assumed."""
+        cycle = self._members.cycle(place)
+        if refused := cycle.refused_everywhere():
+            return fit_error(nodes.bit_count(), Counter(), before=refused[1])
+        asked = [
+            EligibleNodes(replace(required, nodes=required.nodes & nodes), left & nodes)
+            for required, left in cycle.eligible
+        ]
+        rejected = [Rejections.of(cycle, one) for one in asked]
+        reported: Counter[str] = Counter()
+        for found in (found for one in rejected for _, found in one.found()):
+            reported[found.reason] += found.nodes.bit_count()
+        lacking = cycle.lacking_devices([(one.required, one.lacking) for one in rejected])
+        explanation = lacking.text(self._group.key.namespace, are_all=reported.keys() <= {NO_DEVICES})
+        return fit_error(nodes.bit_count(), reported, explanation=explanation)
 
 
 def _rank(subset: Sequence[int], everyone: Sequence[int]) -> tuple[bool, ...]:
@@ -272,5 +288,4 @@ def _of_domain(one: GroupDomain, count: int) -> str:
     where = f"in {one.name}, " if one.name else ""
     if one.next_member is None:
         return f"{where}{len(one.largest)} of {count} fit"
-    why = one.refusal.refusal.message if one.refusal else "it would fit only elsewhere"
-    return f"{where}{len(one.largest)} of {count} fit; pod {one.next_member.name}: {why}"
+    return f"{where}{len(one.largest)} of {count} fit; pod {one.next_member.name}: {one.why}"

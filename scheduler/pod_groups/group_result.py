@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.schedule_result import Placed
 
 
 class OutOfGroupSteps(Exception):
@@ -47,13 +47,13 @@ class GroupPlaced:
 class GroupDomain:
     """Nodes where the group does not fit. largest: the greatest subset of its members that does.
 
-    next_member: who is the next, and why it has no place beside them.
+    next_member: who is the next. why: it has no place there beside them, as kube-scheduler says it of a pod.
     """
 
     name: str
     largest: tuple[Pod, ...] = ()
     next_member: Pod | None = None
-    refusal: NotPlaced | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
