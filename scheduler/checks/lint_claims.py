@@ -6,6 +6,7 @@ from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.bits import bits
+from allocator.explain.selector_operands import GuiltyOperands
 from allocator.explain.text import summary
 from allocator.fleet.fleet import Fleet
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
@@ -182,13 +183,14 @@ def _unsatisfiable_request(manifests: Manifests) -> Iterator[Observation]:
     reported = {str(one.subject) for one in manifests.reported(FindingReason.REFUSED, FindingReason.UNKNOWN_FIELD)}
     classes = {one.name for one in manifests.classes}
     reasons: dict[Hashable, str] = {}
+    guilty = GuiltyOperands(manifests.fleet.snapshot)
     for asked in manifests.asked:
         named = {alternative.class_name for _, alternative in alternatives_of(asked)}
         if str(asked.subject) in reported or not named <= classes:  # which other rules tell
             continue
         question = _question(asked.claim)
         if question not in reasons:
-            reasons[question] = _why_unsatisfiable(manifests.fleet, asked.claim)
+            reasons[question] = _why_unsatisfiable(manifests.fleet, asked.claim, guilty)
         if reason := reasons[question]:
             yield Observation(asked.subject, f"fits no node, even if nothing is in use: {reason}", asked.path)
 
@@ -199,7 +201,7 @@ def _question(claim: Claim) -> Hashable:
     return requests, claim.constraints, claim.unknown_fields
 
 
-def _why_unsatisfiable(fleet: Fleet, claim: Claim) -> str:
+def _why_unsatisfiable(fleet: Fleet, claim: Claim, guilty: GuiltyOperands) -> str:
     """Why no node can ever satisfy the claim; empty if one can."""
     try:
         if fleet.able([claim]):
@@ -208,7 +210,8 @@ def _why_unsatisfiable(fleet: Fleet, claim: Claim) -> str:
         refusals = list(fleet.unable([claim], fleet.all))
     except AllocationError as error:
         return str(error).partition("\n")[0]
-    groups = [(fleet.node(next(bits(nodes))).name, outcome, nodes.bit_count()) for outcome, nodes in refusals]
+    first = [(fleet.node(next(bits(nodes))), outcome, nodes.bit_count()) for outcome, nodes in refusals]
+    groups = [(node.name, guilty.named(node, [claim], outcome), number) for node, outcome, number in first]
     return summary(groups, fleet.all.bit_count()).partition("\n")[0]
 
 

@@ -1,14 +1,16 @@
 """Rules of `dra lint` about devices and what selects them: classes, selectors, taints, capacities, pools."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import cel
+from allocator.allocate import BUDGET_STEPS
 from allocator.api import TaintRule
 from allocator.api.device_class import DeviceTaintSelector
 from allocator.cluster.selectors import Selectors
-from allocator.explain.selector_operands import blaming, operands_of
+from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, guilty
 from allocator.model import Device
+from allocator.search.budget import Budget
 from allocator.words import counted, did_you_mean
 from scheduler.checks.audit import pool_subject
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
@@ -112,12 +114,21 @@ SELECTOR_MATCHES_ALL = Check(
 
 
 def _selector_matches_none(manifests: Manifests) -> Iterator[Observation]:
+    operands = OperandAnswers(manifests.features.environment, Budget(BUDGET_STEPS).charge)
+    blamed: dict[tuple[str, ...], str] = {}
     for one in manifests.selectors:
         if one.devices and not manifests.answers(one).accepted:
-            told = blaming(operands_of(one.expression, one.devices, manifests.features.environment))
-            blamed = "".join(f"; {line}" for line in told)
-            message = f"accepts none of {one.whole} ({len(one.devices)}){_meant_name(manifests, one)}{blamed}"
+            chain = (*one.before, one.expression)
+            if chain not in blamed:
+                blamed[chain] = _blamed(operands.of(one.expression, one.devices))
+            message = f"accepts none of {one.whole} ({len(one.devices)}){_meant_name(manifests, one)}{blamed[chain]}"
             yield Observation(one.subject, message, one.field, where=one.where)
+
+
+def _blamed(operands: Sequence[SelectorOperand]) -> str:
+    """All parts of the selector, first the one that removes the last device."""
+    ordered = sorted(operands, key=lambda one: one is not guilty(operands))
+    return "".join(f"; {one.text}" for one in ordered)
 
 
 def _meant_name(manifests: Manifests, selector: CheckedSelector) -> str:

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
 
@@ -27,6 +27,7 @@ from scheduler.extender.question import Asked, Hopeless, best_last, needs_of
 from scheduler.extender.wire import MAX_SCORE
 from scheduler.runtime.server import Malformed
 from scheduler.state.claims import ClaimObject, Waiting, claims_of
+from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import mask_of, numbers_of
 from scheduler.ui.decision_log import DecisionLog
 
@@ -101,8 +102,8 @@ def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]
         needs = needs_of(cluster, pod)
     except Hopeless:
         return []
-    own = {claim.uid for claim in needs.claims}
-    freed = {node: tuple(_freed(cluster, frozenset(uids), own)) for node, uids in victims.items() if uids}
+    own_claims = {claim.uid for claim in needs.claims}
+    freed = {node: tuple(_freed(cluster, frozenset(uids), own_claims)) for node, uids in victims.items() if uids}
     try:
         with cluster.time_limit.limited():
             return [node for node in victims if node not in freed or _fits(cluster, node, needs, freed[node])]
@@ -136,8 +137,8 @@ def _freed(cluster: Cluster, gone: frozenset[str], own: set[str]) -> Iterator[Cl
 def _used_by(cluster: Cluster, pod_uid: str) -> Iterable[ClaimObject]:
     """The claims of a pod that is on a node."""
     pod = cluster.pods.bound(pod_uid)
-    found = claims_of(pod, cluster.claims) if pod else ()
-    return () if isinstance(found, Waiting) else found
+    claims = claims_of(pod, cluster.claims) if pod else ()
+    return () if isinstance(claims, Waiting) else claims
 
 
 # Answers of bind wait for each other, so that kube-scheduler keeps its connections.
@@ -209,6 +210,7 @@ class HeldAnswers:
 
 
 EVERY_NODE = Sampling()
+UNKNOWN_NODE = "node {} is not known yet to the extender"
 
 
 class Undecided(Exception):
@@ -249,12 +251,31 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sam
     if not sampling.is_enough(able, len(names)):
         best_first = reversed(best_last(cluster, pod, needs.pending, ranks))
         return Filtered(asked.named(sampling.passing(best_first, len(names))))
-    failed = {name: f"node {name} is not known yet to the extender" for name in asked.unknown()}
+    failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}
     unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
     for (text, is_known), nodes in _refused(cluster, pod, needs.pending, reached & ~able).items():
         (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))
     stuck = () if able or failed else tuple(_stuck(needs, asked.mask))
     return Filtered(asked.named(able), failed, unresolvable, stuck)
+
+
+def without_classes(cluster: Cluster, pod: Pod, found: Filtered) -> Filtered:
+    """Without the nodes that provide extended resources of the pod only by a claim of a device class.
+
+    kube-scheduler leaves these resources to its plugin DynamicResources, which is off where the extender allocates: it
+    would bind the pod without its devices. Up to 1.36 a gate could keep it from that.
+    """
+    if not cluster.extended_resources.asked_by(pod):
+        return found
+    asked, passed, refused = Asked(cluster, found.passed), [], dict(found.unresolvable)
+    for nodes, backed, _ in cluster.extended_resources.by_nodes(pod, cluster.infos, asked.mask):
+        if backed:
+            reason = f"only a device class provides {', '.join(backed)}, and the extender makes no claim for it"
+            refused.update(dict.fromkeys(asked.named(nodes), reason))
+        else:
+            passed = asked.named(nodes)
+    failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}
+    return replace(found, passed=passed, failed={**found.failed, **failed}, unresolvable=refused)
 
 
 def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mapping[Rank, Mask]:
@@ -269,11 +290,11 @@ def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -
 
 def _refused(cluster: Cluster, pod: Pod, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
     """The nodes by why they refuse, and by whether that is certain: not where the budget of steps was spent."""
-    found: dict[tuple[str, bool], Mask] = {}
+    by_reason: dict[tuple[str, bool], Mask] = {}
     for outcome, refused in cluster.fleet.unable_by_node(pending, nodes) if nodes else ():
         key = node_text(outcome, reader=pod.namespace), not isinstance(outcome, Exhausted)
-        found[key] = found.get(key, 0) | refused
-    return found
+        by_reason[key] = by_reason.get(key, 0) | refused
+    return by_reason
 
 
 def _stuck(needs: PodCycle, asked: Mask) -> Iterator[Claim]:
@@ -290,8 +311,8 @@ def _stuck(needs: PodCycle, asked: Mask) -> Iterator[Claim]:
 def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
     """The scores of the nodes; all 0 if they are equal, or if the pod's claims changed meanwhile."""
     scores = dict.fromkeys(names, 0)
-    found = cluster.claims_of(pod)
-    pending = [] if isinstance(found, Waiting) else [one.claim for one in found if one.claim.allocation is None]
+    claims = cluster.claims_of(pod)
+    pending = [] if isinstance(claims, Waiting) else [one.claim for one in claims if one.claim.allocation is None]
     if not pending:
         return scores
     asked = Asked(cluster, names)
@@ -360,10 +381,10 @@ class Verbs:
             pod = self._pod(args.Pod)
             if self._binds is not None and is_ours(pod, self._schedulers):
                 await self._binds.expected.before(pod)
-            found = self._filtered(pod, wire.names_of(args))
+            filtered = self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:
             return wire.error_result(str(problem))
-        return wire.filter_result(args, found.passed, found.failed, found.unresolvable)
+        return wire.filter_result(args, filtered.passed, filtered.failed, filtered.unresolvable)
 
     def prioritize(self, body: bytes) -> bytes:
         """A HostPriorityList for ExtenderArgs. Raises Malformed."""
@@ -416,6 +437,18 @@ class Verbs:
         return pod
 
     def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        if self._leaves_out_classes(pod):
+            if unready := self._unready():
+                raise Undecided(unready)
+            found = self._filtered_by_claims(pod, names)
+            return without_classes(self._cluster, pod, found)
+        return self._filtered_by_claims(pod, names)
+
+    def _leaves_out_classes(self, pod: Pod) -> bool:
+        """Whether the pod may request extended resources for which nobody makes a claim: the plugin is off."""
+        return self._binds is not None and pod.scheduler_name in self._schedulers and may_ask(pod)
+
+    def _filtered_by_claims(self, pod: Pod, names: Sequence[str]) -> Filtered:
         if not is_ours(pod, self._schedulers):
             return Filtered(names)
         if unready := self._unready():
@@ -427,9 +460,9 @@ class Verbs:
                 f"decisions for pods of namespace {pod.namespace} take long: pods of other namespaces go first"
             )
         with self._counted(pod.namespace), self._cluster.time_limit.limited():
-            found = filter_nodes(self._cluster, pod, names, self._sampling)
-        self._note(pod, names, found)
-        return found
+            filtered = filter_nodes(self._cluster, pod, names, self._sampling)
+        self._note(pod, names, filtered)
+        return filtered
 
     def _lets_others_go_first(self, namespace: str) -> bool:
         """Whether the namespace has used its share of time, and others need it.

@@ -14,10 +14,12 @@ from allocator.api.allocation import Consumer
 from allocator.bits import Mask, bits
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
+from allocator.explain.barren_selectors import BarrenSelectors
+from allocator.explain.selector_operands import GuiltyOperands
 from allocator.fleet.alike import DeviceQuestion
 from allocator.gates import ADMIN_ACCESS
 from allocator.model import Allocation, Alternative, Claim, DeviceID
-from allocator.outcome import AllocationError, InvalidPool
+from allocator.outcome import AllocationError, InvalidPool, Outcome
 from allocator.status import OrderedAnswers
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
@@ -48,9 +50,14 @@ class HiddenError:
     reason: str
     number: int = 1
 
+    @property
+    def text(self) -> str:
+        """What becomes of each of them, in a line."""
+        return f"kube-scheduler gives up at node {self.node}: {self.reason} (--strict decides as it does)"
+
     def __str__(self) -> str:
         others = f" and {self.number - 1} like it" if self.number > 1 else ""
-        return f"kube-scheduler gives up {self.subject}{others} at node {self.node}: {self.reason}"
+        return f"{self.subject}{others}: {self.text}"
 
 
 @dataclass(slots=True)
@@ -150,13 +157,14 @@ class PlacedPod:
     """A pod, or a claim that no pod uses, has its node and all its devices.
 
     pod: as it is bound. claims: those of the pod, in order. extended: of the last of them, where it was made for
-    extended resources.
+    extended resources. hidden: where kube-scheduler gives it up, if that was looked for.
     """
 
     pod: Pod | None
     claims: tuple[Claim, ...]
     node: str
     extended: ExtendedClaim | None = None
+    hidden: HiddenError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,9 +290,8 @@ class Placement:
             return look.result
         match self.decide(look):
             case Placed() as chosen:
-                if self.tells_hidden_errors:
-                    self.hidden_errors.look(look.pod, look.claims)
-                return self.commit(look, chosen)
+                hidden = self.hidden_errors.look(look.pod, look.claims) if self.tells_hidden_errors else None
+                return replace(self.commit(look, chosen), hidden=hidden)
             case Failed(reason):
                 return UnplacedPod(look.pod, look.claims, reason)
             case NotPlaced(everywhere=reason) if reason:
@@ -318,16 +325,45 @@ class Placement:
 
     def _refused(self, look: PodToPlace, refused: NotPlaced) -> UnplacedPod:
         cycle = self.cycle(look)
-        groups = unfit(cycle, refused)
+        groups = [replace(one, answer=self._with_operand(cycle, one.node, one.answer)) for one in unfit(cycle, refused)]
         lacking = 0
         for one in groups:
             if not isinstance(one.answer, str):
                 lacking |= one.nodes
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
-        nodes = dict(answers_of(cycle)) if self._shows_every_node else None
+        nodes = self.with_guilty_operands(cycle, dict(answers_of(cycle))) if self._shows_every_node else None
         asked = self.cluster.fleet.all.bit_count()
         kept = cycle.kept_by_a_volume()
         return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes, kept)
+
+    def with_guilty_operands(self, cycle: PodCycle, answers: Mapping[str, NodeAnswer]) -> dict[str, NodeAnswer]:
+        """The answers, in which a selector with a cut text says which part of it removes the last device.
+
+        Nodes that share an answer still do. Cost: as `GuiltyOperands.named`, once for each answer.
+        """
+        named: dict[int, NodeAnswer] = {}
+        for name, answer in answers.items():
+            if id(answer) not in named:
+                named[id(answer)] = (
+                    answer if isinstance(answer, AllocationError) else self._with_operand(cycle, name, answer)
+                )
+        return {name: named[id(answer)] for name, answer in answers.items()}
+
+    def _with_operand(self, cycle: PodCycle, name: str, answer: str | Outcome) -> str | Outcome:
+        number = self.cluster.number_of(name)
+        if isinstance(answer, str) or number is None:
+            return answer
+        return self._guilty_operands.named(self.cluster.node(name), cycle.asks_of(number).pending, answer)
+
+    @cached_property
+    def barren_selectors(self) -> BarrenSelectors:
+        """The selectors of pending claims that no device passes. Cost: O(devices), once."""
+        return BarrenSelectors(self.cluster.fleet.snapshot)
+
+    @cached_property
+    def _guilty_operands(self) -> GuiltyOperands:
+        """Of all refusals, as slices and classes stay the same."""
+        return GuiltyOperands(self.cluster.fleet.snapshot)
 
     def release(self, placed: PlacedPod) -> list[Claim]:
         """The pod is gone, and so are the claims that were made for it; others are freed once nobody uses them.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from allocator.bits import union
+from allocator.explain.barren_selectors import BarrenSelector
 from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.explain.text import has_matching_devices, nearest_of
 from allocator.gates import Features
@@ -44,7 +45,7 @@ class Explanation:
     verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
     those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
     had, in words. kept: which volume keeps the pod on one node, in words. hidden: where kube-scheduler gives up a pod
-    that fits here.
+    that fits here. barren: selectors of several parts that no device of any node passes.
     """
 
     pod: Pod | None
@@ -62,6 +63,7 @@ class Explanation:
     updating: tuple[str, ...] = ()
     kept: str = ""
     hidden: HiddenError | None = None
+    barren: tuple[BarrenSelector, ...] = ()
 
 
 def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
@@ -86,6 +88,7 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
     nearest = _nearest(answers)
     if is_brief and nearest:
         answers[nearest] = _named(cycle, nearest)
+    answers = placement.with_guilty_operands(cycle, answers)
     chosen = decided.node if isinstance(decided, Placed) else _most_informative(cycle, answers, nearest)
     reported = asked_for or chosen
     verdict = _verdict({reported: answers[reported]} if asked_for else answers)
@@ -103,6 +106,7 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
         updating=updating,
         kept=cycle.kept_by_a_volume(),
         hidden=hidden,
+        barren=() if verdict == "Fits" else tuple(placement.barren_selectors.of(look.pending)),
     )
 
 

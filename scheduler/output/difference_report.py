@@ -11,11 +11,12 @@ from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
 from scheduler.output.data_page import DataPage, PageTable, data_page
-from scheduler.output.placement_report import and_others, reason_key, reason_of, together
+from scheduler.output.placement_report import and_others, given_up_object, reason_key, reason_of, together
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map, closed_nodes
 from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus
+from scheduler.terminal_text import printable
 
 # What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field).
 
@@ -209,6 +210,7 @@ class FitReport(PagedReport):
             yield self._copies()
         if self.found.elsewhere:
             yield f"{self.found.elsewhere} on nodes without the labels of -l"
+        yield from self._hidden()
         yield from self._next()
 
     def fields(self) -> Json:
@@ -221,6 +223,7 @@ class FitReport(PagedReport):
             "copiesOnOtherNodes": found.elsewhere,
             "nodes": [{"name": node, "copies": number} for node, number in self._sorted()],
             "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
+            "givenUpAt": given_up_object(found.hidden),
         }
 
     def html(self, head: Sequence[str] = ()) -> str:
@@ -230,7 +233,8 @@ class FitReport(PagedReport):
             change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
             closed_nodes(self.cluster),
         ]
-        page = DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+        answer = [f"{self._counted()}.", *self._hidden(), *self._next()]
+        page = DataPage(f"More of {self.subject}", answer, tables, CHANGE_MAP)
         return data_page(page, head)
 
     def _counted(self) -> str:
@@ -241,6 +245,11 @@ class FitReport(PagedReport):
         """A line for each node with copies, the most first."""
         rows = [[node, str(number)] for node, number in self._sorted()]
         return ColumnTable(["NODE", "COPIES"], rows, frozenset({"COPIES"}))
+
+    def _hidden(self) -> Iterator[str]:
+        """Where kube-scheduler gives up copies."""
+        if hidden := self.found.hidden:
+            yield f"{counted(hidden.number, 'copy', 'copies')}: {printable(hidden.text)}"
 
     def _next(self) -> Iterator[str]:
         """Why the next one does not fit."""

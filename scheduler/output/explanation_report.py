@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
 from allocator.api.versions import Json
+from allocator.explain.barren_selectors import BarrenSelector
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
 from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import ConstraintOffer, Funnel, Offer
@@ -41,7 +42,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
-from scheduler.output.placement_report import answer_text, by_reason, workload_of
+from scheduler.output.placement_report import answer_text, by_reason, given_up_object, workload_of
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.selection_report import operand_object
 from scheduler.output.status_report import MAP, closed_nodes, device_map, states_of, states_text
@@ -88,6 +89,8 @@ class ExplanationReport(PagedReport):
         yield [printable(first_line(one)), *map(printable, _about_it(one))]
         if one.answers:
             yield list(map(printable, _node_lines(one)))
+        if one.barren:
+            yield ["all devices", *map(printable, _barren_lines(one))]
         if others := _by_plugin(one):
             lines = [f"  {_nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
             yield ["other nodes", *map(printable, lines)]
@@ -136,7 +139,7 @@ def _about_it(explanation: Explanation) -> Iterator[str]:
     if explanation.kept:
         yield f"  {explanation.kept}"
     if hidden := explanation.hidden:
-        yield f"  kube-scheduler gives it up at node {hidden.node}: {hidden.reason}"
+        yield f"  {hidden.text}"
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
 
 
@@ -199,6 +202,12 @@ def _node_lines(explanation: Explanation) -> Iterator[str]:
     if isinstance(answer, str):
         yield f"  its devices: {'would fit' if isinstance(on_node.answer, Allocated) else 'would not fit either'}"
     yield from (f"  {line}" for line in _device_lines(on_node, node))
+
+
+def _barren_lines(explanation: Explanation) -> Iterator[str]:
+    for one in explanation.barren:
+        yield f"  {one.text}"
+        yield from (f"    {line}" for line in blaming(one.operands))
 
 
 def _plugin_lines(refusal: PluginRefusal | None, answer: str) -> Iterator[str]:
@@ -460,10 +469,15 @@ def explanation_fields(explanation: Explanation) -> Json:
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
         "keptBy": explanation.kept or None,
-        "givenUpAt": {"node": hidden.node, "reason": hidden.reason} if (hidden := explanation.hidden) else None,
+        "givenUpAt": given_up_object(explanation.hidden),
+        "selectors": [_barren_object(one) for one in explanation.barren],
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
     }
+
+
+def _barren_object(one: BarrenSelector) -> Json:
+    return {"claim": one.claim, "selector": one.selector, "parts": list(map(operand_object, one.operands))}
 
 
 def _other_nodes(explanation: Explanation) -> Iterator[Json]:

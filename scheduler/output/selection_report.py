@@ -28,15 +28,15 @@ class SelectionReport(Report):
     most: int | None = MOST_LISTED
 
     def blocks(self) -> Iterator[str | ColumnTable]:
-        """How many devices match, what it costs, counts by driver, the errors, and the devices."""
+        """How many devices match, what it costs, counts by driver, the errors, the parts of `&&`, and the devices."""
         found, number = self.found, len(self.found.matching)
         cost = f"cost: at most {found.estimated_cost:,} of {cel.COST_LIMIT:,}, on these devices {found.highest_cost:,}"
         yield f"{number} of {counted(len(found.devices), 'device')} {agreeing(number, 'matches', 'match')}; {cost}"
         if found.devices:
             yield _by_driver(found)
         yield from (*_failures(found), *found.unknown)
-        if not number and (reasons := blaming(found.operands)):
-            yield "\n".join(map(printable, reasons))
+        if lines := blaming(found.operands):
+            yield "\n".join(map(printable, lines))
         if number:
             names = [printable(str(device.id)) for device in found.matching[: self.most]]
             yield "\n".join([*names, *filter(None, [and_more(number, len(names))])])
@@ -80,6 +80,10 @@ def operand_object(operand: SelectorOperand) -> Json:
     return {
         "position": operand.position,
         "expression": operand.expression,
+        "devices": operand.devices,
+        "passAlone": operand.alone,
+        "passSoFar": operand.passing,
+        "removesLast": operand.removed,
         "asked": operand.asked,
         "refused": operand.refused,
         "failing": operand.failing,

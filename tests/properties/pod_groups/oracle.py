@@ -6,7 +6,7 @@ Written to be read, and to share nothing with what it judges but the worlds.
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
-from tests.properties.pod_groups.worlds import SHARED, Machine, Piece, Wish, World
+from tests.properties.pod_groups.worlds import SHARED, Machine, Piece, Wish, World, with_only
 
 Places = dict[str, tuple[str, frozenset[str]]]
 """By member its node and its devices."""
@@ -19,6 +19,16 @@ def best(world: World) -> list[str]:
         if len(part) >= world.least and any(_has_place(world, part, zone) for zone in _zones(world)):
             return [wish.name for wish in part]
     return []
+
+
+def victims(world: World) -> tuple[frozenset[str], list[str]] | None:
+    """Who goes, so that the most important ones stay, and who is placed then; None where nobody's end helps."""
+    lows = sorted(world.lows, key=lambda low: (-low.priority, low.started, f"uid-{low.name}"))
+    for kept in product((True, False), repeat=len(lows)):
+        stays = [low for low, is_kept in zip(lows, kept, strict=True) if is_kept]
+        if members := best(with_only(world, stays)):
+            return frozenset(low.name for low in lows if low not in stays), members
+    return None
 
 
 def _zones(world: World) -> set[str]:

@@ -4,10 +4,11 @@ Nodes have devices of their own, and devices that all of them, or those of one z
 things, some of them for a claim that others use as well; some keep away from each other.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
-from allocator.model import Claim, Request, Slice
+from allocator.model import Allocation, Claim, Request, Slice
 from scheduler.core_v1.group_terms import GroupTerms
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
 from scheduler.core_v1.pod import Pod, PodClaim
@@ -22,12 +23,14 @@ from tests.builders import (
     a_node,
     a_pod,
     a_request,
+    a_result,
     a_slice,
     amounts,
     everywhere,
     kubernetes,
     labelled,
     match,
+    named,
     on_node,
     watched,
     where,
@@ -72,6 +75,18 @@ class Wish:
 
 
 @dataclass(frozen=True)
+class Low:
+    """A pod of lower priority, with its node, and the devices of that node that its claim has. started: the minute."""
+
+    name: str
+    node: str
+    cpu: int
+    priority: int
+    started: int
+    pieces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class World:
     """network: devices that all nodes reach, or those of a zone if `network_zone` is not empty."""
 
@@ -81,8 +96,10 @@ class World:
     network: tuple[Piece, ...] = ()
     network_zone: str = ""
     keeps_zone: bool = False
+    lows: tuple[Low, ...] = ()
 
 
+PRIORITY = 10
 SHARED = Wish("shared", 0, 1)
 """What the claim asks for that several members use."""
 
@@ -108,6 +125,38 @@ def a_world(rng: Random) -> World:
         rng.choice(["", *zones]) if has_network else "",
         keeps_zone=rng.random() < 0.3,
     )
+
+
+def a_full_world(rng: Random) -> World:
+    """The same with pods of lower priority, which have what the group may need."""
+    world = a_world(rng)
+    lows: list[Low] = []
+    machines: list[Machine] = []
+    for machine in world.machines:
+        free, cpu = [piece.name for piece in machine.pieces if not piece.is_taken], machine.cpu
+        for _ in range(rng.randint(0, 2)):
+            own = rng.randint(0, 2)
+            held = tuple(free.pop() for _ in range(rng.randint(0, min(2, len(free)))))
+            name = f"low-{len(lows)}"
+            lows.append(Low(name, machine.name, own, rng.randint(0, 2), rng.randint(0, 59), held))
+            cpu += own
+        machines.append(replace(machine, cpu=cpu))
+    return replace(world, machines=tuple(machines), lows=tuple(lows))
+
+
+def with_only(world: World, lows: Iterable[Low]) -> World:
+    """The world where of the pods of lower priority only these are left, as if what they have were taken."""
+    kept = tuple(lows)
+    taken = {piece for low in kept for piece in low.pieces}
+    machines = tuple(
+        replace(
+            machine,
+            cpu=machine.cpu - sum(low.cpu for low in kept if low.node == machine.name),
+            pieces=tuple(replace(one, is_taken=one.is_taken or one.name in taken) for one in machine.pieces),
+        )
+        for machine in world.machines
+    )
+    return replace(world, machines=machines, lows=())
 
 
 def _pieces(rng: Random, prefix: str, number: int) -> tuple[Piece, ...]:
@@ -140,9 +189,28 @@ def cluster_of_world(world: World) -> tuple[Cluster, GroupOfPods]:
     for pieces in (world.network, *(machine.pieces for machine in world.machines)):
         pool = pieces[0].name.split("-")[0] if pieces else ""
         cluster.set_aside([device.id for device in _slice(pool, tuple(p for p in pieces if p.is_taken)).devices])
+    for low in world.lows:
+        _put(cluster, low)
     members = tuple(_member(cluster, wish) for wish in world.wishes)
     terms = GroupTerms(required=ZONE) if world.keeps_zone else GroupTerms()
-    return cluster, GroupOfPods(GroupKey(POD_GROUP, "default", "g"), members, world.least, terms=terms)
+    return cluster, GroupOfPods(GroupKey(POD_GROUP, "default", "g"), members, world.least, PRIORITY, terms=terms)
+
+
+def _put(cluster: Cluster, low: Low) -> None:
+    claims = (PodClaim("own", f"claim-{low.name}"),) if low.pieces else ()
+    pod = a_pod(
+        a_container(cpu=str(low.cpu)),
+        name=low.name,
+        node_name=low.node,
+        priority=low.priority,
+        started=f"2026-11-01T00:{low.started:02}:00Z",
+        claims=claims,
+    )
+    cluster.set_pod(pod)
+    if low.pieces:
+        results = tuple(a_result(piece, pool=low.node) for piece in low.pieces)
+        allocation = Allocation(results, node_selector=named(low.node))
+        cluster.set_claim(watched(a_claim(name=f"claim-{low.name}", allocation=allocation), users=[pod]), 1)
 
 
 def _slice(pool: str, pieces: tuple[Piece, ...]) -> Slice:
@@ -163,6 +231,7 @@ def _member(cluster: Cluster, wish: Wish) -> Pod:
         name=wish.name,
         claims=tuple(names),
         labels={"app": "g"},
+        priority=PRIORITY,
         pod_affinity=affinity,
         group="g",
     )

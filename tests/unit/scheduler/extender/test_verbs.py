@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from allocator.model import Allocation, Claim
+from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
@@ -22,6 +23,7 @@ from scheduler.runtime.server import Malformed
 from scheduler.ui.decision_log import DecisionLog
 from tests.builders import (
     a_claim,
+    a_node,
     a_request,
     a_result,
     a_user,
@@ -154,6 +156,40 @@ def test_filter_reports_who_passes_and_why_the_others_do_not(world: World) -> No
         "FailedAndUnresolvableNodes": {"node-0": "request gpus needs 2 devices, 1 is left (1 device)"},
         "Error": "",
     }
+
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
+
+
+def asking(pod: dict[str, Any], resource: str = IMPLICIT) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"limits": {resource: "1"}, "requests": {resource: "1"}}}
+    return {**pod, "spec": {**pod["spec"], "containers": [container]}}
+
+
+@pytest.mark.parametrize("claims", [(), ("claim",)])
+def test_node_that_provides_an_extended_resource_only_by_a_class_is_refused(
+    world: World, claims: tuple[str, ...]
+) -> None:
+    found = world.filter(asking(a_raw_pod(*claims)), "node-1", "node-9")
+    reason = f"only a device class provides {IMPLICIT}, and the extender makes no claim for it"
+    assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == ([], {"node-1": reason})
+    assert found["FailedNodes"] == {"node-9": "node node-9 is not known yet to the extender"}
+
+
+def test_node_whose_device_plugin_offers_the_extended_resource_passes(world: World) -> None:
+    world.cluster.set_node(a_node("node-1", allocatable={IMPLICIT: Quantity.parse("1")}))
+    found = world.filter(asking(a_raw_pod()), "node-1", "node-0")
+    assert (found["NodeNames"], list(found["FailedAndUnresolvableNodes"])) == (["node-1"], ["node-0"])
+
+
+def test_extended_resource_that_no_class_stands_for_is_kube_schedulers(world: World) -> None:
+    assert world.filter(asking(a_raw_pod(), "example.com/other"), "node-9")["NodeNames"] == ["node-9"]
+    assert world.filter(asking(a_raw_pod(scheduler="theirs")), "node-9")["NodeNames"] == ["node-9"]
+
+
+def test_pod_with_extended_resources_waits_until_the_classes_are_known(world: World) -> None:
+    world.unready = NOT_YET
+    assert world.filter(asking(a_raw_pod()))["Error"] == NOT_YET
 
 
 @pytest.mark.parametrize("pod", [a_raw_pod(), a_raw_pod("claim", scheduler="theirs"), a_raw_pod("claim", scheduler="")])
