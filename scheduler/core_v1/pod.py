@@ -14,6 +14,7 @@ from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
+from scheduler.core_v1.group_terms import annotations_read
 from scheduler.core_v1.label_selectors import (
     NO_POD_AFFINITY,
     PodAffinity,
@@ -29,9 +30,9 @@ from scheduler.core_v1.label_selectors import (
 )
 from scheduler.core_v1.node import images_of_pod, required_features_of
 from scheduler.core_v1.object_fields import (
+    AnnotatedFields,
     Int32,
     ObjectFields,
-    ObjectMetaFields,
     OwnerFields,
     SelectorTermFields,
     first_errors,
@@ -202,6 +203,8 @@ class Pod:
     volumes: PodVolumes = NO_VOLUMES
     group: str = ""
     """The name of its PodGroup; up to Kubernetes 1.35 workload/group."""
+    grouping: Mapping[str, str] = field(default_factory=dict)
+    """Its annotations that decide about groups."""
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     is_deleting: bool = False
@@ -309,7 +312,7 @@ class _PodSpecFields(ObjectFields):
 
 
 class _PodFields(ObjectFields):
-    metadata: ObjectMetaFields
+    metadata: AnnotatedFields
     spec: _PodSpecFields
     status: PodStatusFields | None = None
 
@@ -322,7 +325,7 @@ class _OwnSpecFields(ObjectFields):
 class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
-    metadata: ObjectMetaFields
+    metadata: AnnotatedFields
     spec: _OwnSpecFields
     status: PodStatusFields | None = None
 
@@ -401,6 +404,7 @@ def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, Any], kept: Mapping[st
         device_fields=device_fields_of(status),
         images=images_of_pod(raw["spec"]),
         volumes=pod_volumes(raw["spec"]),
+        grouping=annotations_read(metadata.annotations),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),
