@@ -12,6 +12,7 @@ from allocator.words import counted
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.decision.cluster import Cluster
 from scheduler.state.claims import FINALIZER, ClaimObject
 from scheduler.state.evicting_taints import Eviction
 from scheduler.state.rivals import share_misfit
@@ -21,7 +22,7 @@ from scheduler.state.rivals import share_misfit
 class ClusterState:
     """Pools with their devices, claims and pods. knows_pods: pods were looked for, so that those not there are gone.
 
-    evictions: of pods that taints end. nodes: by name, those that are known.
+    evictions: of pods that taints end. nodes: by name, those that are known. cluster: of which the pools are.
     """
 
     pools: Sequence[PoolStatus]
@@ -30,6 +31,7 @@ class ClusterState:
     knows_pods: bool
     evictions: Sequence[Eviction] = ()
     nodes: Mapping[str, Node] = field(default_factory=dict)
+    cluster: Cluster | None = None
 
 
 def claim_subject(found: ClaimObject) -> ObjectName:

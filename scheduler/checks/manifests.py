@@ -6,13 +6,13 @@ from functools import cached_property
 
 import cel
 from allocator.api.versions import GROUP, SERVED
-from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.core_v1.workload import KINDS
+from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, FindingReason
 from scheduler.input.identity import claim_of_template
 from scheduler.input.inventory import IN_NO_NAMESPACE, Inventory
@@ -59,7 +59,7 @@ class CheckedPod:
 
 @dataclass(eq=False)
 class Manifests:
-    """The input. pools: with the devices of the newest generation. fleet: all nodes, with nothing in use.
+    """The input. pools: with the devices of the newest generation. cluster: all nodes, with nothing in use.
 
     expanded: the pods that workloads stand for beside those of the input. switched_off: a line for each gate that is
     off though the input uses its feature.
@@ -68,7 +68,7 @@ class Manifests:
     inventory: Inventory
     features: Features
     pools: Sequence[PoolStatus]
-    fleet: Fleet
+    cluster: Cluster
     expanded: Sequence[Pod]
     switched_off: Sequence[str]
 

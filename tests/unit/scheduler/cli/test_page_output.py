@@ -187,18 +187,39 @@ def test_subcommands_without_a_page_say_so(command: list[str]) -> None:
     assert "'html' is not one of" in run.err
 
 
-def test_devices_of_the_network_name_their_nodes_and_closed_nodes_say_why() -> None:
+NODES_OF_DEVICES = {
+    **dict.fromkeys(("status", "claims", "audit", "lint", "explain --all"), ()),
+    "fit": ("pod/default/p",),
+    "explain": ("default/p",),
+    "whatif": ("--policy", "first-fit"),
+}
+"""Every subcommand whose page has a map, and what it is asked."""
+
+
+@pytest.mark.parametrize("command", NODES_OF_DEVICES)
+def test_devices_of_the_network_name_their_nodes_and_closed_nodes_say_why(command: str) -> None:
     taint = {"key": "broken", "value": "fan", "effect": "NoSchedule"}
     nodes = [a_node("node-1", unschedulable=True), a_node("node-2", taints=[taint]), a_node("node-3")]
     everywhere = a_slice("all", node="fabric", count=1, allNodes=True)
     two = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     zone = a_slice("zone", node="zone-a", count=1, nodeSelector={"nodeSelectorTerms": [two]})
     nodes[1]["metadata"]["labels"] = nodes[2]["metadata"]["labels"] = {"zone": "a"}
-    run = page(["status"], [*nodes, everywhere, zone, a_class()])
+    used = [an_allocated_claim(name, "gpu-0", node=name) for name in ("fabric", "zone-a")]
+    waiting = [a_template("one"), a_pod("p", template="one")]
+    run = page([*command.split(), *NODES_OF_DEVICES[command]], [*nodes, everywhere, zone, a_class(), *used, *waiting])
     assert devices(run)["fabric/gpu-0"][0] == "3 nodes: node-1, node-2, node-3"
     assert devices(run)["zone-a/gpu-0"][0] == "2 nodes: node-2, node-3"
-    assert tables_of(run.out)["closed"] == [["node-1", "cordoned"], ["node-2", "taint broken=fan:NoSchedule"]]
+    closed = [row[:2] for row in tables_of(run.out)["closed"]]
+    assert closed == [["node-1", "cordoned"], ["node-2", "taint broken=fan:NoSchedule"]]
     assert data_of(run.out)["map"]["nodes"] == "closed"
+
+
+@pytest.mark.parametrize("command", ["audit", "lint"])
+def test_a_node_of_devices_that_is_not_there_any_more_is_marked(command: str) -> None:
+    objects = [one for one in two_nodes() if one["kind"] != "Node" or one["metadata"]["name"] != "node-2"]
+    assert tables_of(page([command], objects).out)["closed"] == [["node-2", "removed: there is no such Node"]]
+    without_nodes = [one for one in objects if one["kind"] != "Node"]
+    assert tables_of(page([command], without_nodes).out)["closed"] == []
 
 
 def test_a_removed_node_is_marked() -> None:
