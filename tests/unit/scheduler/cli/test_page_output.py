@@ -251,3 +251,32 @@ def test_devices_stand_by_kind_and_place_and_with_what_is_cut_from_the_same() ->
 def test_a_node_that_only_the_change_closes_was_open_before() -> None:
     run = page(["whatif"], [*two_nodes(), a_pod("p", template="one")], "--overlay", "drain:node-2")
     assert tables_of(run.out)["closed"] == [["node-2", "cordoned", "-"]]
+
+
+def of_one_workload(*names: str) -> list[Json]:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
+    return [a_pod(name, template="many", metadata={"ownerReferences": [owner], "uid": name}) for name in names]
+
+
+def test_pods_of_one_workload_with_one_reason_are_one_row_that_names_each() -> None:
+    pods = of_one_workload("train-0", "train-1", "train-2")
+    run = page(["explain", "--all"], [*two_nodes(), a_template("many", a_request(count=9)), *pods, a_pod("a")])
+    rows = [row for row in tables_of(run.out)["explained"] if row[1] != "fits"]
+    assert [row[:2] for row in rows] == [["pod default/train-0 and 2 more", "does not fit"]]
+    node = rows[0][2]
+    assert rows[0][4] == [[f"pod default/train-{number}", "", node, ""] for number in range(3)]
+    assert run.out.count("pod default/train-0 and 2 more does not fit") == 1
+    text = table(["explain", "--all"], [*two_nodes(), a_template("many", a_request(count=9)), *pods, a_pod("a")]).out
+    assert "pod default/train-0 and 2 more does not fit" in text
+
+
+def test_pods_of_one_workload_that_fit_no_longer_are_one_row_that_says_where_each_was() -> None:
+    pods = of_one_workload("train-0", "train-1")
+    objects = [*a_cluster("node-1", "node-2", count=1), a_template("many"), *pods]
+    removed = ("--overlay", "remove:node/node-1", "--overlay", "remove:node/node-2")
+    (row,) = tables_of(page(["whatif"], objects, *removed).out)["differences"]
+    assert row[:2] == ["pod default/train-0 and 1 more", "no longer fits"]
+    assert [member[:3] for member in row[4]] == [
+        ["pod default/train-0", "", "node-1: gpu-0"],
+        ["pod default/train-1", "", "node-2: gpu-0"],
+    ]
