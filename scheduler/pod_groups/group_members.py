@@ -151,6 +151,18 @@ class GroupMembers:
         """The claims of the member that had no devices at first."""
         return self._cycles[place].pending
 
+    def exceeds(self, places: Sequence[int], numbers: Sequence[int]) -> bool:
+        """Whether these members request more of a resource than these nodes have left in all."""
+        columns = self.cluster.infos.columns
+        asked: Counter[str] = Counter()
+        for place in places:
+            asked.update(self._cycles[place].requests.amounts)
+        return any(
+            amount > int(columns[name].free[list(numbers)].clip(min=0).sum())
+            for name, amount in asked.items()
+            if amount and name in columns
+        )
+
     # -- what is tried
 
     def fits_beside(self, number: int, load: Sequence[int], one: int) -> bool:

@@ -50,11 +50,15 @@ class CountedSearch:
     def __init__(self, members: GroupMembers, states: NodeStates, kinds: Sequence[Sequence[int]]) -> None:
         self._members = members
         self._kinds = kinds
+        self._numbers = [number for numbers in kinds for number in numbers]
         self._packing = Packing(states, list(map(len, kinds)), len(members.by_class))
 
     def fits(self, places: Sequence[int]) -> bool:
         """Whether these members have a place at once."""
-        return self._packing.feasible(self._load(places)) is not None
+        # One look at the totals, where the search would try every way to leave too little.
+        return not self._members.exceeds(places, self._numbers) and (
+            self._packing.feasible(self._load(places)) is not None
+        )
 
     def _load(self, places: Sequence[int]) -> NodeLoad:
         counts = Counter(self._members.classes[place] for place in places)

@@ -118,3 +118,11 @@ def test_alike_members_and_nodes_are_counted_and_not_tried_one_by_one() -> None:
     assert "100 of 101 fit; pod g-100: 0/100 nodes are available: 100 Insufficient cpu." in refusal(
         found, group.waiting
     )
+
+
+def test_more_than_all_nodes_have_together_is_refused_without_a_search() -> None:
+    cluster = a_cluster({f"n{number:02}": "" for number in range(20)}, cpu="7")
+    group = a_group(*["3", "2", "4"] * 15, "6")
+    found = place_group(cluster, group)
+    assert isinstance(found, GroupNotPlaced)
+    assert found.steps < 20_000
