@@ -259,7 +259,9 @@ def _rest_of(slice_: Slice) -> Hashable:
 
 def _how_it_is_reached(slice_: Slice) -> Hashable:
     reach = slice_.reach
-    return reach.all_nodes, len(reach.node_selector or ()) > 1  # then no allocation can say which nodes reach it
+    is_of_one_node = bool(reach.node_name)  # what is in use of it is the node's own; else it is that of several nodes
+    is_untold = len(reach.node_selector or ()) > 1  # no allocation can say which nodes reach it
+    return is_of_one_node, reach.all_nodes, is_untold
 
 
 def _reached(slice_: Slice, node: Node) -> Hashable:

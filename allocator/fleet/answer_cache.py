@@ -239,6 +239,9 @@ class AnswerCache:
         """What decides about the answer: what the question reads of the node, and the usage of slices that count."""
         if counting.is_all:
             return counting.number, group.usage, NOTHING
+        # Were one shorter, what is in use of the rest would not count. A node without any use has no tokens.
+        assert group.usage == NOTHING or len(group.usage) == len(counting.own)
+        assert len(counting.shared) == len(group.shared)
         usage = tuple(compress(group.usage, counting.own))
         shared = tuple(compress(group.shared, counting.shared))
         answers.shared.update(shared)

@@ -28,7 +28,9 @@ from tests.builders import (
     a_slice,
     an_allocated_claim,
     kubernetes,
+    named,
     on_node,
+    where,
 )
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instance import Instance
@@ -68,12 +70,17 @@ def in_some_order(draw: Choices, slices: Sequence[Slice]) -> Sequence[Slice]:
 
 
 def copied(draw: Choices, slice_: Slice, number: int) -> Slice:
-    """The slice for the node of that number, in a pool of its own, now and then with a device changed."""
+    """The slice for the node of that number, in a pool of its own, now and then with a device changed.
+
+    Now and then a selector reaches it, so that what is in use of it is not the node's own.
+    """
     pool = f"{slice_.pool}-{number}"
     members = tuple(replace(device, pool=pool) for device in slice_.devices)
     if members and draw.rarely(5):
         members = (changed(draw, members[0]), *members[1:])
-    return replace(slice_, name=f"{slice_.name}-{number}", pool=pool, reach=on_node(f"node-{number}"), devices=members)
+    node = f"node-{number}"
+    reach = where(*named(node)) if draw.rarely(4) else on_node(node)
+    return replace(slice_, name=f"{slice_.name}-{number}", pool=pool, reach=reach, devices=members)
 
 
 def changed(draw: Choices, device: Device) -> Device:
