@@ -114,8 +114,8 @@ async def discover(connection: Connection) -> Served:
 
 async def _documents(connection: Connection, group: str) -> Mapping[str, Json]:
     """The resource list of each version of a group."""
-    found = await _document(connection, f"/apis/{segment(group)}")
-    offered = {str(one.get("version")) for one in (found or {}).get("versions") or ()}
+    api_group = await _document(connection, f"/apis/{segment(group)}")
+    offered = {str(one.get("version")) for one in (api_group or {}).get("versions") or ()}
     documents = {
         name: await _document(connection, f"/apis/{segment(group)}/{segment(name)}") for name in sorted(offered)
     }
@@ -147,12 +147,12 @@ def _plurals(documents: Mapping[str, Json]) -> Mapping[str, set[str]]:
 
 def _newest_of_groups(plurals: Mapping[str, set[str]]) -> Mapping[str, str]:
     """Each kind in the newest version that has it: 1.37 serves CompositePodGroups only in an older one."""
-    found: dict[str, str] = {}
+    newest: dict[str, str] = {}
     for name in POD_GROUP_VERSIONS:
         for plural in _OF_GROUPS:
             if plural in plurals.get(name, ()):
-                found.setdefault(plural, name)
-    return found
+                newest.setdefault(plural, name)
+    return newest
 
 
 def emulated_release(version: Mapping[str, object]) -> str:

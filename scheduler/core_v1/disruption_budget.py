@@ -14,13 +14,15 @@ from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 
 @dataclass(frozen=True, slots=True)
 class PodDisruptionBudget:
-    """A budget. selector: None where it selects no pod. disrupted: names of pods whose eviction is counted already."""
+    """A budget."""
 
     namespace: str
     name: str
     selector: LabelSelector = None
+    """None where it selects no pod."""
     disruptions_allowed: int = 0
     disrupted: frozenset[str] = frozenset()
+    """Names of pods whose eviction is counted already."""
 
     @property
     def key(self) -> tuple[str, str]:

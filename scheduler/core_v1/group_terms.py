@@ -41,19 +41,20 @@ class AttributeTerm:
 
 @dataclass(frozen=True, slots=True)
 class GroupTerms:
-    """Where a group is placed.
-
-    required: the node label of which all members see one value. preferred: labels of which they should, the widest
-    first. slice_size: so many members in order are together in one domain of `required`, and not all; 0 for all.
-    match, distinct: what devices have in common, or not. exclusive: no other group that says so is in the domain.
-    """
+    """Where a group is placed."""
 
     required: str = ""
+    """The node label of which all members see one value."""
     preferred: tuple[str, ...] = ()
+    """Labels of which they should, the widest first."""
     slice_size: int = 0
+    """So many members in order are together in one domain of `required`, and not all; 0 for all."""
     match: tuple[AttributeTerm, ...] = ()
+    """What devices have in common."""
     distinct: tuple[AttributeTerm, ...] = ()
+    """What they do not have in common."""
     exclusive: bool = False
+    """No other group that says so is in the domain."""
 
     @property
     def attributes(self) -> frozenset[str]:

@@ -24,28 +24,32 @@ ALL_TOGETHER = "PodGroup"
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """A PodGroup. minimum: None for one of the basic policy, whose pods are placed one by one.
-
-    topology: keys of node labels of which all pods see one value. claims: of the group, shared by its pods.
-    claim_statuses: as of a pod. goes_whole: evicted only together. parent: its CompositePodGroup. workload: the
-    Workload that it was made for, and template there. annotations: those that are read.
-    """
+    """A PodGroup."""
 
     namespace: str
     name: str
     uid: str = ""
     minimum: int | None = None
+    """None for one of the basic policy, whose pods are placed one by one."""
     priority: int | None = None
     priority_class: str = ""
     preempts: bool = True
     topology: tuple[str, ...] = ()
+    """Keys of node labels of which all pods see one value."""
     claims: tuple[PodClaim, ...] = ()
+    """Of the group, shared by its pods."""
     claim_statuses: Mapping[str, str | None] = field(default_factory=dict)
+    """As of a pod."""
     goes_whole: bool = False
+    """Evicted only together."""
     parent: str = ""
+    """Its CompositePodGroup."""
     workload: str = ""
+    """The Workload that it was made for."""
     template: str = ""
+    """The one there that it was made from."""
     annotations: Mapping[str, str] = field(default_factory=dict)
+    """Those that are read."""
     is_deleting: bool = False
 
     @property
@@ -59,12 +63,13 @@ class PodGroup:
 
 @dataclass(frozen=True, slots=True)
 class CompositePodGroup:
-    """A group of groups. minimum: how many of them have to be placed; None for the basic policy."""
+    """A group of groups."""
 
     namespace: str
     name: str
     uid: str = ""
     minimum: int | None = None
+    """How many of them have to be placed; None for the basic policy."""
     priority: int | None = None
     topology: tuple[str, ...] = ()
     goes_whole: bool = False
@@ -212,8 +217,8 @@ def _workload_of(spec: _PodGroupSpecFields) -> _WorkloadTemplateFields:
 
 
 def _topology(spec: _PodGroupSpecFields) -> tuple[str, ...]:
-    found = spec.schedulingConstraints.topology if spec.schedulingConstraints else None
-    return tuple(one.key for one in found or ())
+    topology = spec.schedulingConstraints.topology if spec.schedulingConstraints else None
+    return tuple(one.key for one in topology or ())
 
 
 def _goes_whole(mode: object) -> bool:

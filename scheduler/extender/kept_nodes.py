@@ -87,10 +87,10 @@ def winnable(preemptor: Preemptor, needs: PodCycle, nodes: Mask) -> Mask:
     if needs.pod is None or not needs.pod.preempts:
         return 0
     try:
-        found = preemptor.among(needs, nodes)
+        candidates = preemptor.among(needs, nodes)
     except (AllocationError, TooLong):
         return 0
-    return sum(1 << one.number for one in found if one.victims)
+    return sum(1 << one.number for one in candidates if one.victims)
 
 
 def _has_static(cluster: Cluster, uids: Iterable[str]) -> bool:
@@ -126,5 +126,5 @@ def _freed(cluster: Cluster, gone: frozenset[str], own: Collection[str]) -> Iter
 def _used_by(cluster: Cluster, pod_uid: str) -> Sequence[ClaimObject]:
     """The claims of a pod that is on a node."""
     pod = cluster.pods.bound(pod_uid)
-    found = claims_of(pod, cluster.claims) if pod else ()
-    return () if isinstance(found, Waiting) else found
+    claims = claims_of(pod, cluster.claims) if pod else ()
+    return () if isinstance(claims, Waiting) else claims

@@ -404,8 +404,8 @@ class Verbs:
         if self._leaves_out_classes(pod):
             if unready := self._unready():
                 raise Undecided(unready)
-            found = self._filtered_by_claims(pod, names)
-            return without_classes(self._cluster, pod, found)
+            filtered = self._filtered_by_claims(pod, names)
+            return without_classes(self._cluster, pod, filtered)
         return self._filtered_by_claims(pod, names)
 
     def _leaves_out_classes(self, pod: Pod) -> bool:

@@ -12,17 +12,18 @@ from scheduler.offline.placement import HiddenError, Placement, PodToPlace, Unpl
 
 @dataclass(frozen=True, slots=True)
 class FittingCopies:
-    """How many copies fit, by node in the order in which they came. stopped: the first that does not fit.
-
-    is_cut: there are as many as are tried, and more may fit. elsewhere: copies on nodes that by_node leaves out.
-    hidden: where kube-scheduler gives up copies, with how many.
-    """
+    """How many copies fit."""
 
     by_node: Mapping[str, int] = field(default_factory=dict)
+    """By node, in the order in which they came."""
     stopped: UnplacedPod | None = None
+    """The first that does not fit."""
     is_cut: bool = False
+    """There are as many as are tried, and more may fit."""
     elsewhere: int = 0
+    """Copies on nodes that `by_node` leaves out."""
     hidden: HiddenError | None = None
+    """Where kube-scheduler gives up copies, with how many."""
 
     @property
     def number(self) -> int:

@@ -154,17 +154,17 @@ NO_NODE = "the input contains no node"
 
 @dataclass(frozen=True, slots=True)
 class PlacedPod:
-    """A pod, or a claim that no pod uses, has its node and all its devices.
-
-    pod: as it is bound. claims: those of the pod, in order. extended: of the last of them, where it was made for
-    extended resources. hidden: where kube-scheduler gives it up, if that was looked for.
-    """
+    """A pod, or a claim that no pod uses, has its node and all its devices."""
 
     pod: Pod | None
+    """As it is bound."""
     claims: tuple[Claim, ...]
+    """Those of the pod, in order."""
     node: str
     extended: ExtendedClaim | None = None
+    """Of the last of them, where it was made for extended resources."""
     hidden: HiddenError | None = None
+    """Where kube-scheduler gives it up, if that was looked for."""
 
 
 @dataclass(frozen=True, slots=True)

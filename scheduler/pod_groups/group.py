@@ -51,26 +51,27 @@ class GroupKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupOfPods:
-    """Pods that are placed together.
-
-    members: all that there are, in the order in which they are placed. minimum: as many have to have a place at once; 1
-    for one of the basic policy. uid: of its PodGroup. claims: of the group. goes_whole: evicted only together.
-    problem: why it is refused whatever is free. held: why it waits for other objects. Both are empty where there is
-    nothing.
-    """
+    """Pods that are placed together."""
 
     key: GroupKey
     members: tuple[Pod, ...]
+    """All that there are, in the order in which they are placed."""
     minimum: int
+    """As many have to have a place at once; 1 for one of the basic policy."""
     priority: int = 0
     is_gang: bool = True
     terms: GroupTerms = NO_TERMS
     uid: str = ""
+    """Of its PodGroup."""
     claims: tuple[PodClaim, ...] = ()
+    """Of the group."""
     claim_statuses: Mapping[str, str | None] = field(default_factory=dict)
     goes_whole: bool = False
+    """Evicted only together."""
     problem: str = ""
+    """Why it is refused whatever is free; empty where it is not."""
     held: str = ""
+    """Why it waits for other objects; empty where it does not."""
 
     @property
     def bound(self) -> list[Pod]:
@@ -115,11 +116,11 @@ def groups_of(pods: Iterable[Pod], index: PodGroupIndex, recognized: Collection[
 def group_of(key: GroupKey, pods: Iterable[Pod], index: PodGroupIndex) -> GroupOfPods:
     """The group of that key. pods: all of it that are not over."""
     members = tuple(sorted(pods, key=member_order))
-    found = index.get(key.namespace, key.name) if key.source == POD_GROUP else None
-    if key.source == POD_GROUP and found is None:
+    pod_group = index.get(key.namespace, key.name) if key.source == POD_GROUP else None
+    if key.source == POD_GROUP and pod_group is None:
         held = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
         return GroupOfPods(key, members, 1, _priority(members), held=held)
-    group = _of_object(key, members, found, index) if found is not None else _of_marks(key, members)
+    group = _of_object(key, members, pod_group, index) if pod_group is not None else _of_marks(key, members)
     problem = group.problem or next(_uneven(group), "") or next(_unsupported(group.terms), "")
     return replace(group, problem=problem, held=_few(group))
 

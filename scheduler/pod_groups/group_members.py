@@ -58,8 +58,8 @@ class GroupMembers:
     @cached_property
     def refused(self) -> Mapping[int, str]:
         """The members that no node can take, whatever is free, with the reason."""
-        found = ((place, self._cycles[place].refused_everywhere()) for place in range(len(self)))
-        return {place: refusal[1] for place, refusal in found if refusal}
+        refusals = ((place, self._cycles[place].refused_everywhere()) for place in range(len(self)))
+        return {place: refusal[1] for place, refusal in refusals if refusal}
 
     @cached_property
     def classes(self) -> Sequence[int]:
@@ -70,10 +70,10 @@ class GroupMembers:
     @cached_property
     def by_class(self) -> Sequence[Sequence[int]]:
         """The members of each class, in their order."""
-        found: list[list[int]] = [[] for _ in set(self.classes)]
-        for place, one in enumerate(self.classes):
-            found[one].append(place)
-        return found
+        places: list[list[int]] = [[] for _ in set(self.classes)]
+        for place, class_number in enumerate(self.classes):
+            places[class_number].append(place)
+        return places
 
     def _class(self, place: int) -> Hashable:
         cycle, pod = self._cycles[place], self.members[place].pod
@@ -138,14 +138,14 @@ class GroupMembers:
         columns = [infos.columns[name].free for name in ("pods", *resources) if name in infos.columns]
         alone = any(self.members[places[0]].pod.host_ports for places in self.by_class)
         promised = {number for places in self.by_class for number in self._cycles[places[0]].view.nominated}
-        found: dict[Hashable, list[int]] = {}
+        by_kind: dict[Hashable, list[int]] = {}
         for number in bits(union(self.allowed)):
             passes = tuple(mask >> number & 1 for mask in self.allowed)
             free = tuple(column.item(number) for column in columns)
             devices = (hardware.of(number), fleet.usage_on(number)) if hardware else ()
             own = number if alone or number in promised else -1
-            found.setdefault((passes, free, devices, own), []).append(number)
-        return found
+            by_kind.setdefault((passes, free, devices, own), []).append(number)
+        return by_kind
 
     def claims_of(self, place: int) -> Sequence[Claim]:
         """The claims of the member that had no devices at first."""

@@ -62,7 +62,7 @@ def place_group(cluster: Cluster, group: GroupOfPods, most_steps: int = GROUP_ST
 
 def ready_members(cluster: Cluster, group: GroupOfPods) -> tuple[list[Member], Mapping[str, str]]:
     """The waiting members that can be placed now, and why the others cannot, by uid."""
-    found: list[Member] = []
+    ready: list[Member] = []
     unready: dict[str, str] = {}
     for pod in group.waiting:
         claims = cluster.claims_of(pod)
@@ -71,8 +71,8 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> tuple[list[Member], M
         elif isinstance(claims, Waiting):
             unready[pod.uid] = f"pod {pod}: {claims.reason}"
         else:
-            found.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims))))
-    return found, unready
+            ready.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims))))
+    return ready, unready
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ class _GroupPlacer:
 
     def _one_by_one(self, places: Sequence[int], domain: _NodeDomain) -> Placement | None:
         """Each member on the best node there; None as soon as one has none."""
-        found: list[PlacedMember] = []
+        placement: list[PlacedMember] = []
         with ExitStack() as undo:
             for place in places:
                 cycle = self._members.cycle(place)
@@ -142,10 +142,10 @@ class _GroupPlacer:
                 if number is None:
                     return None
                 assert cycle.pod is not None
-                one = PlacedMember(cycle.pod, cycle.placed(number))
-                found.append(one)
-                undo.enter_context(self._cluster.assumed(one.pod, one.placed))
-        return found
+                member = PlacedMember(cycle.pod, cycle.placed(number))
+                placement.append(member)
+                undo.enter_context(self._cluster.assumed(member.pod, member.placed))
+        return placement
 
     # -- domains
 
@@ -154,14 +154,14 @@ class _GroupPlacer:
         key = self._group.terms.required
         if not key:
             return [_NodeDomain("", self._cluster.fleet.all)]
-        found = self._domains(key)
-        if not found:
+        domains = self._domains(key)
+        if not domains:
             return f"no node has the label {key}, by which group {self._group} is to be kept together"
         begun = {self._value(pod.node_name, key) for pod in self._group.bound}
         if len(begun) > 1:
             return f"pods of group {self._group} are already in several domains of {key}: {', '.join(sorted(begun))}"
         taken = self._taken(key)
-        left = [one for one in found if one.name not in taken and (not begun or one.name in begun)]
+        left = [one for one in domains if one.name not in taken and (not begun or one.name in begun)]
         if not left:
             names = ", ".join(sorted({str(other) for other in taken.values()}))
             return f"every domain of {key} is taken by other groups that are exclusive there: {names}"
@@ -169,26 +169,26 @@ class _GroupPlacer:
 
     def _domains(self, key: str) -> list[_NodeDomain]:
         """By the values of the label; nodes without it, or with an empty one, are in none."""
-        found: dict[str, Mask] = {}
+        nodes_by_value: dict[str, Mask] = {}
         for number in bits(self._cluster.fleet.all):
             if value := self._cluster.fleet.node(number).labels.get(key):
-                found[value] = found.get(value, 0) | 1 << number
-        return [_NodeDomain(value, nodes) for value, nodes in sorted(found.items())]
+                nodes_by_value[value] = nodes_by_value.get(value, 0) | 1 << number
+        return [_NodeDomain(value, nodes) for value, nodes in sorted(nodes_by_value.items())]
 
     def _value(self, node: str, key: str) -> str:
-        found = self._cluster.node(node)
-        return found.labels.get(key, "") if found else ""
+        stored = self._cluster.node(node)
+        return stored.labels.get(key, "") if stored else ""
 
     def _taken(self, key: str) -> Mapping[str, GroupOfPods]:
         """The domains that are closed to the group, with the group in the way."""
-        own, found = self._group, dict[str, GroupOfPods]()
+        own, taken = self._group, dict[str, GroupOfPods]()
         for number, pod in self._cluster.pods.on_nodes():
             if (other := key_of(pod)) is None or other == own.key:
                 continue
             group = group_of(other, [pod], self._cluster.pod_groups)
             if group.terms.required == key and (group.terms.exclusive or own.terms.exclusive):
-                found[self._cluster.fleet.node(number).labels.get(key, "")] = group
-        return found
+                taken[self._cluster.fleet.node(number).labels.get(key, "")] = group
+        return taken
 
     def _narrowest(
         self, within: Sequence[_NodeDomain], subset: list[int]
@@ -202,9 +202,9 @@ class _GroupPlacer:
                 if (both := own.nodes & outer.nodes)
             ]
             searches = zip(split, self._searches(split), strict=True)
-            found = [(domain, search, subset) for domain, search in searches if search.fits(subset)]
-            if found:
-                return min(found, key=self._fullest)
+            fitting = [(domain, search, subset) for domain, search in searches if search.fits(subset)]
+            if fitting:
+                return min(fitting, key=self._fullest)
         return None
 
     def _fullest(self, found: _SubsetInDomain) -> tuple[float, str]:
@@ -240,8 +240,8 @@ class _GroupPlacer:
         left = [place for place in range(len(self._members)) if place not in subset]
         largest = tuple(self._members.members[place].pod for place in subset)
         with ExitStack() as undo:
-            for one in search.placement(subset):
-                undo.enter_context(self._cluster.assumed(one.pod, one.placed))
+            for member in search.placement(subset):
+                undo.enter_context(self._cluster.assumed(member.pod, member.placed))
             if not left:
                 return GroupDomain(domain.name, largest)
             return GroupDomain(
@@ -259,8 +259,8 @@ class _GroupPlacer:
         ]
         rejected = [Rejections.of(cycle, one) for one in asked]
         reported: Counter[str] = Counter()
-        for found in (found for one in rejected for _, found in one.found()):
-            reported[found.reason] += found.nodes.bit_count()
+        for rejection in (found for one in rejected for _, found in one.found()):
+            reported[rejection.reason] += rejection.nodes.bit_count()
         lacking = cycle.lacking_devices([(one.required, one.lacking) for one in rejected])
         explanation = lacking.text(self._group.key.namespace, are_all=reported.keys() <= {NO_DEVICES})
         return fit_error(nodes.bit_count(), reported, explanation=explanation)

@@ -29,18 +29,18 @@ _PREFIX = "pod group preemption: "
 
 @dataclass(frozen=True, slots=True)
 class GroupPreemption:
-    """What a group that does not fit can win. placed: where it goes then; None where that is nowhere.
-
-    victims: the most important first; none where it is enough to wait for claims that nobody uses any more. violated:
-    budgets. claims: uids of those that come free.
-    """
+    """What a group that does not fit can win."""
 
     text: str
     placed: GroupPlaced | None = None
+    """Where it goes then; None where that is nowhere."""
     victims: Sequence[Unit] = ()
+    """The most important first; none where it is enough to wait for claims that nobody uses any more."""
     violations: int = 0
     violated: tuple[PodDisruptionBudget, ...] = ()
+    """The budgets that this violates."""
     claims: tuple[str, ...] = ()
+    """Uids of those that come free."""
 
     @property
     def pods(self) -> list[Pod]:
@@ -70,8 +70,8 @@ class _GroupPreemptor:
         self._group = group
         self._most_steps = most_steps
         own = {key for pod in group.waiting for key in claim_keys(pod)}
-        found = (cluster.claims.get(*key) for key in own)
-        self._claims = WinnableClaims(cluster, {one.claim.uid for one in found if one}, is_on=wins_devices)
+        stored = (cluster.claims.get(*key) for key in own)
+        self._claims = WinnableClaims(cluster, {one.claim.uid for one in stored if one}, is_on=wins_devices)
         self._units = self._lower_units()
         self._nodes_of = self._nodes_of_claims()
 
@@ -98,10 +98,10 @@ class _GroupPreemptor:
         return GroupPreemption(text, placed, victims, violations, violated, (*unused, *freed))
 
     def _placed(self) -> GroupPlaced | None:
-        found = place_group(self._cluster, self._group, self._most_steps)
-        if isinstance(found, GroupUnknown):
+        result = place_group(self._cluster, self._group, self._most_steps)
+        if isinstance(result, GroupUnknown):
             raise OutOfGroupSteps
-        return found if isinstance(found, GroupPlaced) else None
+        return result if isinstance(result, GroupPlaced) else None
 
     # -- who can go
 
@@ -139,13 +139,13 @@ class _GroupPreemptor:
 
     def _nodes_of_claims(self) -> Mapping[str, set[str]]:
         """By claim (uid) the nodes of its users."""
-        found: dict[str, set[str]] = {}
+        nodes: dict[str, set[str]] = {}
         for unit in self._units:
             for pod in unit.pods:
                 for key in claim_keys(pod):
-                    if one := self._cluster.claims.get(*key):
-                        found.setdefault(one.claim.uid, set()).add(pod.node_name)
-        return found
+                    if stored := self._cluster.claims.get(*key):
+                        nodes.setdefault(stored.claim.uid, set()).add(pod.node_name)
+        return nodes
 
     def _frees(self, uid: str) -> bool:
         return any(self._claims.frees(node, uid) for node in self._nodes_of.get(uid, ()))
@@ -153,8 +153,8 @@ class _GroupPreemptor:
     def _held(self, victims: Iterable[Unit]) -> list[str]:
         claims = self._cluster.claims
         keys = dict.fromkeys(key for unit in victims for pod in unit.pods for key in claim_keys(pod))
-        found = (one for key in keys if (one := claims.get(*key)))
-        return [one.claim.uid for one in found if one.claim.allocation is not None]
+        stored = (one for key in keys if (one := claims.get(*key)))
+        return [one.claim.uid for one in stored if one.claim.allocation is not None]
 
     @contextmanager
     def _away(self, units: Sequence[Unit]) -> Iterator[None]:

@@ -58,16 +58,16 @@ class GroupDomain:
 
 @dataclass(frozen=True, slots=True)
 class GroupNotPlaced:
-    """Too few members have a place at once. problem: what keeps all of them from every node, else empty.
-
-    held: whether it only waits for other objects. needed: so many members would have to be placed. domains: where it
-    was tried, the one with the largest subset first.
-    """
+    """Too few members have a place at once."""
 
     problem: str = ""
+    """What keeps all of them from every node, else empty."""
     held: bool = False
+    """Whether it only waits for other objects."""
     needed: int = 0
+    """So many members would have to be placed."""
     domains: Sequence[GroupDomain] = field(default=())
+    """Where it was tried, the one with the largest subset first."""
     steps: int = 0
 
 

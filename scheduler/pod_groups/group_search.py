@@ -74,24 +74,24 @@ class CountedSearch:
         cluster = self._members.cluster
         with ExitStack() as undo:
             for place in places:
-                one = self._members.classes[place]
+                class_number = self._members.classes[place]
                 cycle = cycles[place] = self._members.cycle(place)
-                number = cycle.best(nodes.of(one))
+                number = cycle.best(nodes.of(class_number))
                 if number is None:  # one whose devices are taken by what will be given out anew below
-                    number = next(bits(nodes.of(one)))
-                nodes.take(number, one)
+                    number = next(bits(nodes.of(class_number)))
+                nodes.take(number, class_number)
                 by_node.setdefault(number, []).append(place)
                 pod = self._members.members[place].pod
                 cluster.pods.assume(pod, cluster.name_of(number))
                 undo.callback(cluster.pods.forget, pod.uid)
-        found: dict[int, PlacedMember] = {}
+        by_place: dict[int, PlacedMember] = {}
         for number, there in by_node.items():
             devices = self._members.devices(number, there)
             assert devices is not None, "members that fit together get their devices together"
             for place in there:
                 placed = self._members.placed(cycles[place], number, devices[place])
-                found[place] = PlacedMember(self._members.members[place].pod, placed)
-        return [found[place] for place in places]
+                by_place[place] = PlacedMember(self._members.members[place].pod, placed)
+        return [by_place[place] for place in places]
 
 
 class _NodesToFill:
@@ -142,14 +142,14 @@ class TreeSearch:
 
     def placement(self, places: Sequence[int]) -> Placement:
         """Each member in order on the best node that leaves a place to the others."""
-        found = self._search(tuple(places))
-        assert found is not None, "members without a place"
-        return found
+        placement = self._search(tuple(places))
+        assert placement is not None, "members without a place"
+        return placement
 
     def _search(self, places: tuple[int, ...]) -> Placement | None:
         if places not in self._found:
-            found: list[PlacedMember] = []
-            self._found[places] = found if self._extend(places, found, set()) else None
+            placement: list[PlacedMember] = []
+            self._found[places] = placement if self._extend(places, placement, set()) else None
         return self._found[places]
 
     def _extend(self, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]) -> bool:
@@ -244,9 +244,9 @@ class _SubsetSearch:
             return [*chosen, *left]
         for count in range(most, -1, -1):
             out = left_out | {self._classes[left[count]]}
-            found = self.extended([*chosen, *left[:count]], left[count + 1 :], out)
-            if found is not None:
-                return found
+            subset = self.extended([*chosen, *left[:count]], left[count + 1 :], out)
+            if subset is not None:
+                return subset
         return None
 
     def _longest(self, chosen: Sequence[int], left: Sequence[int]) -> int:

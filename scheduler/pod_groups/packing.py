@@ -96,21 +96,21 @@ class Packing:
         """The states with one more of the items placed, that on the fullest node first; none where one has no room."""
         if place == len(items) or self._lacks_room(states, items, place):
             return
-        one = items[place]
-        for state in sorted(states, key=lambda state: (self._states.room(state, one), -sum(state[1]), state)):
-            if (filled := self._states.more(state, one)) is not None:
+        item = items[place]
+        for state in sorted(states, key=lambda state: (self._states.room(state, item), -sum(state[1]), state)):
+            if (filled := self._states.more(state, item)) is not None:
                 self._states.steps.take()
                 yield _moved(states, state, filled)
 
     def _lacks_room(self, states: Mapping[NodeState, int], items: Sequence[int], place: int) -> bool:
         """Whether some class has fewer places left than members, whatever becomes of the others."""
         left: dict[int, int] = {}
-        for one in items[place:]:
-            left[one] = left.get(one, 0) + 1
-        for one, count in left.items():
+        for item in items[place:]:
+            left[item] = left.get(item, 0) + 1
+        for item, count in left.items():
             room = 0
             for state, nodes in states.items():
-                room += nodes * self._states.room(state, one)
+                room += nodes * self._states.room(state, item)
                 if room >= count:
                     break
             if room < count:
@@ -124,9 +124,9 @@ def _plus(load: NodeLoad, one: int) -> NodeLoad:
 
 def _moved(states: Mapping[NodeState, int], old: NodeState, new: NodeState) -> dict[NodeState, int]:
     """One node has changed its state."""
-    found = dict(states)
-    found[new] = found.get(new, 0) + 1
-    found[old] -= 1
-    if not found[old]:
-        del found[old]
-    return found
+    moved = dict(states)
+    moved[new] = moved.get(new, 0) + 1
+    moved[old] -= 1
+    if not moved[old]:
+        del moved[old]
+    return moved

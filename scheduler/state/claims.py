@@ -283,15 +283,15 @@ class ClaimIndex:
         kube-controller-manager is about to deallocate them; one that is reserved for nobody it leaves alone.
         Cost: O(claims that have changed, or lost a user, since this was asked last).
         """
-        found: dict[str, Claim] = {}
+        unused: dict[str, Claim] = {}
         for uid in self._maybe_unused:
             holding = self._holdings.get(uid)
             if holding is not None and holding.watched is not None and holding.allocated is not None:
                 users = holding.watched.reserved_for
                 if users and not any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in users):
-                    found[uid] = holding.allocated
-        self._maybe_unused = dict.fromkeys(found)
-        return [(uid, claim) for uid, claim in found.items() if self.reservation(uid) is None]
+                    unused[uid] = holding.allocated
+        self._maybe_unused = dict.fromkeys(unused)
+        return [(uid, claim) for uid, claim in unused.items() if self.reservation(uid) is None]
 
     def _used_by(self, pod: Pod) -> Iterator[str]:
         """The claims, by uid, that are reserved for the pod, as the watch shows them or by its attempt."""

@@ -53,10 +53,10 @@ class DisruptionBudgets:
         if not own:
             return ()
         key = pod.namespace, frozenset(pod.labels.items())
-        found = self._selecting.get(
+        selecting = self._selecting.get(
             key, 1 + len(pod.labels), lambda: [one for one in own.values() if self._selects(one, pod)]
         )
-        return [one for one in found if pod.name not in one.disrupted]
+        return [one for one in selecting if pod.name not in one.disrupted]
 
     def violated(self, units: Iterable[Sequence[Pod]]) -> list[tuple[PodDisruptionBudget, ...]]:
         """For each of the units, whose pods are evicted together and in this order, the budgets that it violates."""
@@ -82,12 +82,12 @@ class DisruptionBudgets:
 def violated_of(units: Iterable[Sequence[PodDisruptionBudget]]) -> list[tuple[PodDisruptionBudget, ...]]:
     """The budgets that each violates. units: the budgets from which it takes one, in the order of the evictions."""
     left: dict[int, int] = {}
-    found: list[tuple[PodDisruptionBudget, ...]] = []
+    violations: list[tuple[PodDisruptionBudget, ...]] = []
     for unit in units:
         violated: tuple[PodDisruptionBudget, ...] = ()
         for budget in unit:
             left[id(budget)] = rest = left.get(id(budget), budget.disruptions_allowed) - 1
             if rest < 0 and budget not in violated:
                 violated = (*violated, budget)
-        found.append(violated)
-    return found
+        violations.append(violated)
+    return violations

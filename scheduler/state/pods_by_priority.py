@@ -77,7 +77,7 @@ class PodsByPriority:
 
     def lower_than(self, priority: int, size: int) -> Flags:
         """By node number below `size`, whether somebody on it has a lower priority."""
-        found = np.zeros(size, np.bool_)
+        flags = np.zeros(size, np.bool_)
         common = min(size, len(self.least))
-        found[:common] = self.least[:common] < priority
-        return found
+        flags[:common] = self.least[:common] < priority
+        return flags

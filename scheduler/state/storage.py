@@ -107,12 +107,12 @@ class StorageObjects:
 
     def is_migrated(self, claim: NamespacedName) -> bool:
         """Whether the claim's volume is, or would be, one of a former in-tree plugin."""
-        found = self.claims.watched.get(claim)
-        if found is None:
+        watched = self.claims.watched.get(claim)
+        if watched is None:
             return False
-        if (volume := self.volumes.watched.get(found.volume)) is not None:
+        if (volume := self.volumes.watched.get(watched.volume)) is not None:
             return not volume.is_csi
-        storage_class = self.classes.get(found.storage_class)
+        storage_class = self.classes.get(watched.storage_class)
         return storage_class is not None and storage_class.provisioner in DRIVERS
 
     def _handle_to_be(self, claim: PersistentVolumeClaim) -> Handle | None:
@@ -306,13 +306,14 @@ _MOST_AMOUNT = 2**63 - 1
 
 @dataclass(slots=True)
 class _OfClass:
-    """Sizes and nodes by object, and what was asked for. version: of the labels that the nodes were found by."""
+    """Sizes and nodes by object, and what was asked for."""
 
     objects: dict[NamespacedName, CSIStorageCapacity] = field(default_factory=dict)
     found: dict[NamespacedName, tuple[int, Mask]] = field(default_factory=dict)
     answers: dict[int, Mask] = field(default_factory=dict)
     amounts: dict[int, Numbers] = field(default_factory=dict)
     version: int = -1
+    """Of the labels that the nodes were found by."""
 
     def forget(self) -> None:
         """What was asked for."""

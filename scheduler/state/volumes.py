@@ -267,8 +267,8 @@ class Volumes:
 
         is_migrated: the volume is one of a former in-tree plugin, which a node without CSINode has itself.
         """
-        found = self.objects.drivers.get(driver)
-        if found is None or not found.is_required:
+        stored = self.objects.drivers.get(driver)
+        if stored is None or not stored.is_required:
             return 0
         asked = self._use.having() if is_migrated else self.labels.all
         return asked & ~self._use.having(driver)
