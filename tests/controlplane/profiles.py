@@ -52,8 +52,10 @@ EXTENDER_FLAGS = (
 )
 """With which kube-scheduler is started where the extender allocates."""
 
-_OLDER = ("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
-_OLDER += () if RELEASE >= "1.38" else ("resource.k8s.io/v1beta1",)
+_OLDER = (
+    *(() if RELEASE >= "1.38" else ("resource.k8s.io/v1beta1",)),
+    *("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"),
+)
 
 _BETA_IN_1_36 = frozenset(
     {
