@@ -51,6 +51,7 @@ type question struct {
 	*Case
 	nodeList []*v1.Node
 	state    structured.AllocatedState
+	slices   []*allocatorSlice
 	lister   *classLister
 	cache    *dracel.Cache
 	timeout  time.Duration
@@ -100,7 +101,12 @@ func newQuestion(c *Case, timeout time.Duration) (*question, error) {
 	if c.TimeoutSeconds > 0 {
 		timeout = seconds(c.TimeoutSeconds)
 	}
-	q := &question{Case: c, nodeList: nodes, state: state, lister: newClassLister(c.DeviceClasses), timeout: timeout}
+	slices, err := allocatorSlices(c.Slices)
+	if err != nil {
+		return nil, err
+	}
+	lister := newClassLister(c.DeviceClasses)
+	q := &question{Case: c, nodeList: nodes, state: state, slices: slices, lister: lister, timeout: timeout}
 	q.cache = q.newCache()
 	return q, nil
 }
@@ -127,7 +133,7 @@ func pinImplementation(name string) error {
 
 func (q *question) newAllocator(state structured.AllocatedState) (a structured.Allocator, err error) {
 	defer catchPanic(&err)
-	return structured.NewAllocator(context.Background(), q.features, state, q.lister, q.Slices, q.cache)
+	return structured.NewAllocator(context.Background(), q.features, state, q.lister, q.slices, q.cache)
 }
 
 func (q *question) answer() (*CaseAnswer, error) {

@@ -20,7 +20,7 @@ type Case struct {
 	ID   json.RawMessage `json:"id,omitempty"`
 	Name string          `json:"name,omitempty"`
 	// Features: an object with the field names of structured.Features, the string
-	// "all" or "none", or the name of a release, "1.36" or "1.37", for what is on by default.
+	// "all" or "none", or the name of a release, "1.36", "1.37" or "1.38", for what is on by default.
 	Features json.RawMessage `json:"features,omitempty"`
 	// Implementation: "experimental" (the default, all features), "incubating",
 	// "stable" or "auto" (what kube-scheduler picks for the features).
@@ -131,6 +131,12 @@ func (c *Case) nodes() ([]*v1.Node, error) {
 	return all, nil
 }
 
+// since1_37 is on by default in 1.37 and in 1.38.
+var since1_37 = map[string]bool{
+	"AdminAccess": true, "ConsumableCapacity": true, "DeviceBindingAndStatus": true, "DeviceTaints": true,
+	"FractionalCapacityRange": true, "PartitionableDevices": true, "PrioritizedList": true,
+}
+
 // namedFeatures are sets that a case can ask for by one word.
 var namedFeatures = map[string]map[string]bool{
 	"none": {},
@@ -138,10 +144,8 @@ var namedFeatures = map[string]map[string]bool{
 		"AdminAccess": true, "ConsumableCapacity": true, "DeviceBindingAndStatus": true,
 		"DeviceTaints": true, "PartitionableDevices": true, "PrioritizedList": true,
 	},
-	"1.37": {
-		"AdminAccess": true, "ConsumableCapacity": true, "DeviceBindingAndStatus": true, "DeviceTaints": true,
-		"FractionalCapacityRange": true, "PartitionableDevices": true, "PrioritizedList": true,
-	},
+	"1.37": since1_37,
+	"1.38": since1_37,
 }
 
 func parseFeatures(raw json.RawMessage) (structured.Features, error) {
@@ -153,7 +157,7 @@ func parseFeatures(raw json.RawMessage) (structured.Features, error) {
 	if len(raw) > 0 && raw[0] == '"' {
 		named, known := namedFeatures[strings.Trim(string(raw), `"`)]
 		if !known {
-			return structured.Features{}, fmt.Errorf("features: unknown name %s: all, none, 1.36 or 1.37", raw)
+			return structured.Features{}, fmt.Errorf("features: unknown name %s: all, none, 1.36, 1.37 or 1.38", raw)
 		}
 		wanted = named
 	} else if len(raw) > 0 {

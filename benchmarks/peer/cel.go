@@ -11,9 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/cel-go/cel"
-	"github.com/google/cel-go/common/types/ref"
-
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apiserver/pkg/cel/environment"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
@@ -84,14 +81,14 @@ type program struct {
 // probe stands between the reference's conversion of a device and its evaluation,
 // to tell the phases of an error apart without looking at texts.
 type probe struct {
-	cel.Program
+	celProgram
 	reached bool
 	failed  bool
 }
 
-func (p *probe) ContextEval(ctx context.Context, input any) (value ref.Val, details *cel.EvalDetails, err error) {
+func (p *probe) ContextEval(ctx context.Context, input any) (value celValue, details *celDetails, err error) {
 	p.reached = true
-	value, details, err = p.Program.ContextEval(ctx, input)
+	value, details, err = p.celProgram.ContextEval(ctx, input)
 	p.failed = err != nil
 	return value, details, err
 }
@@ -194,7 +191,7 @@ func compile(key compileKey) (p *program, err error) {
 		}
 	}
 	p = &program{CompilationResult: dracel.GetCompiler(features).CompileCELExpression(key.expr, options)}
-	p.probe = &probe{Program: p.Program}
+	p.probe = &probe{celProgram: p.Program}
 	p.Program = p.probe
 	return p, nil
 }
@@ -205,11 +202,11 @@ func (p *program) evaluate(request *CELRequest, answer *CELAnswer) {
 	before := answer.outcome()
 	p.probe.reached, p.probe.failed = false, false
 	answer.Result, answer.Value, answer.Error = nil, nil, nil
-	device := dracel.Device(*request.Device)
+	device := *request.Device
 	if request.Repeat > 1 {
 		device.Attributes, device.Capacity = shuffled(device.Attributes), shuffled(device.Capacity)
 	}
-	details, err := p.evaluateInto(answer, device, request.Derived)
+	details, err := p.evaluateInto(answer, &device, request.Derived)
 	if err != nil {
 		answer.Result, answer.Value = nil, nil
 		answer.Error = &CELError{p.probe.phase(), err.Error()}
@@ -249,8 +246,12 @@ func (a *CELAnswer) outcome() string {
 	}
 }
 
-func (p *program) evaluateInto(answer *CELAnswer, device dracel.Device, derived bool) (details *cel.EvalDetails, err error) {
+func (p *program) evaluateInto(answer *CELAnswer, asked *Device, derived bool) (details *celDetails, err error) {
 	defer catchPanic(&err)
+	device, err := celDevice(asked)
+	if err != nil {
+		return nil, err
+	}
 	if derived {
 		answer.Value, details, err = evaluateDerivedAttribute(&p.CompilationResult, device)
 		return details, err

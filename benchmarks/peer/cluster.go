@@ -123,7 +123,7 @@ func (r *simulation) place(p int) error {
 	claims := claimsOfPod(r.Claims, p)
 	start := time.Now()
 	state := cloneState(r.question.state)
-	r.Slices = slices.Clone(r.Slices)
+	r.question.slices = slices.Clone(r.question.slices)
 	copied := time.Now()
 	a, err := r.newAllocator(state)
 	if err != nil {

@@ -5,8 +5,6 @@ package main
 import (
 	"errors"
 
-	"github.com/google/cel-go/cel"
-
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 )
@@ -20,6 +18,6 @@ func allowDerivedAttribute(*dracel.Options) error {
 	return errNoDerivedAttributes
 }
 
-func evaluateDerivedAttribute(*dracel.CompilationResult, dracel.Device) (*resourceapi.DeviceAttribute, *cel.EvalDetails, error) {
+func evaluateDerivedAttribute(*dracel.CompilationResult, dracel.Device) (*resourceapi.DeviceAttribute, *celDetails, error) {
 	return nil, nil, errNoDerivedAttributes
 }

@@ -1,11 +1,9 @@
-//go:build !kubernetes_1_36
+//go:build !kubernetes_1_36 && !kubernetes_1_38
 
 package main
 
 import (
 	"context"
-
-	"github.com/google/cel-go/cel"
 
 	resourceapi "k8s.io/api/resource/v1"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
@@ -19,6 +17,6 @@ func allowDerivedAttribute(options *dracel.Options) error {
 	return nil
 }
 
-func evaluateDerivedAttribute(result *dracel.CompilationResult, device dracel.Device) (*resourceapi.DeviceAttribute, *cel.EvalDetails, error) {
+func evaluateDerivedAttribute(result *dracel.CompilationResult, device dracel.Device) (*resourceapi.DeviceAttribute, *celDetails, error) {
 	return result.EvaluateDerivedAttribute(context.Background(), device)
 }

@@ -38,7 +38,7 @@ func (d DeviceRef) id() structured.DeviceID {
 func stateOf(c *Case) (structured.AllocatedState, error) {
 	s := structured.AllocatedState{
 		AllocatedDevices:         sets.New[structured.DeviceID](),
-		AllocatedSharedDeviceIDs: sets.New[structured.SharedDeviceID](),
+		AllocatedSharedDeviceIDs: sets.New[sharedID](),
 		AggregatedCapacity:       structured.NewConsumedCapacityCollection(),
 	}
 	for _, claim := range c.AllocatedClaims {
@@ -59,7 +59,7 @@ func (raw *State) addTo(s *structured.AllocatedState) {
 	}
 	for _, d := range raw.AllocatedSharedDeviceIDs {
 		uid := types.UID(d.ShareID)
-		s.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(d.id(), &uid))
+		s.AllocatedSharedDeviceIDs.Insert(sharedIDOf(d.id(), &uid))
 	}
 	for _, d := range raw.AggregatedCapacity {
 		s.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(d.id(), d.Capacity))
@@ -75,7 +75,7 @@ func occupy(s *structured.AllocatedState, results []resourceapi.DeviceRequestAll
 		switch {
 		case r.AdminAccess != nil && *r.AdminAccess:
 		case shares && r.ShareID != nil:
-			s.AllocatedSharedDeviceIDs.Insert(structured.MakeSharedDeviceID(id, r.ShareID))
+			s.AllocatedSharedDeviceIDs.Insert(sharedIDOf(id, r.ShareID))
 			if r.ConsumedCapacity != nil {
 				s.AggregatedCapacity.Insert(structured.NewDeviceConsumedCapacity(id, r.ConsumedCapacity))
 			}

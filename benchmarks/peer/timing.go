@@ -12,7 +12,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	dracel "k8s.io/dynamic-resource-allocation/cel"
 	"k8s.io/dynamic-resource-allocation/structured"
 )
 
@@ -225,7 +224,12 @@ func (t *CELTimes) add(expr string, devices []*Device, repeat int) error {
 
 func (p *program) pass(devices []*Device) (matches, failures int) {
 	for _, d := range devices {
-		switch result, _, err := p.DeviceMatches(context.Background(), dracel.Device(*d)); {
+		device, err := celDevice(d)
+		if err != nil {
+			failures++
+			continue
+		}
+		switch result, _, err := p.DeviceMatches(context.Background(), device); {
 		case err != nil:
 			failures++
 		case result:

@@ -106,7 +106,8 @@ def _build_in(module: Path, program: Path, arguments: Sequence[str], environment
     with tempfile.TemporaryDirectory(dir=program.parent, prefix="building-") as unfinished:
         target = Path(unfinished) / program.name
         command = ["go", "build", "-o", str(target), *arguments]
-        alone = {**environment, "GOWORK": "off"}
+        named = [one.removeprefix("-modfile=") for one in arguments if one.startswith("-modfile=")]
+        alone = {**environment, **_toolchain(module / (named or ["go.mod"])[0]), "GOWORK": "off"}
         done = subprocess.run(command, cwd=module, env=alone, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise BuildError(f"{' '.join(command)} in {module} failed:\n{done.stderr[-4000:]}")
@@ -239,8 +240,9 @@ def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], N
     major, minor, _ = release(environment).removeprefix("v").split(".", 2)
     tags = [] if package == "tool" else [f"-tags=kubernetes_{major}_{minor}"]  # for what differs between releases
     command = ["go", "build", module_file, *_build_flags(environment), *tags, "-o", f"{folder}{os.sep}", package]
-    alone = {**environment, **_toolchain(environment), "GOWORK": "off"}  # a user's workspace would replace modules
-    make_stand_ins(_module_file(environment), alone)
+    source = _module_file(environment)
+    alone = {**environment, **_toolchain(source), "GOWORK": "off"}  # a user's workspace would replace modules
+    make_stand_ins(source, alone)
     with tempfile.TemporaryFile() as said:
         with subprocess.Popen(command, cwd=MODULE, env=alone, stdout=said, stderr=said) as compiler:
             while not _has_ended(compiler):
@@ -250,9 +252,9 @@ def _compile(folder: Path, environment: Mapping[str, str], still: Callable[[], N
             raise BuildError(f"go build in {MODULE} failed:\n{said.read()[-4000:].decode(errors='replace')}")
 
 
-def _toolchain(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The Go that the release needs, where the module names one: fetched once, as a module is."""
-    named = re.search(r"^toolchain (\S+)", _module_file(environment).read_text(), re.MULTILINE)
+def _toolchain(module_file: Path) -> Mapping[str, str]:
+    """The Go that the module needs, where it names one: fetched once, as a module is."""
+    named = re.search(r"^toolchain (\S+)", module_file.read_text(), re.MULTILINE)
     return {"GOTOOLCHAIN": named[1]} if named else {}
 
 

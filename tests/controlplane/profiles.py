@@ -52,7 +52,10 @@ EXTENDER_FLAGS = (
 )
 """With which kube-scheduler is started where the extender allocates."""
 
-_OLDER = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
+_OLDER = (
+    *(() if RELEASE >= "1.38" else ("resource.k8s.io/v1beta1",)),
+    *("resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3"),
+)
 
 _BETA_IN_1_36 = frozenset(
     {
@@ -74,13 +77,13 @@ EVERY_VERSION = ControlPlaneProfile("every-version", versions=_OLDER)
 _NEW_IN_1_36 = frozenset({"DRAResourceClaimGranularStatusAuthorization"})
 _BETA_IN_1_35 = frozenset({"ClearingNominatedNodeNameAfterBinding"})
 
+BETA = frozenset(gate for gate, stage in RELEASES[RELEASE].gates.items() if stage.level == "beta")
+"""Gates of devices that are no more than beta in the release at hand."""
+
 GA = ControlPlaneProfile(
     "GA",
     gates={"AllBeta": False},
-    lacks=_BETA_IN_1_36
-    | _NEW_IN_1_36
-    | _BETA_IN_1_35
-    | {"DRAResourceClaimDeviceStatus", "SchedulerPopFromBackoffQ", "WatchList", *_OLDER},
+    lacks=BETA | _NEW_IN_1_36 | _BETA_IN_1_35 | {"SchedulerPopFromBackoffQ", "WatchList", *_OLDER},
 )
 """Only what is generally available."""
 

@@ -23,7 +23,11 @@ SHOWN = 10
 TWO_VARIABLES = re.compile(r"\.(all|exists|exists_?one|transform\w+)\(\s*\w+\s*,\s*\w+\s*,", re.IGNORECASE)
 
 # The environments of a release that its scheduler compiles in: ours, and the peer's name for it.
-ENVIRONMENTS = {"1.36": (cel.V1_36, "stored-nolist"), "1.37": (cel.V1_37, "stored")}
+ENVIRONMENTS = {
+    "1.36": (cel.V1_36, "stored-nolist"),
+    "1.37": (cel.V1_37, "stored"),
+    "1.38": (cel.V1_38, "stored"),
+}
 
 
 @dataclass
@@ -73,7 +77,7 @@ class Comparison:
             return "" if phase(ours) == "compile" else "outcome"
         if not theirs.get("unstable") and outcome(ours) != outcome(theirs):
             return "outcome"
-        if self.kubernetes != "1.37":  # docs/differences.md, "Costs and bugs in the environment of 1.36"
+        if self.kubernetes == "1.36":  # docs/differences.md, "Costs and bugs in the environment of 1.36"
             return ""
         if ours.get("max_cost") != theirs.get("max_cost"):
             return "max_cost"

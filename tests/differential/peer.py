@@ -43,7 +43,11 @@ def has_go() -> bool:
 
 
 # How the program is built around a release of Kubernetes.
-RELEASES = {"1.37": [], "1.36": ["-modfile=go-1.36.mod", "-tags=kubernetes_1_36"]}
+RELEASES = {
+    "1.36": ["-modfile=go-1.36.mod", "-tags=kubernetes_1_36"],
+    "1.37": [],
+    "1.38": ["-modfile=go-1.38.mod", "-tags=kubernetes_1_38"],
+}
 
 
 def build(kubernetes: str = "1.37") -> Path:

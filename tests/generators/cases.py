@@ -8,7 +8,7 @@ from collections.abc import Collection
 from random import Random
 
 from tests.generators.claims import claims, classes
-from tests.generators.draw import ALL, FEATURES, GATES_OFF, ON_BY_DEFAULT, Draw, Json
+from tests.generators.draw import ALL, DRIVERS, FEATURES, GATES_OFF, ON_BY_DEFAULT, Draw, Json
 from tests.generators.pools import nodes, slices
 
 # What no object of a case can do without; for making a case smaller.
@@ -104,3 +104,33 @@ def _add_shares(draw: Draw, state: Json, device: Json) -> None:
     if draw.chance(0.9):
         consumed = (("memory", draw.pick(("512Mi", "1Gi", "2Gi"))), ("bandwidth", draw.pick(("1", "500m"))))
         state["aggregatedCapacity"].append({**device, "capacity": dict(draw.some(consumed, most=2))})
+
+
+def spelled_anew(rng: Random, case: Json) -> Json:
+    """The case with capacities by their full names here and there: a name without domain is the driver's.
+
+    A request has each of them once: where it has both spellings, the reference's answer depends on the order of a map.
+    """
+    for one in case["slices"]:
+        for device in one["spec"].get("devices", ()):
+            if "capacity" in device:
+                device["capacity"] = _spelled(rng, device["capacity"], one["spec"]["driver"])
+    for used in case["allocatedState"]["aggregatedCapacity"]:
+        used["capacity"] = _spelled(rng, used["capacity"], used["driver"])
+    for claim in case["claims"]:
+        for request in claim["spec"]["devices"]["requests"]:
+            for wanted in (request.get("exactly", {}), *request.get("firstAvailable", ())):
+                if "capacity" in wanted:
+                    asked = wanted["capacity"]["requests"]
+                    wanted["capacity"] = {"requests": _spelled(rng, asked, rng.choice(DRIVERS), both=0)}
+    return case
+
+
+def _spelled(rng: Random, capacity: Json, driver: str, both: float = 0.1) -> Json:
+    """Some of the names with the domain. both: how often a name has both spellings."""
+    found: Json = {}
+    for name, amount in capacity.items():
+        full = name if "/" in name else f"{driver}/{name}"
+        names = (full, name) if rng.random() < both else (full if rng.random() < 0.4 else name,)
+        found |= dict.fromkeys(names, amount)
+    return found

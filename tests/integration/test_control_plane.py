@@ -6,13 +6,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from allocator.gates import CONSUMABLE_CAPACITY, DEVICE_TAINTS
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.contents import clear, manifests, restore
 from tests.controlplane.identities import ADMIN, OURS, STOCK
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import PollTimeoutError
 from tests.controlplane.process import StartError
-from tests.controlplane.profiles import ALL, DEFAULT, GA
+from tests.controlplane.profiles import ALL, BETA, DEFAULT, GA, RELEASE
 from tests.controlplane.rest import CLAIM, POD, SLICE, ApiError, Json, Kind, RestClient
 from tests.integration.conftest import FLEET, Planes
 from tests.unit.allocator.api.raw_objects import a_rule, a_slice_of, a_taint
@@ -34,12 +35,14 @@ def test_default_profile_serves_v1_alone_and_knows_beta_fields(binaries: Binarie
 
 def test_profile_ga_drops_beta_fields(binaries: Binaries, tmp_path: Path) -> None:
     with ControlPlane(binaries, tmp_path, GA) as plane:
-        assert "taints" not in kept_of_device(plane.client(), taints=[a_taint()])
+        kept = kept_of_device(plane.client(), taints=[a_taint()], allowMultipleAllocations=True)
+    assert ("taints" in kept) == (DEVICE_TAINTS not in BETA)
+    assert ("allowMultipleAllocations" in kept) == (CONSUMABLE_CAPACITY not in BETA)
 
 
 def test_profile_all_serves_every_version_and_knows_alpha_fields(planes: Planes) -> None:
     api = planes.of(ALL).client()
-    assert api.serves(OLDER)
+    assert api.serves(OLDER) == (RELEASE < "1.38")
     assert api.serves(RULE)
     assert "attributes" in kept_of_device(api, attributes={"a": {"ints": [1]}})
 

@@ -201,9 +201,8 @@ def test_a_bound_pod_with_its_claim_is_not_placed_again() -> None:
 
 
 def test_the_gate_switches_it_off_on_the_command_line() -> None:
-    run = dra(
-        "allocate", "-", "--feature-gates", "DRAExtendedResource=false", stdin=text_of(*nodes("node-1"), a_gpu_pod("p"))
-    )
+    options = ("--kubernetes", "1.36", "--feature-gates", "DRAExtendedResource=false")
+    run = dra("allocate", "-", *options, stdin=text_of(*nodes("node-1"), a_gpu_pod("p")))
     assert "0 of 0 placed" in run.err
 
 
