@@ -88,7 +88,7 @@ def _served() -> Iterator[str]:
     program.waiting = [{"pod": "ml/wish", "uid": "1", "queue": "unschedulable", "attempts": 2, "message": reason}]
     program.decisions.answered(time.time(), "ml/wish", "Unschedulable", reason)
     program.decisions.answered(time.time() - 90_000, "ml/gone", "Unschedulable", reason)
-    with served(program, samples=3) as url:
+    with served(program, samples=200) as url:
         yield url
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -14,7 +15,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.runtime.health import Endpoints, serving
 from scheduler.ui.decision_log import DecisionLog
 from scheduler.ui.live_view import LiveView
-from scheduler.ui.time_line import AllocatedShares, TimeLine
+from scheduler.ui.time_line import EVERY_S, AllocatedShares, TimeLine
 from scheduler.ui.ui_server import Ui, UiSource
 from tests.builders import a_result, an_allocated_claim
 from tests.unit.scheduler.extender.clusters import a_cluster
@@ -87,10 +88,13 @@ def answer_of(state: State) -> list[Any]:  # Any: JSON
 
 @contextmanager
 def served(program: Program, samples: int = 0) -> Iterator[str]:
-    """The address of /ui of the program, which ends with the context. samples: of its time line, taken before."""
+    """The address of /ui of the program, which ends with the context. samples: of its time line, up to now."""
     address, ended = queue.SimpleQueue[str](), threading.Event()
     ui = Ui(program.source)
+    moments = [time.time() - EVERY_S * (samples - number) for number in range(samples + 1)]
+    ui.time_line = program.time_line(lambda: moments[0])
     for _ in range(samples):
+        del moments[0]
         ui.time_line.sample()
     server = threading.Thread(target=lambda: asyncio.run(_serve(ui, address, ended)))
     server.start()
