@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from allocator.allocate import BUDGET_STEPS
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
-from allocator.explain.selector_operands import OperandAnswers, SelectorOperand
+from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, blaming
 from allocator.model import Alternative, Claim, DeviceClass
 from allocator.search.budget import Budget
 from allocator.status import DeviceState, OrderedAnswers, pool_statuses
@@ -25,10 +25,11 @@ class BarrenSelector:
     operands: tuple[SelectorOperand, ...]
 
     @property
-    def text(self) -> str:
-        """In a line, without the operands."""
-        devices = self.operands[0].devices
-        return f"claim {self.claim}, {self.selector}: none of {counted(devices, 'device')} passes"
+    def lines(self) -> list[str]:
+        """What it is, and below that its operands."""
+        devices = counted(self.operands[0].devices, "device")
+        operands = [f"  {line}" for line in blaming(self.operands)]
+        return [f"claim {self.claim}, {self.selector}: none of {devices} passes", *operands]
 
 
 class BarrenSelectors:

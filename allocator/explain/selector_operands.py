@@ -214,21 +214,25 @@ Operands = Mapping[str, tuple[SelectorOperand, ...]]
 """By the reason of a selector's refusals, the operands of its `&&`."""
 
 
-def refusals_by_operands(
+def refusals_by_operands(  # noqa: PLR0913 - the last has a default
     snapshot: Snapshot,
     view: NodeView,
     alternative: Alternative,
     refusals: Sequence[DeviceRefusal],
     answers: OperandAnswers,
+    *,
+    is_only_of_cut: bool = False,
 ) -> tuple[tuple[DeviceRefusal, ...], Operands]:
     """The refusals, of which those with a cut text name the guilty part; and the operands of their selectors.
 
-    refusals: of the devices of the view, in the order of the checks, with their positions.
+    refusals: of the devices of the view, in the order of the checks, with their positions. is_only_of_cut: operands of
+    selectors whose text is not cut are not asked.
     Cost: O(devices) for each operand of a selector that refuses some.
     """
+    wanted = {one.reason for one in refusals if _may_be_cut(one) or not is_only_of_cut}
     reasons, operands = {one.reason: one.reason for one in refusals}, dict[str, tuple[SelectorOperand, ...]]()
     for reason, expression, asked in _asked_of(snapshot, view, alternative, refusals):
-        if reason in reasons:
+        if reason in wanted:
             found = answers.of(expression, [view.devices[place] for place in bits(asked)])
             reasons[reason] = _reason(reason, expression, found)
             if found:
@@ -293,7 +297,9 @@ class GuiltyOperands:
             view = self._snapshot.view(node)
         except AllocationError:
             return cause
-        refusals, _ = refusals_by_operands(self._snapshot, view, alternative, cause.refusals, self._answers)
+        refusals, _ = refusals_by_operands(
+            self._snapshot, view, alternative, cause.refusals, self._answers, is_only_of_cut=True
+        )
         return replace(cause, refusals=refusals)
 
 

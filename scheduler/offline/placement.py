@@ -102,10 +102,10 @@ class HiddenErrors:
 
     def _suspicious(self, pending: Sequence[Claim]) -> Mask:
         failing = frozenset[DeviceID]().union(*map(self._failing, pending))
-        fleet, found = self.cluster.fleet, 0
+        fleet, suspicious = self.cluster.fleet, 0
         for number in bits(fleet.all):
-            found |= (not failing.isdisjoint(fleet.reached_by(fleet.node(number)))) << number
-        return found
+            suspicious |= (not failing.isdisjoint(fleet.reached_by(fleet.node(number)))) << number
+        return suspicious
 
     def _failing(self, claim: Claim) -> frozenset[DeviceID]:
         """The devices on which a selector of the claim fails, after those before it accepted them."""
@@ -116,8 +116,8 @@ class HiddenErrors:
         fleet, key = self.cluster.fleet, (alternative.class_name, alternative.selectors)
         if key not in self._by_selectors and (device_class := fleet.classes.get(alternative.class_name)):
             chain = tuple(expression for _, _, expression in selectors_of(device_class, alternative))
-            found = [self._answers.of(chain[: number + 1]).failing for number in range(len(chain))]
-            self._by_selectors[key] = frozenset(device.id for failing in found for device in failing)
+            failing_of_chain = [self._answers.of(chain[: number + 1]).failing for number in range(len(chain))]
+            self._by_selectors[key] = frozenset(device.id for failing in failing_of_chain for device in failing)
         return self._by_selectors.get(key, frozenset())
 
     @cached_property
@@ -169,21 +169,22 @@ class PlacedPod:
 
 @dataclass(frozen=True, slots=True)
 class UnplacedPod:
-    """A pod, or a claim that no pod uses, that got nothing.
-
-    reason: what holds for every node, else empty. unfit: why not, of nodes that say the same together. asked: the
-    number of all nodes. updating: pools whose devices could not be had, in words. nodes: what each node says, where
-    that was asked for. kept: which volume keeps the pod on one node, in words.
-    """
+    """A pod, or a claim that no pod uses, that got nothing."""
 
     pod: Pod | None
     claims: tuple[Claim, ...]
     reason: str = ""
+    """What holds for every node, else empty."""
     unfit: tuple[Unfit, ...] = ()
+    """Why not, with the nodes that say the same together."""
     asked: int = 0
+    """How many nodes there are in all."""
     updating: tuple[str, ...] = ()
+    """Pools whose devices could not be had, in words."""
     nodes: Mapping[str, NodeAnswer] | None = None
+    """What each node says, where that was asked for."""
     kept: str = ""
+    """Which volume keeps the pod on one node, in words."""
 
 
 Result = PlacedPod | UnplacedPod
@@ -247,12 +248,12 @@ class Placement:
         """The pod with its claims, ready to be decided; nothing changes."""
         if reason := _waits(pod):
             return PodToPlace(pod, (), UnplacedPod(pod, (), reason))
-        found = self.claims.of(pod)
-        if isinstance(found, Waiting):
-            return PodToPlace(pod, (), UnplacedPod(pod, (), found.reason))
-        objects = list({id(one): one for _, one in found}.values())
+        pod_claims = self.claims.of(pod)
+        if isinstance(pod_claims, Waiting):
+            return PodToPlace(pod, (), UnplacedPod(pod, (), pod_claims.reason))
+        objects = list({id(one): one for _, one in pod_claims}.values())
         claims = tuple(one.claim for one in objects)
-        statuses = statuses_of(pod, found)
+        statuses = statuses_of(pod, pod_claims)
         if not pod.uid or statuses != pod.claim_statuses:
             pod = pod.changed(uid=uid_of_pod(pod), claim_statuses=statuses)
         look = PodToPlace(pod, claims, full=tuple(full(pod, objects)))
@@ -265,9 +266,9 @@ class Placement:
 
     def look_at_claim(self, claim: Claim) -> PodToPlace:
         """A claim that no pod uses, ready to be decided."""
-        found = self.claims.objects[claim.namespace, claim.name]
-        claims = (found.claim,)
-        if found.metadata.deletion_timestamp and found.claim.allocation is None:
+        input_claim = self.claims.objects[claim.namespace, claim.name]
+        claims = (input_claim.claim,)
+        if input_claim.metadata.deletion_timestamp and input_claim.claim.allocation is None:
             return PodToPlace(None, claims, UnplacedPod(None, claims, "is being deleted"))
         reason = self._without_nodes()
         return PodToPlace(None, claims, UnplacedPod(None, claims, reason) if reason else None)
@@ -311,7 +312,7 @@ class Placement:
     @cached_property
     def _updating(self) -> Mapping[str, Sequence[str]]:
         """Node to its pools that are being updated. Cost: O(devices), once, as no slice changes."""
-        found: dict[str, Sequence[str]] = {}
+        updating: dict[str, Sequence[str]] = {}
         snapshot = self.cluster.fleet.snapshot
         for name in self.cluster.names():
             node = self.cluster.node(name)
@@ -320,16 +321,16 @@ class Placement:
                 if missing := [
                     f"{'/'.join(pool.id)} ({pool.missing})" for pool in snapshot.pools(node) if pool.missing
                 ]:
-                    found[name] = missing
-        return found
+                    updating[name] = missing
+        return updating
 
     def _refused(self, look: PodToPlace, refused: NotPlaced) -> UnplacedPod:
         cycle = self.cycle(look)
         groups = [replace(one, answer=self._with_operand(cycle, one.node, one.answer)) for one in unfit(cycle, refused)]
         lacking = 0
-        for one in groups:
-            if not isinstance(one.answer, str):
-                lacking |= one.nodes
+        for group in groups:
+            if not isinstance(group.answer, str):
+                lacking |= group.nodes
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
         nodes = self.with_guilty_operands(cycle, dict(answers_of(cycle))) if self._shows_every_node else None
         asked = self.cluster.fleet.all.bit_count()
@@ -414,8 +415,8 @@ class Placement:
             assert look.pod is not None
             objects.append(extended_claim_object(look.pod, chosen.extended))
         claims = tuple(_allocated([one.claim for one in objects], chosen.allocations))
-        for found, claim in zip(objects, claims, strict=True):
-            self._keep(found, claim, look.pod)
+        for input_claim, claim in zip(objects, claims, strict=True):
+            self._keep(input_claim, claim, look.pod)
         bound = look.pod and look.pod.changed(node_name=chosen.node, by_claims=chosen.by_claims)
         if bound is not None:
             self.cluster.set_pod(bound)
@@ -447,8 +448,8 @@ def is_pending(pod: Pod, claims: Mapping[tuple[str, str], InputClaim], extended:
     if not pod.node_name:
         return bool(pod.claims or extended.asked_by(pod))
     names = [entry.claim_name or pod.claim_statuses.get(entry.name, "") for entry in pod.claims]
-    found = [claims.get((pod.namespace, name)) for name in names if name is not None]
-    return not all(claim and claim.claim.allocation for claim in found)
+    used = [claims.get((pod.namespace, name)) for name in names if name is not None]
+    return not all(claim and claim.claim.allocation for claim in used)
 
 
 def unused_claims(claims: Claims, pods: Iterable[Pod]) -> list[Claim]:

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from xml.etree.ElementTree import Element
 
 from allocator.api.versions import Json
-from allocator.explain.barren_selectors import BarrenSelector
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
 from allocator.explain.node_explanation import NodeExplanation, PassedOver
 from allocator.explain.offer import ConstraintOffer, Funnel, Offer
@@ -31,7 +30,6 @@ from allocator.explain.text import (
     remedy_texts,
     summary,
 )
-from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.policies.contract import FIRST_FIT
@@ -44,7 +42,7 @@ from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
 from scheduler.output.placement_report import answer_text, by_reason, given_up_object, workload_of
 from scheduler.output.report import Block, PagedReport
-from scheduler.output.selection_report import operand_object
+from scheduler.output.selection_report import barren_object, operand_object
 from scheduler.output.status_report import MAP, closed_nodes, device_map, states_of, states_text
 from scheduler.output.table import ColumnTable, Sentence
 from scheduler.status import ClaimStatus
@@ -90,7 +88,7 @@ class ExplanationReport(PagedReport):
         if one.answers:
             yield list(map(printable, _node_lines(one)))
         if one.barren:
-            yield ["all devices", *map(printable, _barren_lines(one))]
+            yield ["all devices", *(f"  {printable(line)}" for found in one.barren for line in found.lines)]
         if others := _by_plugin(one):
             lines = [f"  {_nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
             yield ["other nodes", *map(printable, lines)]
@@ -138,8 +136,7 @@ def _about_it(explanation: Explanation) -> Iterator[str]:
     """The lines below the first one that are about no node."""
     if explanation.kept:
         yield f"  {explanation.kept}"
-    if hidden := explanation.hidden:
-        yield f"  {hidden.text}"
+    yield from [f"  {explanation.hidden.text}"] if explanation.hidden else []
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
 
 
@@ -202,12 +199,6 @@ def _node_lines(explanation: Explanation) -> Iterator[str]:
     if isinstance(answer, str):
         yield f"  its devices: {'would fit' if isinstance(on_node.answer, Allocated) else 'would not fit either'}"
     yield from (f"  {line}" for line in _device_lines(on_node, node))
-
-
-def _barren_lines(explanation: Explanation) -> Iterator[str]:
-    for one in explanation.barren:
-        yield f"  {one.text}"
-        yield from (f"    {line}" for line in blaming(one.operands))
 
 
 def _plugin_lines(refusal: PluginRefusal | None, answer: str) -> Iterator[str]:
@@ -460,24 +451,24 @@ _KINDS: Mapping[Category, str] = {
 
 def explanation_fields(explanation: Explanation) -> Json:
     """The whole explanation."""
-    pod = explanation.pod
+    pod, features = explanation.pod, explanation.features
     return {
         "pod": {"namespace": pod.namespace, "name": pod.name} if pod else None,
         "claims": [_claim(claim) for claim in explanation.claims],
-        "features": _features(explanation.features),
+        "features": {
+            "kubernetes": features.release.name,
+            "gates": sorted(features.gates),
+            "strict": features.is_strict,
+        },
         "policy": explanation.policy,
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
         "keptBy": explanation.kept or None,
         "givenUpAt": given_up_object(explanation.hidden),
-        "selectors": [_barren_object(one) for one in explanation.barren],
+        "selectors": [barren_object(one) for one in explanation.barren],
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
     }
-
-
-def _barren_object(one: BarrenSelector) -> Json:
-    return {"claim": one.claim, "selector": one.selector, "parts": list(map(operand_object, one.operands))}
 
 
 def _other_nodes(explanation: Explanation) -> Iterator[Json]:
@@ -496,10 +487,6 @@ def _claim(claim: Claim) -> Json:
         "name": claim.name,
         "allocated": None if allocation is None else [_result(result) for result in allocation.results],
     }
-
-
-def _features(features: Features) -> Json:
-    return {"kubernetes": features.release.name, "gates": sorted(features.gates), "strict": features.is_strict}
 
 
 def _node(explanation: Explanation) -> Json:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import cel
 from allocator.api.versions import Json
+from allocator.explain.barren_selectors import BarrenSelector
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
 from allocator.words import agreeing, and_more, counted
@@ -73,6 +74,12 @@ def _failures(found: ExpressionSelection) -> list[str]:
         f"fails on {counted(number, 'device')}, first on {first[message]}: {message}"
         for message, number in numbers.most_common()
     ]
+
+
+def barren_object(barren: BarrenSelector) -> Json:
+    """A selector that no device passes, with its operands."""
+    operands = list(map(operand_object, barren.operands))
+    return {"claim": barren.claim, "selector": barren.selector, "parts": operands}
 
 
 def operand_object(operand: SelectorOperand) -> Json:
