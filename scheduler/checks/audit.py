@@ -12,6 +12,7 @@ from allocator.words import counted
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.decision.cluster import Cluster
 from scheduler.state.claims import FINALIZER, ClaimObject
 from scheduler.state.evicting_taints import Eviction
 from scheduler.state.rivals import share_misfit
@@ -30,6 +31,8 @@ class ClusterState:
     """Pods that taints end."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     """The nodes that are known, by name."""
+    cluster: Cluster | None = None
+    """The cluster of which the pools are."""
 
 
 def claim_subject(found: ClaimObject) -> ObjectName:

@@ -178,19 +178,19 @@ UNKNOWN_REQUEST = Check(
 
 
 def _unsatisfiable_request(manifests: Manifests) -> Iterator[Observation]:
-    if not manifests.fleet.all:
+    if not manifests.cluster.fleet.all:
         return
     reported = {str(one.subject) for one in manifests.reported(FindingReason.REFUSED, FindingReason.UNKNOWN_FIELD)}
     classes = {one.name for one in manifests.classes}
     reasons: dict[Hashable, str] = {}
-    guilty = GuiltyOperands(manifests.fleet.snapshot)
+    guilty = GuiltyOperands(manifests.cluster.fleet.snapshot)
     for asked in manifests.asked:
         named = {alternative.class_name for _, alternative in alternatives_of(asked)}
         if str(asked.subject) in reported or not named <= classes:  # which other rules tell
             continue
         question = _question(asked.claim)
         if question not in reasons:
-            reasons[question] = _why_unsatisfiable(manifests.fleet, asked.claim, guilty)
+            reasons[question] = _why_unsatisfiable(manifests.cluster.fleet, asked.claim, guilty)
         if reason := reasons[question]:
             yield Observation(asked.subject, f"fits no node, even if nothing is in use: {reason}", asked.path)
 
@@ -269,7 +269,7 @@ def _why_unshareable(one: CheckedPod, users: Sequence[Pod], devices: Sequence[De
         return ""
     if number > RESERVED_FOR_MAX:
         return f"{number} pods use the claim, which can have at most {RESERVED_FOR_MAX} consumers"
-    counts = manifests.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
+    counts = manifests.cluster.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
     if counts and any(map(_stands_for_resources, devices)):
         return f"{number} pods use the claim, whose devices take resources of the node: only one pod can use it"
     if not devices or not manifests.are_of_one_node(devices):

@@ -6,13 +6,13 @@ from functools import cached_property
 
 import cel
 from allocator.api.versions import GROUP, SERVED
-from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.core_v1.workload import KINDS
+from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, FindingReason
 from scheduler.input.identity import claim_of_template
 from scheduler.input.inventory import IN_NO_NAMESPACE, Inventory
@@ -65,7 +65,7 @@ class Manifests:
     features: Features
     pools: Sequence[PoolStatus]
     """The pools with the devices of their newest generation."""
-    fleet: Fleet
+    cluster: Cluster
     """All nodes, with nothing in use."""
     expanded: Sequence[Pod]
     """The pods that workloads stand for, which are not in the input."""

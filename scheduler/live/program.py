@@ -156,6 +156,7 @@ class Scheduler:
         self._writes = False
         self._election: LeaderElection | None = None
         api = site.connection
+        self._cluster_name = site.name
         if elects.leader_elect and not configuration.dry_run:
             self._election = LeaderElection(api.apart(calls=1), elects, new_identity(), replace(TIME, monotonic=CLOCK))
             api = api.only_while(self._election.is_leading)
@@ -293,6 +294,7 @@ class Scheduler:
             queue=self._waiting_pods,
             waiting=lambda: sum(self._queue.pending().values()),
             troubles=endpoints.troubles,
+            cluster_name=self._cluster_name,
         )
         return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
 

@@ -76,12 +76,11 @@ class DifferenceReport(PagedReport):
 
     def html(self, head: Sequence[str] = ()) -> str:
         """The differences, with the devices that are taken or released marked in the map."""
+        groups = list(together(self.found, _refused_key))
+        each = {at: [_member_row(one) for one in group] for at, group in enumerate(groups) if len(group) > 1}
+        rows = ColumnTable(_MOVES, [_moves_row(group) for group in groups])
         tables = [
-            PageTable(
-                "differences",
-                "Pods and claims whose place differs",
-                ColumnTable(_MOVES, [_moves_row([one]) for one in self.found]),
-            ),
+            PageTable("differences", "Pods and claims whose place differs", rows, members=each),
             change_map(*self.pools, self.claims, self.clusters),
             closed_nodes(self.clusters[1], self.clusters[0]),
         ]
@@ -106,6 +105,11 @@ def _moves_row(group: Sequence[PlaceDifference]) -> list[str]:
     one, places = group[0], list(dict.fromkeys(_before_text(other.before) for other in group))
     before = "; ".join(filter(None, [*places[:_MOST_PLACES], and_more(len(places), _MOST_PLACES)]))
     return [and_others(other.name for other in group), _what(one), before, _after_text(one)]
+
+
+def _member_row(one: PlaceDifference) -> list[str]:
+    """What differs among pods that share a line."""
+    return [one.name, "", _before_text(one.before), ""]
 
 
 def _refused_key(one: PlaceDifference) -> Hashable:

@@ -204,11 +204,15 @@ AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The cluster that a program works on: how it is reached, what it serves, and the gates that follow from it."""
+    """The cluster that a program works on: how it is reached, what it serves, and the gates that follow from it.
+
+    name: for people, such as `context prod`; empty where nobody is told.
+    """
 
     connection: Connection
     served: Served
     features: Features
+    name: str = ""
 
 
 class Core:
