@@ -4,8 +4,8 @@ kube-scheduler selects victims for what it looks at itself. Where these free eno
 came: they are those that `scheduler.preemption` finds. Where they do not, others go beside them, or instead of them
 where our filters find the same victims for the same reasons; a node where devices are short whoever goes is left out.
 From 1.38 on, kube-scheduler also asks about nodes where nobody has to go for what it looks at: there all victims are
-ours. It takes the first hundred, or a tenth, of the nodes that filter leaves open, so filter leaves only those open
-that can be won.
+ours. It takes the first hundred, or a tenth, of the nodes that filter leaves open; so of more nodes filter leaves only
+those open that can be won.
 Source: kube-scheduler's framework/preemption callExtenders; extender.go ProcessPreemption.
 """
 
@@ -83,14 +83,13 @@ def _won(preemptor: Preemptor, pod: Pod, needs: PodCycle, number: int, uids: fro
 
 
 def winnable(preemptor: Preemptor, needs: PodCycle, nodes: Mask) -> Mask:
-    """Those of the nodes, which lack devices, where somebody can go for them; of many those that cost the least."""
+    """Those of the nodes, which lack devices, that filter leaves open: somebody there may go for them."""
     if needs.pod is None or not needs.pod.preempts:
         return 0
     try:
-        candidates = preemptor.among(needs, nodes)
+        return preemptor.winnable(needs, nodes)
     except (AllocationError, TooLong):
         return 0
-    return sum(1 << one.number for one in candidates if one.victims)
 
 
 def _has_static(cluster: Cluster, uids: Iterable[str]) -> bool:

@@ -162,15 +162,19 @@ class Preemptor:
             return Preemption(self._joined(cycle, text), "", refused=search.refused, next_start=self._start)
         return self._won(search, search.best())
 
-    def among(self, cycle: PodCycle, nodes: Mask) -> Sequence[NodeToWin]:
-        """Those of the nodes that the pod of the cycle can win; of many the ones that promise to cost the least.
+    def winnable(self, cycle: PodCycle, nodes: Mask) -> Mask:
+        """Those of the nodes that the pod of the cycle may win by evictions.
 
+        Of a few nodes these are all that promise it; of more than kube-scheduler would look at, those that can be won
+        for certain and promise to cost the least.
         Raises AllocationError, TooLong. Cost: as for `preemption`.
         """
         search = _VictimSearch(self, cycle, nodes)
+        if nodes.bit_count() <= LEAST_NODES:
+            return search.promising
         search.run(self._start)
         self._start = search.last + 1
-        return search.all()
+        return sum(1 << one.number for one in search.all() if one.victims)
 
     def on_node(self, cycle: PodCycle, number: int, going: Collection[str] = ()) -> NodeToWin | None:
         """The node, if the pod of the cycle can win it. going: uids of pods that go in any case, if they may.
@@ -364,6 +368,12 @@ class _VictimSearch:
                 self.won.append(won)
                 least = won.cost if least is None else min(least, won.cost)
         return bool(self.won)
+
+    @property
+    def promising(self) -> Mask:
+        """The nodes that can be won as far as their lower pods and free devices tell."""
+        numbers = numbers_once(self.helped & self._with_lower).tolist()
+        return sum(1 << number for number in numbers if self._bound(number) is not None)
 
     def _bound(self, number: int) -> EvictionCost | None:
         """What the node costs at least; None where it cannot be won, whoever goes."""

@@ -8,6 +8,7 @@ import pytest
 
 from allocator.gates import DEFAULT_RELEASE, DEVICE_TAINT_RULES, Features
 from allocator.policies import policy_of
+from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.input_claims import Claims
@@ -15,7 +16,7 @@ from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import ChangingFleet, InvalidChange
-from scheduler.simulation.engine import Attempted, Simulation
+from scheduler.simulation.engine import Attempted, Follower, Simulation
 from scheduler.simulation.events import Appears, PodArrives, PodGoes, SimulationEvent
 from tests.unit.scheduler.manifests import (
     Json,
@@ -55,9 +56,28 @@ def a_rule(draw: Random) -> Json:
 
 
 def a_user(name: str, draw: Random) -> Json:
+    priority = draw.choice([0, 0, 5, 10])
     if draw.random() < 0.2:
-        return a_pod(name, claim="shared", metadata={"uid": name})
-    return a_pod(name, template=draw.choice(["one", "two", "patient"]), metadata={"uid": name})
+        return a_pod(name, claim="shared", metadata={"uid": name}, priority=priority)
+    return a_pod(name, template=draw.choice(["one", "two", "patient"]), metadata={"uid": name}, priority=priority)
+
+
+class OnlyLower(Follower):
+    """Sees that nobody is evicted by preemption for whom it is not worth it."""
+
+    def __init__(self) -> None:
+        self.victims: list[Pod] = []
+
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+        assert lost_s >= 0
+        self.victims += [pod] * by_preemption
+
+    def decided(self, found: Attempted) -> int:
+        """How many pods have gone for this one."""
+        victims, self.victims = self.victims, []
+        assert not victims or found.node, "pods have gone in vain"
+        assert all((one.priority or 0) < (found.pod.priority or 0) for one in victims)
+        return len(victims)
 
 
 def read(*objects: Json) -> Inventory:
@@ -116,7 +136,10 @@ def test_devices_are_in_use_once_and_by_pods_that_have_a_node(seed: int, policy:
     claims = Claims(given.inventory)
     cluster = cluster_of(given.inventory, claims, (), FEATURES, profiles=(Profile(policy=policy_of(policy)),))
 
-    def check(_: Attempted) -> None:
+    follower = OnlyLower()
+
+    def check(found: Attempted) -> None:
+        follower.decided(found)
         held = {
             (claim.namespace, claim.name): placed.pod.uid
             for placed in simulation.placed.values()
@@ -131,5 +154,22 @@ def test_devices_are_in_use_once_and_by_pods_that_have_a_node(seed: int, policy:
         ]
         assert max(Counter(one.id for one in results).values(), default=0) <= 1
 
-    simulation = Simulation(Placement(cluster, claims, given.inventory.namespaces), check)
+    simulation = Simulation(Placement(cluster, claims, given.inventory.namespaces), check, follower)
     simulation.run(given.events)
+
+
+def test_pods_do_go_for_others_in_these_runs() -> None:
+    victims = 0
+
+    class Counting(Follower):
+        def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+            del pod, lost_s
+            nonlocal victims
+            victims += by_preemption
+
+    for seed in range(20):
+        given = Happenings(seed)
+        claims = Claims(given.inventory)
+        placement = Placement(cluster_of(given.inventory, claims, (), FEATURES), claims, given.inventory.namespaces)
+        Simulation(placement, lambda _: None, Counting()).run(given.events)
+    assert victims > 5

@@ -427,6 +427,17 @@ def test_node_that_can_be_won_is_left_open_for_preemption_from_1_38_on(release: 
     assert answer["FailedAndUnresolvableNodes"]["node-0"] == TOO_FEW
 
 
+def test_every_node_that_may_be_won_is_left_open_so_that_kube_scheduler_chooses() -> None:
+    world = a_world_of("1.38")
+    world.cluster.set_claim(watched(a_claim(a_request(count=1))), 2)
+    for node, device in (("node-0", "gpu-0"), ("node-1", "gpu-1")):
+        user = a_user(f"of-{node}", f"of-{node}", node_name=node)
+        world.cluster.set_pod(user)
+        held = an_allocated_claim(a_result(device, pool=node), name=f"of-{node}")
+        world.cluster.set_claim(watched(held, users=[user]), 1)
+    assert list(world.filter(an_urgent_pod())["FailedNodes"]) == ["node-0", "node-1"]
+
+
 @pytest.mark.parametrize(
     "pod", [an_urgent_pod(priority=0), an_urgent_pod(preemptionPolicy="Never")], ids=["of equal priority", "Never"]
 )
