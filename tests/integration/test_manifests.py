@@ -27,7 +27,7 @@ READ = ("get", "list", "watch")
 CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "nodes"): READ,
     ("", "namespaces"): READ,
-    ("", "pods"): READ,
+    ("", "pods"): (*READ, "patch", "delete"),
     ("", "pods/binding"): ("create",),
     ("", "pods/status"): ("patch",),
     ("", "services"): READ,
@@ -60,7 +60,7 @@ LEASE = {
 }
 REFUSED: tuple[tuple[str, str, str], ...] = (
     ("", "pods", "create"),
-    ("", "pods", "delete"),
+    ("", "pods", "update"),
     ("", "pods/status", "update"),
     ("", "nodes", "patch"),
     ("", "secrets", "get"),
@@ -94,7 +94,7 @@ def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, base
     config = f"--kubeconfig={plane.kubeconfig()}"
     command: list[str | Path] = [kubectl, config, "apply", "--server-side", "--dry-run=server", "-k", BASE]
     said = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 12
+    assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 14
     assert said.stderr == ""
 
 
