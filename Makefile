@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 UV     := $(BIN)/uv
-PREFIX ?= $(HOME)/.local/dra
+PREFIX ?= $(HOME)/.local
 
 # Benchmarks measure what an installation gives: the compiled allocator, unless DRA_COMPILE=0 or there is no C compiler.
 # PYTHONSAFEPATH keeps the sources in this folder from being imported instead.
@@ -13,8 +13,10 @@ COMPILED     := .cache/compiled
 AS_INSTALLED := PYTHONSAFEPATH=1 PYTHONPATH=$(if $(filter 0,$(DRA_COMPILE)),,$(CURDIR)/$(COMPILED):)$(CURDIR)
 BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 
+PYTHON_CHECK := -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
+
 .DEFAULT_GOAL := help
-.PHONY: help demo install test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -22,22 +24,24 @@ help: ## list the targets
 demo: $(VENV)/.run ## place the pods of the bundled example fleet
 	$(BIN)/dra allocate manifests/examples/fleet || test $$? -eq 1 # one pod of the fleet requests more than any node has
 
-install: $(BIN)/python ## install into PREFIX (~/.local/dra), compiled if there is a C compiler (DRA_COMPILE=0: not compiled); EXTRA=dask: with dask
-	$(BIN)/pip install --quiet --require-hashes -r requirements/build.txt
-	rm -rf build .cache/dist
-	$(BIN)/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir .cache/dist .
-	$(PYTHON) -m venv $(PREFIX)
-	$(PREFIX)/bin/pip install --quiet --require-hashes -r requirements/$(or $(EXTRA),run).txt
-	$(PREFIX)/bin/pip install --quiet --no-deps --no-index --force-reinstall .cache/dist/*.whl
-	$(PREFIX)/bin/dra --version
+install: ## install dra, kubectl-dra and its completion into PREFIX/bin (~/.local/bin), compiled if there is a C compiler (DRA_COMPILE=0: not compiled); EXTRA=dask: with dask
+	@$(PYTHON) $(PYTHON_CHECK)
+	@$(PYTHON) manifests/install/install.py --prefix "$(PREFIX)" --requirements $(or $(EXTRA),run)
 
 test: check ## run all checks and tests (the same as check)
 
-check: $(VENV)/.dev ## check style, types and imports, and run all tests side by side, as CI does
+check: $(VENV)/.dev $(VENV)/.docs ## check style, types and imports, and run all tests side by side, as CI does
 	$(BIN)/python -m tests.gate.run
 
-nightly: $(VENV)/.dev ## the same with all cases of long sweeps, and with the seeds of the day
+nightly: $(VENV)/.dev $(VENV)/.docs ## the same with all cases of long sweeps, and with the seeds of the day
 	$(BIN)/python -m tests.gate.run --nightly
+
+docs: $(VENV)/.docs ## make the pages of docs/ a site in .cache/site; a dead link, or a page outside the navigation, fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict # --quiet would hide warnings, which then would not fail
+	@echo "open .cache/site/index.html"
+
+pictures: $(VENV)/.dev ## take pictures of all pages into .cache/pictures, and those of the README (needs Chromium)
+	$(BIN)/python -m tests.pictures.run
 
 format: $(VENV)/.dev ## format the sources
 	$(BIN)/ruff check --fix .
@@ -162,13 +166,14 @@ lock: $(BIN)/python ## update the locked requirements from pyproject.toml
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra bench pyproject.toml -o requirements/bench.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra dask pyproject.toml -o requirements/dask.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --extra fuzz pyproject.toml -o requirements/fuzz.txt
+	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --constraints requirements/dev.txt --extra docs pyproject.toml -o requirements/docs.txt
 	$(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header requirements/build.in -o requirements/build.txt
 
 clean: ## remove everything that the other targets created
 	rm -rf $(VENV) .cache .import_linter_cache .mypy_cache .ruff_cache .pytest_cache .hypothesis build *.egg-info
 
 $(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
+	$(PYTHON) $(PYTHON_CHECK)
 	$(PYTHON) -m venv $(VENV)
 
 # The build backend is locked like everything else: nothing is fetched without a hash. An editable install is never
@@ -180,6 +185,10 @@ $(VENV)/.run: requirements/run.txt requirements/build.txt pyproject.toml | $(BIN
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.run
 	$(BIN)/pip install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(VENV)/.docs: requirements/docs.txt $(VENV)/.run
+	$(BIN)/pip install --quiet --require-hashes -r requirements/docs.txt
 	@touch $@
 
 $(VENV)/.bench: requirements/bench.txt $(VENV)/.run

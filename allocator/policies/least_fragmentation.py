@@ -200,7 +200,7 @@ def _weight(takes: Counters, whole: Counters) -> int:
 MOST_WORK = 5_000_000
 """Of a score, in the measure of `OrderEffort`: about a second."""
 
-Cost = tuple[float, ...]
+BlockCost = tuple[float, ...]
 """What is broken: partitions, capacity to share, groups of each attribute, the node; less is better."""
 
 
@@ -261,7 +261,7 @@ class _Blocks:
         """The score of picks that break nothing."""
         return (0.0,) * (3 + len(self._attributes))
 
-    def costs(self, candidates: Candidates, domain: Mask, picks: Sequence[Pick]) -> Mapping[int, Cost]:
+    def costs(self, candidates: Candidates, domain: Mask, picks: Sequence[Pick]) -> Mapping[int, BlockCost]:
         """What each device of the domain breaks if it is picked for these candidates after the picks."""
         free = candidates.mask & ~self._gone(picks)
         partitions = self._partitions.losses(domain, picks)

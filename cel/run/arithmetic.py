@@ -15,10 +15,10 @@ from cel.values.numbers import checked_int, checked_uint, int_overflow
 from cel.values.values import Duration, List, Map, Timestamp, Uint, Value, bounded, contains
 
 _Operation: TypeAlias = Callable[..., Value]
-_Table: TypeAlias = Mapping[tuple[type, type], _Operation]
+_Overloads: TypeAlias = Mapping[tuple[type, type], _Operation]
 
 
-def _operator(table: _Table) -> Callable[[Value, Value], Value]:
+def _operator(table: _Overloads) -> Callable[[Value, Value], Value]:
     """A binary operator that dispatches by the classes of both operands."""
 
     def operate(left: Value, right: Value) -> Value:

@@ -55,13 +55,21 @@ def command(*, given: InputSource, output: str, fail_on: str) -> None:
     with after_delay("reading pools ..."):
         state = state_of(inventory, source.features, ending)
     code = report_findings(
-        RULES, state, inventory, source.shown, name="dra audit", output=output, fail_on=fail_on, devices=_devices
+        RULES,
+        state,
+        inventory,
+        source.shown,
+        name="dra audit",
+        output=output,
+        fail_on=fail_on,
+        devices=_devices,
+        head=source.head,
     )
     sys.exit(BAD_INPUT if inventory.errors else code)
 
 
 def _devices(state: ClusterState) -> tuple[MapColumns, PageTable]:
-    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods))
+    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods), None)
 
 
 def state_of(inventory: Inventory, features: Features, ending: Sequence[Eviction]) -> ClusterState:

@@ -50,10 +50,11 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     output: str,
     fail_on: str,
     devices: Callable[[Checked], tuple[MapColumns, PageTable]],
+    head: Sequence[str],
 ) -> int:
     """Run the rules and print what they find. The exit code, if all of the input could be read.
 
-    name: of the command. devices: of a page.
+    name: of the command. devices, head: of a page.
     """
     if not _shows_an_object(inventory, shown):
         stop(f"nothing is checked: the input contains no object {shown}")
@@ -66,7 +67,7 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     summary = ", ".join(counted(number, level) for level, number in numbers.items())
     summary = f"{len(rules)} rules: {summary}{_hidden(every - len(found), shown)}"
     report = FindingsReport(name, summary, found, rules, InputPlaces(inventory), lambda: devices(checked))
-    print_report(report, output)
+    print_report(report, output, head)
     print_to_stderr([summary])
     return int(_fails(numbers, fail_on))
 

@@ -47,9 +47,10 @@ def command(*, given: InputSource, output: str) -> None:
     shown = source.shown.of_lists
     report = claims_report(claims_of(claims, inventory.pods, shown), shown)
     if output == PAGE:
-        pools = pool_statuses(cluster_of(inventory, claims, inventory.pods, source.features).fleet.current)
-        report = replace(report, pools=list(held_by(pools, {str(one.claim) for one in report.claims})))
-    print_claims(report, output)
+        cluster = cluster_of(inventory, claims, inventory.pods, source.features)
+        held = held_by(pool_statuses(cluster.fleet.current), {str(one.claim) for one in report.claims})
+        report = replace(report, pools=list(held), cluster=cluster)
+    print_claims(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else 0)
 
 
@@ -64,8 +65,8 @@ def claims_report(found: Sequence[ClaimStatus], shown: ShownObjects) -> ClaimsRe
     return ClaimsReport(found, str(shown), datetime.now(UTC))
 
 
-def print_claims(report: ClaimsReport, output: str) -> None:
-    """Print them in that format, or that there are none."""
-    print_report(report, output)
+def print_claims(report: ClaimsReport, output: str, head: Sequence[str] = ()) -> None:
+    """Print them in that format, or that there are none. head: of a page."""
+    print_report(report, output, head)
     if not report.claims and output != PAGE:
         print_to_stderr([report.nothing()])

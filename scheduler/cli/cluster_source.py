@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any
 
@@ -246,6 +247,15 @@ class ShownObjects:
 EVERYTHING = ShownObjects()
 
 
+def page_head(names: Sequence[str], features: Features) -> Sequence[str]:
+    """What a page says of its input. names: of files, or of the cluster."""
+    return [
+        ", ".join("standard input" if name == STDIN else name for name in names),
+        f"Kubernetes {features.release.name}",
+        f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC",
+    ]
+
+
 def is_called_by_kubectl() -> bool:
     """Whether this is the program `kubectl-dra`."""
     context = click.get_current_context(silent=True)
@@ -293,6 +303,11 @@ class ClusterSource:
     def features(self) -> Features:
         """Those that were chosen, by default those of the cluster."""
         return self.choice.features(None if self.paths else self._live.served)
+
+    @property
+    def head(self) -> Sequence[str]:
+        """What a page says of the input."""
+        return page_head(self.paths or (self._live.name,), self.features)
 
     @cached_property
     def _live(self) -> "LiveCluster":

@@ -116,7 +116,7 @@ def command(  # noqa: PLR0913 - one for each option
     given = Input.of(inventory, source.features)
     placement = given.placement(source.features, profiles=profiles)
     if is_all:
-        fits = _explain_all(given, placement, source.shown.of_lists, output)
+        fits = _explain_all(given, placement, source, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(given, name, source.shown)
     if node:
@@ -132,13 +132,14 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if explanation.answers and explanation.verdict == "Fits" and not in_order:
         print_to_stderr(_passed_by(given, subject))
-    pools, claims = given.devices_of(placement) if output == PAGE else ((), ())
-    print_report(ExplanationReport(explanation, pools, claims), output)
+    shown = given.devices_of(placement) if output == PAGE else ((), (), None)
+    print_report(ExplanationReport(explanation, *shown), output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output: str) -> bool:
+def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
+    shown = source.shown.of_lists
     given.warn_of(given.pods)
     pods = sorted(given.pending, key=order_of)
     claims = sorted(unused_claims(given.claims, given.pods), key=lambda claim: (claim.namespace, claim.name))
@@ -165,7 +166,7 @@ def _explain_all(given: Input, placement: Placement, shown: ShownObjects, output
     fitting, every = numbers["Fits"], numbers.total()
     counted = f"{fitting} of {every} fit{'' if every else f': no pending pod or claim {shown}'}"
     if output == PAGE:
-        click.echo(told.html(counted, *given.devices_of(placement)), nl=False)
+        click.echo(told.html(counted, *given.devices_of(placement), source.head), nl=False)
     elif output == TEXT:
         print_blocks(told.blocks())
     print_to_stderr([counted])

@@ -119,9 +119,9 @@ def command(  # noqa: PLR0913 - one for each option
         found = found.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
     report = FitReport(sought.text, found)
     if output == PAGE:
-        after, claims = given.devices_of(placement)
-        report = replace(report, pools=(before, after), claims=claims)
-    print_report(report, output)
+        after, claims, cluster = given.devices_of(placement)
+        report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
+    print_report(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 

@@ -23,6 +23,7 @@ from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.workload import KINDS as WORKLOAD_KINDS
+from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.evictions import evictions
@@ -193,10 +194,10 @@ class Input:
         """The pods that still need something."""
         return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
 
-    def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus]]:
-        """Pools and claims as they are in the placement now."""
+    def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:
+        """Pools and claims as they are in the placement now, and the cluster that they are in."""
         claims = claim_statuses(placement.claims.objects.values(), self.pods)
-        return list(pool_statuses(placement.cluster.fleet.current)), claims
+        return list(pool_statuses(placement.cluster.fleet.current)), claims, placement.cluster
 
     def placement(
         self,

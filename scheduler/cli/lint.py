@@ -63,7 +63,15 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     with after_delay("reading pools ..."):
         manifests = manifests_of(inventory, source.features)
     code = report_findings(
-        RULES, manifests, inventory, source.shown, name="dra lint", output=output, fail_on=fail_on, devices=_devices
+        RULES,
+        manifests,
+        inventory,
+        source.shown,
+        name="dra lint",
+        output=output,
+        fail_on=fail_on,
+        devices=_devices,
+        head=source.head,
     )
     sys.exit(code)
 

@@ -25,10 +25,11 @@ SUGGESTION_S = 3.0
 
 @dataclass(frozen=True, slots=True)
 class LiveCluster:
-    """The objects of a cluster, and what its API server serves."""
+    """The objects of a cluster, and what its API server serves. name: the context, or the server."""
 
     objects: Sequence[RawObject]
     served: Served
+    name: str
 
 
 def read_cluster(access: ClusterAccess) -> LiveCluster:
@@ -49,8 +50,8 @@ def namespace_of(access: ClusterAccess) -> str:
 
 
 @asynccontextmanager
-async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Served]]:
-    """A connection while the context is open, with what the API server serves; which cluster it is is printed.
+async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Served, str]]:
+    """A connection while the context is open, what the API server serves, and which cluster it is, which is printed.
 
     Raises NotConfigured, NotServed, CallFailed.
     """
@@ -60,14 +61,14 @@ async def connected(access: ClusterAccess) -> AsyncIterator[tuple[Connection, Se
         served = await discover(connection)
         where = f"context {context}" if context else "the cluster of this pod"
         print_to_stderr([f"reading {where}: {connection.server}, {served.release_text}"])
-        yield connection, served
+        yield connection, served, where
 
 
 async def _read(access: ClusterAccess) -> LiveCluster:
-    async with connected(access) as (connection, served):
+    async with connected(access) as (connection, served, name):
         listed = [one async for one in dump(connection, served, (kind.resource for kind in KINDS))]
     print_to_stderr(_problems(listed))
-    return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served)
+    return LiveCluster([_raw(connection.server, found) for one in listed for found in one.objects], served, name)
 
 
 def names_of(access: ClusterAccess, resource: Resource) -> Sequence[tuple[str, str]]:

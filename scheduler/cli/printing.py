@@ -1,7 +1,7 @@
 """How commands print their reports, and the option for the format."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
@@ -28,9 +28,9 @@ report_option = output_option(*FORMATS)
 page_option = output_option(*FORMATS, PAGE)
 
 
-def print_report(report: Report, output: str) -> None:
-    """Print it in that format."""
-    click.echo(rendered(report, output, layout_of(sys.stdout)), nl=False)
+def print_report(report: Report, output: str, head: Sequence[str] = ()) -> None:
+    """Print it in that format. head: of a page."""
+    click.echo(rendered(report, output, layout_of(sys.stdout), head), nl=False)
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:

@@ -16,7 +16,7 @@ from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
 from allocator.words import counted
 from scheduler.cli import cluster_source
-from scheduler.cli.cluster_source import feature_options
+from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
@@ -291,7 +291,7 @@ def command(  # noqa: PLR0913 - one for each option
         stop(str(error))
     except OSError as error:
         stop(f"{error.filename}: {error.strerror}")
-    print_report(SimulationReport(result), output)
+    print_report(SimulationReport(result), output, page_head(paths, features))
     if recorded:
         _compare(recorded, result, Path(plan.trace).stem)
 

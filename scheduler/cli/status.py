@@ -128,7 +128,7 @@ def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, o
         report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown, by)
     if not report.pools and not source.shown.is_everything:
         print_to_stderr([f"no claim {source.shown} holds a device"])
-    print_report(report, output)
+    print_report(report, output, source.head)
 
 
 def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects, by: str | None) -> StatusReport:
@@ -149,4 +149,5 @@ def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects
         claims=claims,
         by="" if by in (None, CLAIM) else by,
         shown="" if shown.is_everything else str(shown),
+        cluster=cluster,
     )

@@ -161,7 +161,7 @@ class Following:
         task = asyncio.current_task()
         assert task
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)  # the terminal is given back
-        async with connected(source.access) as (connection, served):
+        async with connected(source.access) as (connection, served, _):
             live = WatchedCluster(connection, served, source.choice.features(served))
             work = asyncio.create_task(live.run()), asyncio.create_task(self._show(live, printed))
             try:

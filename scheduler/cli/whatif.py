@@ -24,6 +24,7 @@ from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
@@ -109,9 +110,9 @@ def command(  # noqa: PLR0913 - one for each option
     found = differences(before, after, {name: causes[name] for name in causes.keys() - set(_names(ending))})
     report = DifferenceReport(before, after, found)
     if output == PAGE:
-        (pools, _), (pools_then, claims) = first.devices(), second.devices()
-        report = replace(report, pools=(pools, pools_then), claims=claims)
-    print_report(report, output)
+        (pools, _, cluster), (pools_then, claims, cluster_then) = first.devices(), second.devices()
+        report = replace(report, pools=(pools, pools_then), claims=claims, clusters=(cluster, cluster_then))
+    print_report(report, output, source.head)
     lost = any(one.kind is DifferenceKind.LOST for one in found)
     is_complete = not (inventory.unseen or changed.unseen)
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost or not is_complete))
@@ -125,7 +126,7 @@ class _OnePlacement:
     placement: Placement
     places: Places
 
-    def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus]]:
+    def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:
         return self.given.devices_of(self.placement)
 
 

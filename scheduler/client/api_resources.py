@@ -13,12 +13,14 @@ from allocator.api.versions import GROUP
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource in one version. group: empty for the core group; kind: of its objects."""
+    """One resource in one version."""
 
     group: str
+    """Empty for the core group."""
     version: str
     plural: str
     kind: str
+    """The kind of its objects."""
     is_namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

@@ -34,17 +34,18 @@ class NotServed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served. kubernetes: the server's own version, such as v1.36.3; release: the nearest that is known here.
-
-    version: of resource.k8s.io; taint_rules: None where they are not served. emulated: the release that the server
-    behaves as, where it was started with --emulated-version; empty otherwise.
-    """
+    """What is served."""
 
     kubernetes: str
+    """The server's own version, such as v1.36.3."""
     release: str
+    """The nearest release that is known here."""
     version: str
+    """The version of resource.k8s.io."""
     taint_rules: Resource | None
+    """The resource of DeviceTaintRules; None where they are not served."""
     emulated: str = ""
+    """The release that the server behaves as, where it was started with --emulated-version; empty otherwise."""
 
     def resource(self, resource: Resource) -> Resource | None:
         """The resource in the version that is used here; None where it is not served."""
@@ -71,8 +72,8 @@ class Served:
         has_taints = overrides.get(DEVICE_TAINTS, defaults.has(DEVICE_TAINTS))
         stage = defaults.release.gates.get(DEVICE_TAINT_RULES)
         is_served = self.taint_rules is not None
-        found = {DEVICE_TAINT_RULES: is_served and has_taints} if stage and not stage.is_locked else {}
-        return Features.of(self.release, {**found, **overrides})
+        gates = {DEVICE_TAINT_RULES: is_served and has_taints} if stage and not stage.is_locked else {}
+        return Features.of(self.release, {**gates, **overrides})
 
     def __str__(self) -> str:
         rules = self.taint_rules.api_version if self.taint_rules else "not served"
@@ -164,9 +165,9 @@ def _server(kubernetes: str, emulated: str) -> str:
 
 
 def _not_served(server: str, offered: list[str]) -> str:
-    found = f"only in {', '.join(offered)}" if offered else "not at all"
+    served = f"only in {', '.join(offered)}" if offered else "not at all"
     return (
-        f"{server} serves {GROUP} {found}; one of {', '.join(VERSIONS)} is needed, with "
+        f"{server} serves {GROUP} {served}; one of {', '.join(VERSIONS)} is needed, with "
         f"{', '.join(_NEEDED)}: use Kubernetes 1.34 or later, or enable the feature gate DynamicResourceAllocation "
         f"and --runtime-config={GROUP}/v1beta1=true of the API server"
     )
@@ -199,12 +200,12 @@ async def dump(connection: Connection, served: Served, resources: Iterable[Resou
     """
     for resource in filter(None, map(served.resource, resources)):
         try:
-            found = ListedResource(resource, await _all(connection, resource))
+            listed = ListedResource(resource, await _all(connection, resource))
         except ApiError as error:
             if resource.plural in _NEEDED or error.status not in (_FORBIDDEN, _NOT_THERE):
                 raise
-            found = ListedResource(resource, problem=str(error))
-        yield found
+            listed = ListedResource(resource, problem=str(error))
+        yield listed
 
 
 async def _all(connection: Connection, resource: Resource) -> Sequence[Json]:
@@ -218,17 +219,17 @@ async def _all(connection: Connection, resource: Resource) -> Sequence[Json]:
 
 
 async def _pages(connection: Connection, resource: Resource, query: dict[str, str]) -> Sequence[Json]:
-    found: list[Json] = []
+    objects: list[Json] = []
     token = ""
     while True:
         whole_query = {**query, **({"continue": token} if token else {})}
         page = _page(resource, await connection.text(resource.path(), whole_query, LIST_TIMEOUT_S))
         # Objects in a list carry neither apiVersion nor kind.
         version = {"apiVersion": resource.api_version, "kind": resource.kind}
-        found.extend({**version, **one} for one in page.get("items") or ())
+        objects.extend({**version, **one} for one in page.get("items") or ())
         token = str((page.get("metadata") or {}).get("continue") or "")
         if not token:
-            return found
+            return objects
 
 
 def _page(resource: Resource, text: bytes) -> Json:

@@ -101,8 +101,8 @@ def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]
         needs = needs_of(cluster, pod)
     except Hopeless:
         return []
-    own = {claim.uid for claim in needs.claims}
-    freed = {node: tuple(_freed(cluster, frozenset(uids), own)) for node, uids in victims.items() if uids}
+    own_claims = {claim.uid for claim in needs.claims}
+    freed = {node: tuple(_freed(cluster, frozenset(uids), own_claims)) for node, uids in victims.items() if uids}
     try:
         with cluster.time_limit.limited():
             return [node for node in victims if node not in freed or _fits(cluster, node, needs, freed[node])]
@@ -136,8 +136,8 @@ def _freed(cluster: Cluster, gone: frozenset[str], own: set[str]) -> Iterator[Cl
 def _used_by(cluster: Cluster, pod_uid: str) -> Iterable[ClaimObject]:
     """The claims of a pod that is on a node."""
     pod = cluster.pods.bound(pod_uid)
-    found = claims_of(pod, cluster.claims) if pod else ()
-    return () if isinstance(found, Waiting) else found
+    claims = claims_of(pod, cluster.claims) if pod else ()
+    return () if isinstance(claims, Waiting) else claims
 
 
 # Answers of bind wait for each other, so that kube-scheduler keeps its connections.
@@ -269,11 +269,11 @@ def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -
 
 def _refused(cluster: Cluster, pod: Pod, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
     """The nodes by why they refuse, and by whether that is certain: not where the budget of steps was spent."""
-    found: dict[tuple[str, bool], Mask] = {}
+    by_reason: dict[tuple[str, bool], Mask] = {}
     for outcome, refused in cluster.fleet.unable_by_node(pending, nodes) if nodes else ():
         key = node_text(outcome, reader=pod.namespace), not isinstance(outcome, Exhausted)
-        found[key] = found.get(key, 0) | refused
-    return found
+        by_reason[key] = by_reason.get(key, 0) | refused
+    return by_reason
 
 
 def _stuck(needs: PodCycle, asked: Mask) -> Iterator[Claim]:
@@ -290,8 +290,8 @@ def _stuck(needs: PodCycle, asked: Mask) -> Iterator[Claim]:
 def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
     """The scores of the nodes; all 0 if they are equal, or if the pod's claims changed meanwhile."""
     scores = dict.fromkeys(names, 0)
-    found = cluster.claims_of(pod)
-    pending = [] if isinstance(found, Waiting) else [one.claim for one in found if one.claim.allocation is None]
+    claims = cluster.claims_of(pod)
+    pending = [] if isinstance(claims, Waiting) else [one.claim for one in claims if one.claim.allocation is None]
     if not pending:
         return scores
     asked = Asked(cluster, names)
@@ -360,10 +360,10 @@ class Verbs:
             pod = self._pod(args.Pod)
             if self._binds is not None and is_ours(pod, self._schedulers):
                 await self._binds.expected.before(pod)
-            found = self._filtered(pod, wire.names_of(args))
+            filtered = self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:
             return wire.error_result(str(problem))
-        return wire.filter_result(args, found.passed, found.failed, found.unresolvable)
+        return wire.filter_result(args, filtered.passed, filtered.failed, filtered.unresolvable)
 
     def prioritize(self, body: bytes) -> bytes:
         """A HostPriorityList for ExtenderArgs. Raises Malformed."""
@@ -427,9 +427,9 @@ class Verbs:
                 f"decisions for pods of namespace {pod.namespace} take long: pods of other namespaces go first"
             )
         with self._counted(pod.namespace), self._cluster.time_limit.limited():
-            found = filter_nodes(self._cluster, pod, names, self._sampling)
-        self._note(pod, names, found)
-        return found
+            filtered = filter_nodes(self._cluster, pod, names, self._sampling)
+        self._note(pod, names, filtered)
+        return filtered
 
     def _lets_others_go_first(self, namespace: str) -> bool:
         """Whether the namespace has used its share of time, and others need it.

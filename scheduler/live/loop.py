@@ -98,10 +98,10 @@ class LoopDependencies:
 class Loop:
     """Decides for one pod after the other.
 
-    clock: seconds that only go forward, as the queue takes them. is_outdated: whether what the cluster shows lacks
-    changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing. processor: seconds that
-    this thread has computed, whatever else the machine does. beat_at: when it was last at work; of one that has not
-    begun, never too long ago.
+    clock: seconds that only go forward, as the queue takes them. is_outdated: `Core.is_outdated`, whether what the
+    cluster shows lacks changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing.
+    processor: seconds that this thread has computed, whatever else the machine does. beat_at: when it was last at
+    work; of one that has not begun, never too long ago.
     """
 
     def __init__(
@@ -191,24 +191,24 @@ class Loop:
             return
         if self._is_held(entry, started):
             return
-        found = self._cluster.claims_of(pod)
-        if isinstance(found, Waiting):
-            kept = [found.kept] if found.kept else []
+        pod_claims = self._cluster.claims_of(pod)
+        if isinstance(pod_claims, Waiting):
+            kept = [pod_claims.kept] if pod_claims.kept else []
             if (until := self._left_until(entry, kept, started)) > started:
                 self._queue.held(pod.uid, started, until, why=LEFT)
                 return
-            refusal = Refusal(frozenset({CLAIMS}), pod_requests(pod), message=found.reason)
+            refusal = Refusal(frozenset({CLAIMS}), pod_requests(pod), message=pod_claims.reason)
             self._refuse_or_free(entry, refusal, kept, started)
             return
-        if (until := self._left_until(entry, found, started)) > started:
+        if (until := self._left_until(entry, pod_claims, started)) > started:
             self._queue.held(pod.uid, started, until, why=LEFT)
             return
-        failed = self._broken(found)
+        failed = self._broken(pod_claims)
         self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
         began = self._processor()
-        self._cluster.expect(pod, [one.claim for one in found])
-        decided, won = self._decide(entry, found, reasons, started)
+        self._cluster.expect(pod, [one.claim for one in pod_claims])
+        decided, won = self._decide(entry, pod_claims, reasons, started)
         took_s = self._clock() - started
         self._time.spent(pod.namespace, self._processor() - began, started + took_s)
         if isinstance(decided, OutOfTime):
@@ -223,7 +223,7 @@ class Loop:
                 if isinstance(won, PlaceToWin) and not self._is_dry:
                     self._attempts.start(self._preempt(entry, won, refusal, started))
                 else:
-                    self._refuse_or_free(entry, refusal, _stuck(decided, found), started, failed)
+                    self._refuse_or_free(entry, refusal, _stuck(decided, pod_claims), started, failed)
             case Failed(reason):
                 self._fail(entry, reason, started)
 

@@ -211,13 +211,13 @@ class FindingsReport(PagedReport):
         """All findings."""
         return {"items": [_object(one, self.places) for one in self.found]}
 
-    def html(self) -> str:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The findings and the rules, with the places in selectors."""
         columns, table = self.devices()
         texts = [element("pre", {"class": "wide", "tabindex": "0"}, whole(one)) for one in self._long()]
         sections = [element("section", {}, element("h2", {}, "Places in selectors"), *texts)] if texts else []
         tables = [_findings(self.found, self.places), _rules(self.found, self.rules), table]
-        return data_page(DataPage(self.title, [f"{self.counted}."], tables, columns, sections))
+        return data_page(DataPage(self.title, [f"{self.counted}."], tables, columns, sections), head)
 
     def _long(self) -> Iterator[AnyFinding]:
         """Those whose messages have several lines: they show a place in a selector."""
@@ -346,9 +346,13 @@ _SELECTED, _IN_NO_CLASS = "selected", "in no class"
 CLASS_MAP = replace(
     MAP,
     holders="CLASSES",
+    kind="",
+    place="",
+    whole="",
+    nodes="",
     groups=(("class", "Class"),),
     states=(
-        StateLook(_SELECTED, "S", 2, "a class selects it"),
+        StateLook(_SELECTED, "C", 2, "a class selects it"),
         StateLook(_IN_NO_CLASS, "N", 4, "no class selects it"),
     ),
 )

@@ -115,11 +115,12 @@ SCRIPT = _ROOM.joinpath("page.js").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table of a page. name: unique in the page. caption: what it shows, in a few words."""
+    """A table of a page. name: unique in the page. caption: what it shows, in a few words. none: if it has no rows."""
 
     name: str
     caption: str
     table: ColumnTable
+    none: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,10 @@ class MapColumns:
     """A map of the devices of a table: which columns say what.
 
     marks: a column; devices where it is not `-` have a border, which mark_text explains.
+    kind: a column whose values have a shape each. place, whole: columns by which the devices of a node are grouped:
+    where they are, and what they are cut from. check: a column with a symbol in place of the letter, or `-`; checks
+    explain the symbols. before: state and holders before a change, of a map beside this one.
+    nodes: a table of nodes that the map marks, with the reason beside each name.
     groups: what devices can be coloured by besides their states, as (value, title); by all but `namespace`, the first
     of the holders counts as it is written.
     """
@@ -158,6 +163,13 @@ class MapColumns:
     holders: str
     marks: str = ""
     mark_text: str = ""
+    kind: str = ""
+    place: str = ""
+    whole: str = ""
+    check: str = ""
+    checks: Sequence[tuple[str, str]] = ()
+    before: tuple[str, str] | None = None
+    nodes: str = ""
     groups: Sequence[tuple[str, str]] = (("namespace", "Namespace"), ("claim", "Claim"))
     states: Sequence[StateLook] = DEVICE_STATES
 
@@ -179,22 +191,27 @@ class DataPage:
     events: str = ""
 
 
-def data_page(page: DataPage) -> str:
-    """The page, as HTML."""
+def data_page(page: DataPage, head: Sequence[str] = ()) -> str:
+    """The page, as HTML. head: what it is about: the input, the release, and the time."""
     title = printable(page.title)
     main = element(
         "main",
         {},
         element("h1", {}, title),
+        head_line(head),
         *_answer(page.answer),
         *(_live() if page.events else []),
         *page.sections,
         element("noscript", {}, element("p", {}, "The map and the tables are drawn by a script, which is off.")),
         element("div", {"id": "drawn"}),
         *page.details,
-        element("footer", {}, element("p", {}, f"dra-scheduler {VERSION}")),
     )
     return document(title, STYLE, main, embedded(_data(page)), script=SCRIPT, connects=bool(page.events))
+
+
+def head_line(head: Sequence[str]) -> Element:
+    """What the page is about, and which program made it."""
+    return element("p", {"class": "head"}, " · ".join([*map(printable, head), f"dra-scheduler {VERSION}"]))
 
 
 def live_policy(*more: str) -> str:
@@ -253,7 +270,21 @@ def _table(one: PageTable) -> Json:
         {"title": printable(title.capitalize()), "isNumber": title in one.table.numbers} for title in one.table.header
     ]
     rows = [[printable(cell) for cell in row] for row in one.table.rows]
-    return {"id": one.name, "caption": printable(one.caption), "columns": columns, "groups": [["", rows]]}
+    caption = printable(one.caption)
+    none = one.none or f"{caption}: none."
+    bar = _bar(list(one.table.header))
+    return {"id": one.name, "caption": caption, "none": none, "columns": columns, "bar": bar, "groups": [["", rows]]}
+
+
+def _bar(header: Sequence[str]) -> Json | None:
+    """How many devices are in which state, of a table with these numbers."""
+    if "DEVICES" not in header:
+        return None
+    looks = sorted(DEVICE_STATES, key=lambda one: one.colour is None)  # free ones stand last
+    states = [(header.index(title), one) for one in looks if (title := one.name.upper()) in header]
+    if not states:
+        return None
+    return {"column": header.index("DEVICES"), "parts": [{"column": at, "colour": one.colour} for at, one in states]}
 
 
 def _map(columns: MapColumns, tables: Sequence[PageTable]) -> Json:
@@ -266,6 +297,15 @@ def _map(columns: MapColumns, tables: Sequence[PageTable]) -> Json:
         "holders": header.index(columns.holders),
         "marks": header.index(columns.marks) if columns.marks else None,
         "markText": columns.mark_text,
+        "kind": header.index(columns.kind) if columns.kind else None,
+        "place": header.index(columns.place) if columns.place else None,
+        "whole": header.index(columns.whole) if columns.whole else None,
+        "check": header.index(columns.check) if columns.check else None,
+        "checks": columns.checks,
+        "nodes": columns.nodes,
+        "before": dict(zip(("state", "holders"), map(header.index, columns.before), strict=True))
+        if columns.before
+        else None,
         "groups": columns.groups,
         "states": [
             {"name": one.name, "letter": one.letter, "colour": one.colour, "text": one.text} for one in columns.states

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from allocator.api.versions import Json
 from allocator.status import PoolStatus
 from allocator.words import agreeing, and_more, counted, listed_up_to
+from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.placement_report import and_others, reason_key, reason_of, together
 from scheduler.output.report import Block, PagedReport
-from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map
+from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map, closed_nodes
 from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus
 
@@ -26,7 +27,7 @@ _NUMBERS = frozenset({"BEFORE", "AFTER"})
 
 @dataclass(frozen=True, slots=True)
 class DifferenceReport(PagedReport):
-    """What a change does. pools: of a page, before and after the change. claims: of a page, after it."""
+    """What a change does. pools, clusters: of a page, before and after the change. claims: of a page, after it."""
 
     kind = "PlacementDifference"
 
@@ -35,6 +36,7 @@ class DifferenceReport(PagedReport):
     found: Sequence[PlaceDifference]
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    clusters: tuple[Cluster | None, Cluster | None] = (None, None)
 
     def blocks(self) -> Iterable[Block]:
         """How many are placed, and a line for each pod whose place differs.
@@ -69,7 +71,7 @@ class DifferenceReport(PagedReport):
             ],
         }
 
-    def html(self) -> str:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The differences, with the devices that are taken or released marked in the map."""
         tables = [
             PageTable(
@@ -77,13 +79,14 @@ class DifferenceReport(PagedReport):
                 "Pods and claims whose place differs",
                 ColumnTable(_MOVES, [_moves_row([one]) for one in self.found]),
             ),
-            change_map(*self.pools, self.claims),
+            change_map(*self.pools, self.claims, self.clusters),
+            closed_nodes(self.clusters[1], self.clusters[0]),
         ]
         counts = [
             f"{name.capitalize()}: {before} before, {after} after."
             for name, before, after in counts_table(self.before, self.after).rows
         ]
-        return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP))
+        return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP), head)
 
 
 _MOST_PLACES = 4
@@ -188,7 +191,7 @@ def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
 class FitReport(PagedReport):
     """How many copies fit. subject: in words, such as `pod ml/train-0`.
 
-    pools: of a page, without and with the copies. claims: of a page, with theirs.
+    pools: of a page, without and with the copies. claims, cluster: of a page, with theirs.
     """
 
     kind = "Fit"
@@ -197,6 +200,7 @@ class FitReport(PagedReport):
     found: FittingCopies
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    cluster: Cluster | None = None
 
     def blocks(self) -> Iterator[Block]:
         """How many, a line for each node, and what stops the next one."""
@@ -219,12 +223,15 @@ class FitReport(PagedReport):
             "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
         }
 
-    def html(self) -> str:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The copies, with the devices that they take marked in the map."""
-        tables = [PageTable("nodes", "Copies by node", self._copies()), change_map(*self.pools, self.claims)]
-        return data_page(
-            DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
-        )
+        tables = [
+            PageTable("nodes", "Copies by node", self._copies()),
+            change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
+            closed_nodes(self.cluster),
+        ]
+        page = DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+        return data_page(page, head)
 
     def _counted(self) -> str:
         least, number = "at least " if self.found.is_cut else "", self.found.number

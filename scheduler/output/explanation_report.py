@@ -37,13 +37,14 @@ from allocator.policies.contract import FIRST_FIT
 from allocator.search.rules import Category
 from allocator.status import PoolStatus
 from allocator.words import counted, listed_up_to
+from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
 from scheduler.output.placement_report import answer_text, by_reason, workload_of
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.selection_report import operand_object
-from scheduler.output.status_report import MAP, device_map, states_of, states_text
+from scheduler.output.status_report import MAP, closed_nodes, device_map, states_of, states_text
 from scheduler.output.table import ColumnTable, Sentence
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
@@ -73,6 +74,7 @@ class ExplanationReport(PagedReport):
     explained: Explanation
     pools: Sequence[PoolStatus] = ()
     claims: Sequence[ClaimStatus] = ()
+    cluster: Cluster | None = None
 
     def blocks(self) -> Iterator[Block]:
         """The result in one line, the details of one node, then the other nodes by reason."""
@@ -94,20 +96,24 @@ class ExplanationReport(PagedReport):
         """All of it."""
         return explanation_fields(self.explained)
 
-    def html(self) -> str:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The answer, its details, the devices of all nodes, and what each node says."""
         one = self.explained
-        devices = device_map(self.pools, self.claims)
-        asked = _asked(one)
+        devices = device_map(self.pools, self.claims, self.cluster)
+        asked, checks = _asked(one), _Checks(one)
         marked = devices.table.with_column(_ASKED, [asked.get(row[0], "-") for row in devices.table.rows])
+        marked = marked.with_column(_CHECK, [checks.symbols.get(row[0], "-") for row in marked.rows])
+        mark = f"reached by {one.node}, which is described"
+        look = replace(MAP, marks=_ASKED, mark_text=mark, check=_CHECK, checks=checks.legend)
         return data_page(
             DataPage(
                 subject_of(one),
                 [f"{first_line(one)}."],
-                [*_nodes(one), replace(devices, table=marked)],
-                replace(MAP, marks=_ASKED, mark_text="of the node that is described"),
+                [*_nodes(one), replace(devices, table=marked), closed_nodes(self.cluster)],
+                look,
                 [element("section", {}, element("h2", {}, "Details"), tree(self.details()))],
-            )
+            ),
+            head,
         )
 
     def details(self) -> list[str]:
@@ -290,6 +296,8 @@ def _nodes_text(names: Sequence[str]) -> str:
 
 
 _ASKED = "FOR THE REQUESTS"
+_CHECK = "CHECK"
+_LEFT, _TAKEN = "✓", "★"
 _ALL = "Pending pods and claims"
 
 
@@ -337,14 +345,22 @@ class Explanations:
             yield Sentence(f"{told.subject}{more}{first.removeprefix(told.subject)}", told.verdict)
             yield from others
 
-    def html(self, counted: str, pools: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> str:
+    def html(
+        self,
+        counted: str,
+        pools: Sequence[PoolStatus],
+        claims: Iterable[ClaimStatus],
+        cluster: Cluster,
+        head: Sequence[str],
+    ) -> str:
         """The page. counted: how many fit, in words. pools, claims: after all of them."""
         header = ["POD OR CLAIM", "VERDICT", "NODE", "REASON"]
         table = PageTable("explained", "Pods and claims", ColumnTable(header, self._rows))
         answer = [f"{counted}.", states_text(states_of(pools))]
         heading = element("h2", {}, "Details")
         sections = [element("section", {}, heading, *self._details)] if self._details else []
-        return data_page(DataPage(_ALL, answer, [table, device_map(pools, claims)], MAP, details=sections))
+        tables = [table, device_map(pools, claims, cluster), closed_nodes(cluster)]
+        return data_page(DataPage(_ALL, answer, tables, MAP, details=sections), head)
 
 
 def _nodes(explanation: Explanation) -> Iterator[PageTable]:
@@ -375,6 +391,36 @@ def _asked(explanation: Explanation) -> Mapping[str, str]:
     for taken in _taken_devices(on_node.answer):
         found[str(taken)] = [*found.get(str(taken), ()), "taken"]
     return {device: "; ".join(texts) for device, texts in found.items()}
+
+
+class _Checks:
+    """What the map shows of the devices of the node that is described.
+
+    symbols: by device, the number of the first check that removes it, unless a request can have it. legend: their
+    meanings, as (symbol, text).
+    """
+
+    def __init__(self, explanation: Explanation) -> None:
+        self.symbols: dict[str, str] = {}
+        self.legend: list[tuple[str, str]] = []
+        on_node = explanation.on_node
+        if on_node is None:
+            return
+        for funnel in on_node.offer.funnels:
+            for refusal in funnel.refusals:
+                number = str(len(self.legend) + 1)
+                self.legend.append((number, f"request {funnel.request}: {refusal_text(refusal, reader=OPERATOR)}"))
+                for device in refusal.devices:
+                    self.symbols.setdefault(str(device), number)
+        left = [str(device) for funnel in on_node.offer.funnels for device in funnel.left]
+        taken = [str(device) for device in _taken_devices(on_node.answer)]
+        self._mark(_LEFT, "passes all checks of a request", left)
+        self._mark(_TAKEN, "taken", taken)
+
+    def _mark(self, symbol: str, text: str, devices: Sequence[str]) -> None:
+        self.symbols |= dict.fromkeys(devices, symbol)
+        if devices:
+            self.legend.append((symbol, text))
 
 
 def _of_request(funnel: Funnel) -> Iterator[tuple[DeviceID, str]]:

@@ -14,12 +14,17 @@ const CELL = 19; // a device and the gap beside it
 const PER_LINE = 8;
 const PER_TILE = 64; // devices; a node with more has several tiles
 const NAME_HEIGHT = 29;
+const LABEL = 15; // height of the name of a group of devices in a node, in pixels (also in the style sheet)
 const COLOURS = 8;
+const SHAPES = 4; // of devices, by their kind (also in the style sheet)
 const TOGETHER = 300; // events that come within so many milliseconds are drawn together
 const SOON = 3000; // a stream that has ended is opened again before that
-const LOST = "The program cannot be reached, or too many pages are open; trying again. What is shown may be old.";
 const RESTS = 10; // so many times as long as drawing took, nothing is drawn
 const AGAIN = 5000; // milliseconds until a page that was refused asks again
+const SILENT = 15000; // after so many milliseconds without an event, of which one comes every five seconds
+const AT_FIRST = 50; // rows and nodes on a narrow screen, where a button shows more
+const BAR = 96; // width of a bar and the gap beside it, in pixels (also in the style sheet)
+const NARROW = matchMedia("(max-width: 640px)"); // (also in the style sheet)
 
 const collator = new Intl.Collator("en", { numeric: true });
 
@@ -30,13 +35,27 @@ function make(tag, attributes = {}, ...children) {
   return made;
 }
 
+/* A time as people read it, the whole of it on hover; any other text is as it is. */
+const TIME = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d+)?Z$/;
+function timeText(text) {
+  const [, day, time] = TIME.exec(text) || [];
+  if (!day) return text;
+  return day === new Date().toISOString().slice(0, 10) ? time : `${day} ${time}`;
+}
+
+function button(text, use) {
+  const made = make("button", { type: "button", class: "more" }, text);
+  made.addEventListener("click", use);
+  return made;
+}
+
 const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
 
 /* -- tables */
 
 class Table {
-  /* data: {id, caption, columns: [{title, isNumber}], groups: [[key, rows]]}. */
-  constructor(data, place) {
+  /* data: {id, caption, none, columns: [{title, isNumber}], bar: {column, parts: [{column, colour}]}, groups: [[key, rows]]}. */
+  constructor(data, place, isKnown = true) {
     this.data = data;
     this.groups = new Map(data.groups);
     this.sort = { column: -1, isDescending: false };
@@ -45,7 +64,10 @@ class Table {
     this.shown = new Map();
     this.listeners = [];
     this.isPrinted = false;
+    this.limit = AT_FIRST;
+    this.isKnown = isKnown; // false until a running program has said what there is
     this.build(place);
+    NARROW.addEventListener("change", () => this.refresh());
     this.reload();
   }
 
@@ -65,7 +87,15 @@ class Table {
     this.table = make("table", {}, name, this.columns, head, this.body);
     this.box = make("div", { class: "rows", tabindex: "0", role: "region", "aria-label": caption }, this.table);
     this.box.addEventListener("scroll", () => this.draw(), { passive: true });
-    place.append(make("h2", {}, caption), make("div", { class: "tools" }, label, this.count), this.box);
+    this.more = button("", () => this.showMore());
+    this.drawn = make("div", {}, make("h2", {}, caption), make("div", { class: "tools" }, label, this.count), this.box, this.more);
+    this.none = make("p", { class: "none" }, this.data.none);
+    place.append(this.drawn, this.none);
+  }
+
+  showMore() {
+    this.limit *= 4;
+    this.draw();
   }
 
   header(column, at) {
@@ -120,7 +150,10 @@ class Table {
 
   refresh() {
     this.rows = this.sorted(this.words.length ? this.all.filter((row) => this.has(row)) : this.all);
-    this.isLong = this.rows.length > FEW;
+    this.drawn.hidden = !this.all.length; // a table without rows is one line
+    this.none.hidden = Boolean(this.all.length);
+    this.none.textContent = this.isKnown ? this.data.none : `${this.data.caption}: ...`;
+    this.isLong = this.rows.length > FEW && !NARROW.matches;
     this.box.classList.toggle("many", this.isLong);
     this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
     const found = this.words.length ? `${this.rows.length.toLocaleString("en")} of ` : "";
@@ -144,14 +177,16 @@ class Table {
     pen.font = `500 ${style.fontSize} ${style.fontFamily}`;
     [...this.columns.children].forEach((col, at) => {
       const longest = this.rows.reduce((one, row) => (row[at].length > one.length ? row[at] : one), "");
+      const bar = this.data.bar && this.data.bar.column === at ? BAR : 0;
       const title = `${this.data.columns[at].title} \u2195`;
       const width = Math.max(pen.measureText(longest).width, pen.measureText(title).width + 4);
-      col.style.width = `${Math.ceil(width) + 24}px`;
+      col.style.width = `${Math.ceil(width) + 24 + bar}px`;
     });
   }
 
   range() {
     if (this.isPrinted) return [0, Math.min(this.rows.length, PRINTED)];
+    if (NARROW.matches) return [0, Math.min(this.rows.length, this.limit)];
     if (!this.isLong) return [0, this.rows.length];
     const first = Math.floor(this.box.scrollTop / ROW);
     const start = Math.max(0, Math.min(first, this.rows.length) - BEYOND);
@@ -167,7 +202,10 @@ class Table {
     }
     let next = this.below;
     for (let at = end - 1; at >= start; at--) next = this.placed(at, next);
-    const left = this.isPrinted ? 0 : this.rows.length - end;
+    const isCut = !this.isLong && !this.isPrinted && end < this.rows.length;
+    this.more.hidden = !isCut;
+    this.more.textContent = `Show more of ${counted(this.rows.length, "row")}`;
+    const left = this.isPrinted || isCut ? 0 : this.rows.length - end;
     this.above.firstChild.style.height = `${start * ROW}px`;
     this.below.firstChild.style.height = `${left * ROW}px`;
     this.above.hidden = !start;
@@ -189,13 +227,28 @@ class Table {
     cells.forEach((text, column) => {
       const cell = document.createElement(column ? "td" : "th");
       if (!column) cell.scope = "row";
-      if (this.data.columns[column].isNumber) cell.className = "number";
-      if (this.isLong && text.length > 30) cell.title = text;
-      if (this.isLong) cell.textContent = text; // on one line
-      else cell.append(...breakable(text));
+      const { title, isNumber } = this.data.columns[column];
+      cell.dataset.title = title;
+      if (isNumber) cell.className = "number";
+      if (text === "-") cell.classList.add("nothing");
+      const shown = timeText(text);
+      if ((this.isLong && text.length > 30) || shown !== text) cell.title = text;
+      if (this.isLong) cell.textContent = shown; // on one line
+      else cell.append(...breakable(shown));
+      if (this.data.bar && this.data.bar.column === column) cell.append(this.bar(cells));
       row.append(cell);
     });
     return row;
+  }
+
+  /* How many of its devices are in which state: the numbers stand beside it. */
+  bar(cells) {
+    const parts = this.data.bar.parts.map(({ column, colour }) => {
+      const part = make("span", { class: colour === null ? "free" : `colour-${colour}` });
+      part.style.flexGrow = cells[column];
+      return part;
+    });
+    return make("span", { class: "bar", "aria-hidden": "true" }, ...parts);
   }
 
   print(isPrinted) {
@@ -218,9 +271,12 @@ function filterInput(id, use) {
 /* -- the map */
 
 class NodeMap {
-  /* data: {table, name, node, state, holders, marks, markText, groups, states: [{name, letter, colour, text}]}: columns. */
-  constructor(data, table, place) {
+  /* data: {table, name, node, state, holders, marks, markText, kind, place, whole, check, checks: [[symbol, text]], groups, closed,
+     states: [{name, letter, colour, text}]}: columns. title: of one of two maps, the second of which has no tools. */
+  constructor(data, table, place, title = "Nodes and devices", other = null) {
     this.data = data;
+    this.title = title;
+    this.other = other; // the map whose tools and details serve this one, too
     this.table = table;
     this.states = new Map(data.states.map((state) => [state.name, state]));
     this.tiles = [];
@@ -231,6 +287,7 @@ class NodeMap {
     this.isPrinted = false;
     this.build(place);
     table.listeners.push(() => this.refresh());
+    if (data.closed) data.closed.listeners.push(() => this.refresh());
     new ResizeObserver(() => this.arrange()).observe(this.box);
     this.refresh();
   }
@@ -243,8 +300,10 @@ class NodeMap {
       this.colours.append(make("option", { value }, text));
     }
     this.colours.addEventListener("change", () => this.colourBy(this.colours.value));
+    if (this.other) this.other.colours.addEventListener("change", () => this.colourBy(this.other.colours.value));
     const find = make("label", {}, "Find a node, device, claim or pod ", this.input);
     const tools = make("div", { class: "tools" }, find, make("label", {}, "Colour by ", this.colours), this.count);
+    this.tools = tools;
     this.legend = make("ul", { class: "legend", "aria-label": "Meaning of the letters and colours" });
     this.space = make("div", { class: "space" });
     const label = "Nodes and devices. Arrow keys go from node to node, Enter shows the devices of one.";
@@ -252,7 +311,16 @@ class NodeMap {
     this.box.addEventListener("scroll", () => this.draw(), { passive: true });
     this.box.addEventListener("keydown", (event) => this.key(event));
     this.details = make("div", { "aria-live": "polite" });
-    place.append(make("h2", {}, "Nodes and devices"), tools, this.legend, this.box, this.details);
+    this.limit = AT_FIRST;
+    this.more = button("", () => this.showMore());
+    const head = make("h2", {}, this.title);
+    if (this.other) place.append(head, this.box, this.more);
+    else place.append(head, tools, this.legend, this.box, this.more, this.details);
+  }
+
+  showMore() {
+    this.limit *= 4;
+    this.arrange();
   }
 
   colourBy(what) {
@@ -266,10 +334,14 @@ class NodeMap {
     const nodes = new Map();
     for (const row of this.table.all) {
       const name = row[this.data.node];
+      if (row[this.data.state] === "-") continue; // it was not there
       if (!nodes.has(name)) nodes.set(name, []);
       nodes.get(name).push(row);
     }
+    this.closed = this.closedNodes();
     this.rank();
+    const kinds = this.data.kind === null ? [] : [...new Set(this.table.all.map((row) => row[this.data.kind]))];
+    this.kinds = kinds.length > 1 ? kinds.sort(collator.compare) : [];
     const names = [...nodes.keys()].sort(collator.compare);
     const found = names.filter((name) => nodes.get(name).some((row) => this.table.has(row)));
     this.tiles = found.flatMap((name) => this.tilesOf(name, nodes.get(name)));
@@ -280,13 +352,49 @@ class NodeMap {
     this.show(nodes.get(this.chosen));
   }
 
+  /* The nodes that take no pods, or not all, and why. */
+  closedNodes() {
+    const rows = this.data.closed ? this.data.closed.all : [];
+    return new Map(rows.map((row) => [row[0], row[this.data.why]]).filter(([, why]) => why !== "-"));
+  }
+
   tilesOf(node, rows) {
     const tiles = [];
+    rows = this.grouped(rows);
     for (let from = 0; from < rows.length; from += PER_TILE) {
       const number = rows.length > PER_TILE ? ` (${from / PER_TILE + 1})` : "";
-      tiles.push({ node, title: node + number, rows: rows.slice(from, from + PER_TILE) });
+      const own = rows.slice(from, from + PER_TILE);
+      tiles.push({ node, title: node + number, rows: own, groups: this.groupsOf(own) });
     }
     return tiles;
+  }
+
+  /* Where in its node a device is, and what it is cut from: what the table says of it. */
+  groupOf(row) {
+    const { place, whole } = this.data;
+    if (place === null) return "";
+    return [row[whole], row[place]].filter((text) => text !== "-").join(", ");
+  }
+
+  grouped(rows) {
+    if (this.data.place === null) return rows;
+    const names = new Map(rows.map((row) => [row, this.groupOf(row)]));
+    const kind = (row) => row[this.data.kind];
+    return [...rows].sort((a, b) => collator.compare(names.get(a), names.get(b)) || collator.compare(kind(a), kind(b)));
+  }
+
+  groupsOf(rows) {
+    const groups = new Map();
+    for (const row of rows) {
+      const name = this.groupOf(row);
+      if (!groups.has(name)) groups.set(name, []);
+      groups.get(name).push(row);
+    }
+    return [...groups];
+  }
+
+  heightOf({ groups }) {
+    return groups.reduce((sum, [name, rows]) => sum + (name ? LABEL : 0) + CELL * Math.ceil(rows.length / PER_LINE), 0);
   }
 
   holder(row) {
@@ -295,7 +403,7 @@ class NodeMap {
     return this.by === "namespace" ? first.split("/", 1)[0] : first;
   }
 
-  /* Holders by how many devices they have: the first ones have a colour of their own. */
+  /* Holders by how many devices they have: the first ones have a number and a colour of their own. */
   rank() {
     const numbers = new Map();
     if (this.by !== "state") {
@@ -305,10 +413,16 @@ class NodeMap {
       }
     }
     this.ranking = [...numbers].sort((a, b) => b[1] - a[1] || collator.compare(a[0], b[0]));
-    this.colourOf = new Map(this.ranking.map(([holder], at) => [holder, at % COLOURS]));
+    this.rankOf = new Map(this.ranking.map(([holder], at) => [holder, at]));
   }
 
   looks(row) {
+    const looks = this.looksWithoutCheck(row);
+    const symbol = this.data.check === null || this.by !== "state" ? "-" : row[this.data.check];
+    return symbol === "-" ? looks : { ...looks, letter: symbol };
+  }
+
+  looksWithoutCheck(row) {
     const holder = this.by === "state" ? "" : this.holder(row);
     if (holder) return this.looksOf(holder);
     return this.states.get(row[this.data.state]) || { letter: "?", colour: COLOURS - 1 };
@@ -327,25 +441,40 @@ class NodeMap {
         : this.ranking.slice(0, COLOURS).map(([holder, number]) => [this.looksOf(holder), `${holder}: ${number}`]);
     const rest = this.ranking.length - COLOURS;
     const items = entries.map(([looks, text]) => make("li", {}, this.cell(looks), text));
-    if (rest > 0) items.push(make("li", {}, `and ${rest} more, in the same colours`));
+    if (rest > 0) items.push(make("li", {}, this.cell({ letter: "+", colour: null }), `${rest} more, in the same colours`));
+    if (this.by === "state") {
+      for (const [letter, text] of this.data.checks) items.push(make("li", {}, this.cell({ letter, colour: null }), text));
+    }
+    const shaped = this.kinds.slice(0, SHAPES - 1).map((kind) => [this.shapeOf(kind), kind]);
+    const others = this.kinds.slice(SHAPES - 1);
+    if (others.length) shaped.push([this.shapeOf(others[0]), others.length === 1 ? others[0] : `${others.length} other kinds`]);
+    for (const [shape, text] of shaped) items.push(make("li", {}, make("span", { class: `cell free ${shape}` }), text));
+    if (this.closed.size) {
+      const mark = make("span", { class: "cell free" }, "\u2298");
+      items.push(make("li", {}, mark, "before a node: it is cordoned, tainted or removed"));
+    }
     if (this.data.marks !== null) {
       items.push(make("li", {}, make("span", { class: "cell free marked" }), `border: ${this.data.markText}`));
     }
     this.legend.replaceChildren(...items);
   }
 
+  /* A number, since letters are states; + for those that the legend does not name. */
   looksOf(holder) {
-    const name = holder.slice(holder.indexOf("/") + 1); // of a claim, without its namespace
-    return { letter: [...name][0].toUpperCase(), colour: this.colourOf.get(holder) };
+    const rank = this.rankOf.get(holder);
+    return { letter: rank < COLOURS ? String(rank + 1) : "+", colour: rank % COLOURS };
   }
 
   /* Where each tile is: rows of tiles, each as high as its highest. */
   arrange() {
     this.perRow = Math.max(1, Math.floor((this.box.clientWidth - GAP) / (TILE + GAP)));
     this.tops = [GAP];
-    for (let from = 0; from < this.tiles.length; from += this.perRow) {
-      const most = Math.max(...this.tiles.slice(from, from + this.perRow).map((tile) => tile.rows.length));
-      this.tops.push(this.tops.at(-1) + NAME_HEIGHT + CELL * Math.ceil(most / PER_LINE) + GAP);
+    const number = NARROW.matches && !this.isPrinted ? Math.min(this.limit, this.tiles.length) : this.tiles.length;
+    this.more.hidden = number === this.tiles.length;
+    this.more.textContent = `Show more of ${counted(this.tiles.length, "node")}`;
+    for (let from = 0; from < number; from += this.perRow) {
+      const most = Math.max(...this.tiles.slice(from, from + this.perRow).map((tile) => this.heightOf(tile)));
+      this.tops.push(this.tops.at(-1) + NAME_HEIGHT + most + GAP);
     }
     const hadFocus = this.space.contains(document.activeElement);
     this.space.style.height = `${this.tops.at(-1)}px`;
@@ -369,6 +498,7 @@ class NodeMap {
 
   range() {
     if (this.isPrinted) return [0, Math.min(this.tiles.length, PRINTED)];
+    if (NARROW.matches) return [0, Math.min(this.tiles.length, this.limit)];
     const start = this.rowAt(this.box.scrollTop) - 1;
     const end = this.rowAt(this.box.scrollTop + this.box.clientHeight) + 2;
     return [Math.max(0, start * this.perRow), Math.min(this.tiles.length, end * this.perRow)];
@@ -390,21 +520,25 @@ class NodeMap {
   }
 
   tile(at) {
-    const { node, title, rows } = this.tiles[at];
-    const cells = make("span", { class: "cells", "aria-hidden": "true" }, ...rows.map((row) => this.device(row)));
-    const name = make("span", { class: "name", "aria-hidden": "true" }, title);
+    const { node, title, rows, groups } = this.tiles[at];
+    const cells = groups.flatMap(([name, own]) => {
+      const drawn = make("span", { class: "cells", "aria-hidden": "true" }, ...own.map((row) => this.device(row)));
+      return name ? [make("span", { class: "group", "aria-hidden": "true", title: name }, name), drawn] : [drawn];
+    });
+    const why = this.closed.get(node);
+    const name = make("span", { class: "name", "aria-hidden": "true" }, why ? `\u2298 ${title}` : title);
     const tile = make(
       "button",
       {
-        class: "node",
+        class: why ? "node closed" : "node",
         type: "button",
         tabindex: at === this.current ? "0" : "-1",
-        "aria-label": this.words(title, rows),
+        "aria-label": this.words(title, rows) + (why ? `; ${why}` : ""),
         "aria-pressed": String(node === this.chosen),
-        title,
+        title: why ? `${title}: ${why}` : title,
       },
       name,
-      cells,
+      ...cells,
     );
     tile.style.left = `${GAP + (at % this.perRow) * (TILE + GAP)}px`;
     tile.style.top = `${this.tops[Math.floor(at / this.perRow)]}px`;
@@ -414,10 +548,16 @@ class NodeMap {
 
   device(row) {
     const cell = this.cell(this.looks(row));
-    cell.title = [row[this.data.name], row[this.data.state], row[this.data.holders]].join(", ");
+    const kind = this.data.kind === null ? [] : [row[this.data.kind]];
+    cell.title = [row[this.data.name], ...kind, row[this.data.state], row[this.data.holders]].join(", ");
     if (!this.table.has(row)) cell.classList.add("dim");
     if (this.data.marks !== null && row[this.data.marks] !== "-") cell.classList.add("marked");
+    if (this.kinds.length) cell.classList.add(this.shapeOf(row[this.data.kind]));
     return cell;
+  }
+
+  shapeOf(kind) {
+    return `shape-${Math.min(this.kinds.indexOf(kind), SHAPES - 1)}`;
   }
 
   words(title, rows) {
@@ -444,7 +584,7 @@ class NodeMap {
   /* The devices of the chosen node, below the map. */
   show(rows) {
     const text = JSON.stringify([this.chosen, rows]);
-    if (text === this.told) return; // a screen reader would read it again
+    if (text === this.told || this.other) return; // a screen reader would read it again
     this.told = text;
     this.details.replaceChildren();
     if (!this.chosen || !rows || !rows.length) return;
@@ -452,7 +592,11 @@ class NodeMap {
     const head = make("tr", {}, ...columns.map((one) => make("th", { scope: "col" }, one.title)));
     const body = rows.slice(0, PRINTED).map((row) => {
       const [first, ...others] = row;
-      return make("tr", {}, make("th", { scope: "row" }, first), ...others.map((text) => make("td", {}, ...breakable(text))));
+      const cells = others.map((text, at) => {
+        const kind = text === "-" ? { class: "nothing" } : {};
+        return make("td", { "data-title": columns[at + 1].title, ...kind }, ...breakable(text));
+      });
+      return make("tr", {}, make("th", { scope: "row" }, first), ...cells);
     });
     const table = make("table", {}, make("caption", {}, this.chosen), make("thead", {}, head), make("tbody", {}, ...body));
     const label = `Devices of ${this.chosen}`;
@@ -500,23 +644,49 @@ function start(data) {
   for (const one of data.tables) {
     const section = make("section", { "aria-label": one.caption });
     place.append(section);
-    tables.set(one.id, new Table(one, section));
+    tables.set(one.id, new Table(one, section, !data.events));
   }
   const drawn = [...tables.values()];
-  if (map) drawn.push(new NodeMap(data.map, tables.get(data.map.table), map));
+  if (map) drawn.push(...maps({ ...data.map, why: 1, closed: tables.get(data.map.nodes) }, tables.get(data.map.table), map));
   const print = (isPrinted) => drawn.forEach((one) => one.print(isPrinted));
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
   if (data.events) follow(data.events, tables);
 }
 
+/* One map, or two beside each other: before a change, and after it. */
+function maps(data, table, place) {
+  if (!data.before) return [new NodeMap(data, table, place)];
+  const [left, right] = [make("div"), make("div")];
+  const after = new NodeMap(data, table, right, "After the change");
+  const before = new NodeMap({ ...data, ...data.before, why: 2 }, table, left, "Before the change", after);
+  place.append(make("h2", {}, "Nodes and devices"), after.tools, after.legend);
+  place.append(make("div", { class: "beside" }, left, right), after.details);
+  return [before, after];
+}
+
 /* A running program: its events say which groups of rows have changed. */
-function follow(address, tables) {
+function follow(address, tables, since = 0) {
   const live = document.getElementById("live");
   const say = (text) => {
     if (live.textContent !== text) live.textContent = text; // said once, not once a second
   };
   const source = new EventSource(address);
+  let heard = Date.now();
+  let lost = 0; // since when the program is not heard
+  const hear = () => {
+    heard = Date.now();
+    lost = 0;
+    document.body.classList.remove("old");
+  };
+  const lose = (since) => {
+    lost = lost || since;
+    document.body.classList.add("old");
+    const time = new Date(lost).toLocaleTimeString("en-GB");
+    say(`The program cannot be reached since ${time}, or too many pages are open; trying again. What is shown is older.`);
+  };
+  const watch = setInterval(() => Date.now() - heard > SILENT && lose(heard), SOON);
+  source.addEventListener("alive", hear);
   const changed = new Set();
   let timer = 0;
   let wait = TOGETHER;
@@ -531,6 +701,8 @@ function follow(address, tables) {
     timer = timer || setTimeout(draw, wait);
   };
   source.addEventListener("start", () => {
+    hear();
+    since = 0;
     for (const table of tables.values()) table.groups.clear();
     say("Reading the state of the program ...");
   });
@@ -546,17 +718,23 @@ function follow(address, tables) {
     later();
   });
   source.addEventListener("now", () => {
-    for (const table of tables.values()) if (table.all.length && !table.groups.size) changed.add(table);
+    hear();
+    for (const table of tables.values()) {
+      if (!table.isKnown || (table.all.length && !table.groups.size)) changed.add(table);
+      table.isKnown = true;
+    }
     later();
     say("Live.");
-    document.getElementById("moment").textContent = `As of ${new Date().toLocaleTimeString()}`;
+    document.getElementById("moment").textContent = `As of ${new Date().toLocaleTimeString("en-GB")}`;
   });
   source.addEventListener("error", () => {
+    const now = Date.now();
     if (source.readyState === EventSource.CLOSED) {
-      say(LOST); // it was refused, and does not try again by itself
-      setTimeout(() => follow(address, tables), AGAIN);
+      lose(since || now); // it was refused, and does not try again by itself
+      clearInterval(watch);
+      setTimeout(() => follow(address, tables, lost), AGAIN);
     }
-    setTimeout(() => source.readyState === EventSource.CONNECTING && say(LOST), SOON);
+    setTimeout(() => source.readyState === EventSource.CONNECTING && lose(since || now), SOON);
   });
 }
 

@@ -1,7 +1,7 @@
 """One answer of a command: made once, and printed as text, as an object in JSON or YAML, or as a page."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import orjson
@@ -44,12 +44,12 @@ class PagedReport(Report):
     """An answer that can be a page as well."""
 
     @abstractmethod
-    def html(self) -> str:
-        """Its sentences, tables and pictures."""
+    def html(self, head: Sequence[str] = ()) -> str:
+        """Its sentences, tables and pictures. head: what it says of the input."""
 
 
-def rendered(report: Report, output: str, layout: TextLayout = PLAIN) -> str:
-    """The report in that format, with the line end after it; empty if there is nothing to be said."""
+def rendered(report: Report, output: str, layout: TextLayout = PLAIN, head: Sequence[str] = ()) -> str:
+    """The report in that format, with the line end after it; empty if there is nothing to be said. head: of a page."""
     if output in report.own_formats:
         return report.own_formats[output](report)
     match output:
@@ -59,7 +59,7 @@ def rendered(report: Report, output: str, layout: TextLayout = PLAIN) -> str:
             return dump(object_of(report))
         case "html":
             assert isinstance(report, PagedReport), f"{report.kind} has no page"
-            return report.html()
+            return report.html(head)
         case _:
             text = text_of(report, layout, is_wide=output == WIDE)
             return f"{text}\n" if text else ""

@@ -12,7 +12,7 @@ import orjson
 
 from allocator.api.versions import Json
 from allocator.words import agreeing, and_more, listed
-from scheduler.output.data_page import STYLE, Child, document, element, table
+from scheduler.output.data_page import STYLE, Child, document, element, head_line, table
 from scheduler.output.line_chart import NARROW, WIDE, Band, Chart, Curve, band, detail, line_chart, number
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.table import ColumnTable
@@ -92,13 +92,13 @@ class SimulationReport(PagedReport):
         document: Json = orjson.loads(result_json(self.result))
         return document
 
-    def html(self) -> str:
+    def html(self, head: Sequence[str] = ()) -> str:
         """Tables, and charts with all policies in each."""
         groups = self.groups()
         parts = [*_overview(groups)] if len(groups) > 1 else []
         parts += [part for parameters, policies in groups.items() for part in _group(parameters, policies)]
         title = f"Simulation of {listed(list(dict.fromkeys(one.policy for one in self.result.scenarios)))}"
-        heading, explained = _heading(title, self.result), _explained(self.result)
+        heading, explained = _heading(title, self.result, head), _explained(self.result)
         return document(title, STYLE, element("main", {}, *heading, *parts, *explained))
 
     def csv(self) -> str:
@@ -294,11 +294,12 @@ _TIME = (
 )
 
 
-def _heading(title: str, result: SimulationResult) -> Iterator[Element]:
+def _heading(title: str, result: SimulationResult, head: Sequence[str]) -> Iterator[Element]:
     fleets = dict.fromkeys(one.fleet for one in result.scenarios)
     sizes = [f"{one.nodes:,} nodes with {one.units:,} units and {one.pods:,} pods at the start" for one in fleets]
     seeds = list(dict.fromkeys(str(one.seed) for one in result.scenarios))
     yield element("h1", {}, title)
+    yield head_line(head)
     yield element(
         "p", {}, f"{listed(sizes)}; {agreeing(len(seeds), 'seed')} {listed(seeds)}. Program: {result.program}"
     )

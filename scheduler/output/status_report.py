@@ -8,8 +8,12 @@ from enum import StrEnum
 
 from allocator.api.versions import Json
 from allocator.bits import bits
+from allocator.model import Device
+from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
+from allocator.requests.constraints import lookup
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
-from allocator.words import agreeing, and_more, counted
+from allocator.words import agreeing, and_more, counted, listed_up_to
+from scheduler.decision.cluster import Cluster
 from scheduler.output.data_page import (
     DEVICE_STATES,
     DataPage,
@@ -17,7 +21,6 @@ from scheduler.output.data_page import (
     PageTable,
     StateLook,
     data_page,
-    live_policy,
 )
 from scheduler.output.report import PagedReport
 from scheduler.output.table import ColumnTable
@@ -50,7 +53,7 @@ class StatusReport(PagedReport):
     """What there is of devices, and who holds them.
 
     rooms: by class. by: the only table of the text; empty for the overview. shown: of which claims alone, in words such
-    as `in namespace ml`; empty for everything.
+    as `in namespace ml`; empty for everything. cluster: of a page.
     """
 
     kind = "Status"
@@ -64,6 +67,7 @@ class StatusReport(PagedReport):
     claims: Sequence[ClaimStatus]
     by: str = ""
     shown: str = ""
+    cluster: Cluster | None = None
 
     def blocks(self) -> Iterable[ColumnTable]:
         """The table of `by`; else drivers, classes with the largest claim that fits, and pools with problems."""
@@ -82,9 +86,9 @@ class StatusReport(PagedReport):
             "pools": [_pool(one) for one in self.pools],
         }
 
-    def html(self) -> str:
+    def html(self, head: Sequence[str] = ()) -> str:
         """Everything, with a map of the devices."""
-        return data_page(DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP))
+        return data_page(DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP), head)
 
 
 def problem_table(report: StatusReport) -> ColumnTable:
@@ -250,14 +254,31 @@ def _amount(amount: Amount) -> Json:
 
 
 DEVICES = "devices"
-MAP = MapColumns(DEVICES, name="DEVICE", node="NODE", state="STATE", holders="CLAIMS")
+_SORTS = ("KIND", "PLACE", "CUT FROM")
+MAP = MapColumns(
+    DEVICES,
+    name="DEVICE",
+    node="NODE",
+    state="STATE",
+    holders="CLAIMS",
+    kind=_SORTS[0],
+    place=_SORTS[1],
+    whole=_SORTS[2],
+    nodes="closed",
+)
 """The map of the devices."""
+
+_PLACES = ((NUMA_NODE, "NUMA "), (PCIE_ROOT, ""))
+"""Attributes that say where in its node a device is, and what stands before their values."""
 
 _CHANGE = "CHANGE"
 _SAME = "-"
 _GONE = StateLook("gone", "G", 1, "no longer there")
-CHANGE_MAP = replace(MAP, marks=_CHANGE, mark_text="the change concerns it", states=(*DEVICE_STATES, _GONE))
-"""The map of the devices after a change."""
+_BEFORE = ("STATE BEFORE", "CLAIMS BEFORE")
+CHANGE_MAP = replace(
+    MAP, marks=_CHANGE, mark_text="the change concerns it", states=(*DEVICE_STATES, _GONE), before=_BEFORE
+)
+"""The maps of the devices before and after a change."""
 
 
 class DeviceChange(StrEnum):
@@ -270,23 +291,106 @@ class DeviceChange(StrEnum):
     GONE = "gone"
 
 
-def device_map(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
-    """A row for each device."""
-    return PageTable(DEVICES, "Devices", device_columns(pools, claims))
+def device_map(pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus], cluster: Cluster | None) -> PageTable:
+    """A row for each device. cluster: knows the nodes that reach devices of several."""
+    return PageTable(DEVICES, "Devices", map_columns(pools, claims, cluster))
 
 
-def change_map(before: Sequence[PoolStatus], after: Sequence[PoolStatus], claims: Iterable[ClaimStatus]) -> PageTable:
+CLOSED = MAP.nodes
+_CLOSED_CAPTION = "Nodes that are cordoned, tainted or removed"
+NO_NODE_IS_CLOSED = "No node is cordoned or tainted."
+
+
+def closed_nodes(cluster: Cluster | None, before: Cluster | None = None) -> PageTable:
+    """Nodes that take no pods, or not all, and those that were there before a change."""
+    rows = _closed(cluster) if cluster is not None else {}
+    if before is not None and cluster is not None:
+        old = _closed(before)
+        rows |= {name: "removed" for name in before.names() if cluster.node(name) is None}
+        both = [[name, rows.get(name, "-"), old.get(name, "-")] for name in sorted({**rows, **old})]
+        return PageTable(CLOSED, _CLOSED_CAPTION, ColumnTable(["NODE", "WHY", "BEFORE"], both), NO_NODE_IS_CLOSED)
+    listed = [list(one) for one in sorted(rows.items())]
+    return PageTable(CLOSED, _CLOSED_CAPTION, ColumnTable(["NODE", "WHY"], listed), NO_NODE_IS_CLOSED)
+
+
+def _closed(cluster: Cluster) -> dict[str, str]:
+    found = {}
+    for name in sorted(cluster.names()):
+        node = cluster.node(name)
+        assert node is not None
+        reasons = ["cordoned"] if node.unschedulable else []
+        reasons += [f"taint {one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in node.taints]
+        if reasons:
+            found[name] = ", ".join(reasons)
+    return found
+
+
+def map_columns(
+    pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus], cluster: Cluster | None = None
+) -> ColumnTable:
+    """A line for each device, with its kind, its place in the node, and what it is cut from, as the map shows them."""
+    found = list(pools)
+    table = device_columns(found, claims)
+    nodes = [_nodes_of(one, cluster) for one in _all(found)]
+    rows = [
+        [row[0], node, *row[2:], *_sorts(one.device)]
+        for row, node, one in zip(table.rows, nodes, _all(found), strict=True)
+    ]
+    return ColumnTable([*table.header, *_SORTS], rows)
+
+
+def _nodes_of(device: DeviceStatus, cluster: Cluster | None) -> str:
+    """The node that reaches the device; of several, the number and the first names."""
+    reach = device.device.reach if device.slice.reach.per_device else device.slice.reach
+    if reach.node_name or cluster is None or (reach.node_selector is None and not reach.all_nodes):
+        return ",".join(by_node(device))
+    if reach.all_nodes:
+        names = sorted(cluster.names())
+    else:
+        assert reach.node_selector is not None
+        names = sorted(map(cluster.name_of, bits(cluster.reached(reach.node_selector))))
+    return f"{counted(len(names), 'node')}: {listed_up_to(names, MOST_NODES)}" if names else "0 nodes"
+
+
+def _sorts(device: Device) -> tuple[str, str, str]:
+    """Its kind, such as `gpu`; NUMA node and PCIe root; and the counters that it shares with what is cut from the same.
+
+    Its driver says the kind in the attribute `type`; otherwise it is the name without its number.
+    """
+    type_, value = lookup(device, f"{device.driver}/type") or ("", None)
+    kind = str(value) if type_ == "string" else device.name.rstrip("0123456789").rstrip("-") or device.driver
+    places = [(title, (lookup(device, name) or ("", None))[1]) for name, title in _PLACES]
+    counter_sets = dict.fromkeys(one.counter_set for one in device.consumes_counters)
+    return (
+        kind,
+        ", ".join(f"{title}{value}" for title, value in places if value is not None) or "-",
+        _listed([*counter_sets]),
+    )
+
+
+def change_map(
+    before: Sequence[PoolStatus],
+    after: Sequence[PoolStatus],
+    claims: Iterable[ClaimStatus],
+    clusters: tuple[Cluster | None, Cluster | None],
+) -> PageTable:
     """A row for each device as it is after a change, with what has changed, and for those that are gone."""
     old = {one.device.id: one for one in _all(before)}
-    table = device_columns(after, claims)
-    rows = [[*row, _change(old.get(one.device.id), one)] for row, one in zip(table.rows, _all(after), strict=True)]
+    table = map_columns(after, claims, clusters[1])
+    changes = zip(table.rows, _all(after), strict=True)
+    rows = [[*row, *_before(old.get(one.device.id)), _change(old.get(one.device.id), one)] for row, one in changes]
     there = {one.device.id for one in _all(after)}
-    rows += [_gone(status) for one, status in old.items() if one not in there]
-    return PageTable(DEVICES, "Devices after the change", ColumnTable([*table.header, _CHANGE], rows))
+    rows += [_gone(status, clusters[0]) for one, status in old.items() if one not in there]
+    return PageTable(DEVICES, "Devices after the change", ColumnTable([*table.header, *_BEFORE, _CHANGE], rows))
 
 
 def _all(pools: Iterable[PoolStatus]) -> Iterator[DeviceStatus]:
     return (one for pool in pools for one in pool.devices)
+
+
+def _before(old: DeviceStatus | None) -> tuple[str, str]:
+    """State and holders; nothing of a device that was not there."""
+    return ("-", "-") if old is None else (old.state, _listed(old.holders))
 
 
 def _change(old: DeviceStatus | None, new: DeviceStatus) -> str:
@@ -299,9 +403,9 @@ def _change(old: DeviceStatus | None, new: DeviceStatus) -> str:
     return DeviceChange.OTHER_CLAIMS if new.holders else DeviceChange.RELEASED
 
 
-def _gone(old: DeviceStatus) -> list[str]:
-    holders = ",".join(old.holders) or "-"
-    return [str(old.device.id), ",".join(by_node(old)), _GONE.name, holders, "-", "-", DeviceChange.GONE]
+def _gone(old: DeviceStatus, cluster: Cluster | None) -> list[str]:
+    own = [str(old.device.id), _nodes_of(old, cluster), _GONE.name, _listed(old.holders), "-", "-"]
+    return [*own, *_sorts(old.device), *_before(old), DeviceChange.GONE]
 
 
 # Claims as a table and as JSON (docs/status.md describes each field).
@@ -332,7 +436,7 @@ _CLAIM_COLUMNS = ("NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY")
 
 @dataclass(frozen=True, slots=True)
 class ClaimsReport(PagedReport):
-    """Claims. shown: in words, such as `in namespace ml`. now: for their ages. pools: of a page, with their devices."""
+    """Claims. shown: in words, such as `in namespace ml`. now: for their ages. pools, cluster: of a page."""
 
     kind = "ClaimStatusList"
 
@@ -340,6 +444,7 @@ class ClaimsReport(PagedReport):
     shown: str
     now: datetime
     pools: Sequence[PoolStatus] = ()
+    cluster: Cluster | None = None
 
     def blocks(self) -> Iterable[ColumnTable]:
         """A line for each claim."""
@@ -350,10 +455,14 @@ class ClaimsReport(PagedReport):
         """All claims, with all their devices."""
         return {"items": [_object(one) for one in self.claims]}
 
-    def html(self) -> str:
+    def html(self, head: Sequence[str] = ()) -> str:
         """The claims, with the devices that they hold in the map."""
-        tables = [claims_table(self.claims), device_map(self.pools, self.claims)]
-        return data_page(DataPage("Claims", list(_claims_answer(self)), tables, MAP))
+        tables = [
+            claims_table(self.claims),
+            device_map(self.pools, self.claims, self.cluster),
+            closed_nodes(self.cluster),
+        ]
+        return data_page(DataPage("Claims", list(_claims_answer(self)), tables, MAP), head)
 
     def nothing(self) -> str:
         """Why there is no line."""
@@ -465,9 +574,9 @@ def _first(sentences: Sequence[str]) -> Iterator[str]:
 def _tables(report: StatusReport) -> Iterator[PageTable]:
     yield PageTable("drivers", "Drivers", TABLES["driver"](report))
     yield PageTable("classes", "Classes", class_table(report))
-    if (problems := problem_table(report)).rows:
-        yield PageTable("problems", "Pools with problems", problems)
-    yield device_map(report.pools, report.claims)
+    yield PageTable("problems", "Pools with problems", problem_table(report), "No pool has problems.")
+    yield device_map(report.pools, report.claims, report.cluster)
+    yield closed_nodes(report.cluster)
     yield PageTable("nodes", "Nodes", TABLES["node"](report))
     yield PageTable("pools", "Pools", pool_table(report))
     yield PageTable("namespaces", "Namespaces", TABLES["namespace"](report))
@@ -487,45 +596,3 @@ def _claims_answer(report: ClaimsReport) -> Iterator[str]:
     yield f"{claims} {report.shown}{f': {by_state}' if by_state else ''}."
     devices = sum(len(pool.devices) for pool in report.pools)
     yield f"{counted(devices, 'device is', 'devices are', ',')} held by them."
-
-
-# The page at `/ui` of a running program: the page of `dra status`, which follows the program's events.
-
-
-ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
-DRIVERS, CLASSES = "drivers", "classes"
-"""Names of the tables; the answer is none, and has a line for each sentence."""
-
-EVENTS = "ui/events"
-"""Where the page gets its data, from the place of the page."""
-
-_TABLES = (
-    PageTable(
-        DECISIONS,
-        "Last decisions",
-        ColumnTable(["TIME", "POD", "RESULT", "NODE", "DEVICES, OR WHY THERE ARE NONE"], ()),
-    ),
-    PageTable(
-        QUEUE,
-        "Pods that wait",
-        ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
-    ),
-    PageTable(PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ())),
-    PageTable(DRIVERS, "Drivers", tally_columns("DRIVER", ())),
-    PageTable(CLASSES, "Classes", class_columns((), {})),
-    device_map((), ()),
-)
-
-
-def live_page(title: str) -> str:
-    """The page, as HTML, without data."""
-    return data_page(DataPage(title, ["Connecting ..."], _TABLES, MAP, events=EVENTS))
-
-
-def headers() -> dict[str, str]:
-    """Of the page: what it may do, which is what its own policy says, and where it may be shown."""
-    return {
-        "Content-Security-Policy": live_policy("frame-ancestors 'none'"),
-        "X-Frame-Options": "DENY",
-        "Cross-Origin-Opener-Policy": "same-origin",
-    }

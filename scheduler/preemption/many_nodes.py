@@ -16,7 +16,7 @@ from allocator.bits import Mask
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.preemption.victims import LOWEST, Cost, Unit
+from scheduler.preemption.victims import LOWEST, EvictionCost, Unit
 from scheduler.state.disruption_budgets import violated_of
 from scheduler.state.masks import Flags, Floats, Numbers, mask_of_numbers
 from scheduler.state.pods import PODS, PodRequests
@@ -24,7 +24,7 @@ from scheduler.state.pods_by_priority import HIGHEST
 
 _FEWEST_PLACES = 8
 
-Table = NDArray[np.int64]
+ByPlace = NDArray[np.int64]
 """A row for each node, a column for each place of a pod."""
 
 
@@ -39,7 +39,7 @@ class PodTable:
         self._budgets: dict[int, tuple[int, Sequence[Sequence[PodDisruptionBudget]]]] = {}
         self.priorities = np.zeros((0, _FEWEST_PLACES), np.int64)
         self.started = np.zeros((0, _FEWEST_PLACES))
-        self.amounts: dict[str, Table] = {}
+        self.amounts: dict[str, ByPlace] = {}
 
     def refresh(self, numbers: Sequence[int], resources: Sequence[str]) -> None:
         """Bring the rows of these nodes up to date. Cost: O(pods on those whose pods have changed)."""
@@ -120,7 +120,7 @@ class NodesAtOnce:
     fits: Sequence[bool]
     victims: NDArray[np.bool_]
     violating: NDArray[np.bool_]
-    costs: Sequence[Cost]
+    costs: Sequence[EvictionCost]
     short: Mapping[str, Flags]
 
     def victims_on(self, place: int) -> list[Unit]:
@@ -166,7 +166,7 @@ def _free(cluster: Cluster, resource: str, rows: Numbers) -> Numbers:
 
 
 def _spare(
-    among: NDArray[np.bool_], amounts: Mapping[str, Table], left: dict[str, Numbers], victims: NDArray[np.bool_]
+    among: NDArray[np.bool_], amounts: Mapping[str, ByPlace], left: dict[str, Numbers], victims: NDArray[np.bool_]
 ) -> None:
     """Give back whom there is room for, place by place; the others are victims. left: what is free, which it lowers."""
     for place in np.flatnonzero(among.any(axis=0)).tolist():
@@ -195,7 +195,9 @@ def _violating(
     return found
 
 
-def _costs(table: PodTable, rows: Numbers, victims: NDArray[np.bool_], violating: NDArray[np.bool_]) -> Sequence[Cost]:
+def _costs(
+    table: PodTable, rows: Numbers, victims: NDArray[np.bool_], violating: NDArray[np.bool_]
+) -> Sequence[EvictionCost]:
     priorities, started = table.priorities[rows], table.started[rows]
     highest = np.where(victims, priorities, -LOWEST).max(axis=1)
     sums = (np.where(victims, priorities + LOWEST, 0)).sum(axis=1)

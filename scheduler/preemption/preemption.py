@@ -15,7 +15,7 @@ from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
-from allocator.model import Allocation, Alternative, DeviceID
+from allocator.model import Allocation, Alternative, Claim, DeviceID
 from allocator.outcome import Allocated
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
@@ -26,7 +26,7 @@ from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Re
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_reason
 from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once
-from scheduler.preemption.victims import Cost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
+from scheduler.preemption.victims import EvictionCost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.state.claims import Holding, claim_keys
 from scheduler.state.masks import mask_of, numbers_once
@@ -39,6 +39,7 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 STILL_NOT = "still not schedulable"
+DEALLOCATED = "deallocation of ResourceClaim completed"
 BY_SCHEDULER = "PreemptionByScheduler"
 """The reason of the condition of victims."""
 
@@ -63,7 +64,7 @@ class NodeToWin:
     node: str
     victims: Sequence[Unit]
     violations: int
-    cost: Cost
+    cost: EvictionCost
 
     @property
     def pods(self) -> list[Pod]:
@@ -104,6 +105,7 @@ class Preemption:
     nominated: the node; "" where a nomination that it has is to be cleared, None where that stays. violated: budgets.
     allocations: what its claims without devices would get, in their order. claims: uids of the claims that come free.
     writes: in their order. refused: by node number why not, of those that were tried; `unhelpful` the other ones.
+    deallocates: claims of its own, of which one is to be deallocated first; nothing else is done then.
     candidates: all of them if every node was tried, else the one. next_start: where the next search begins.
     """
 
@@ -117,6 +119,7 @@ class Preemption:
     candidates: Sequence[NodeToWin] = ()
     refused: Mapping[str, Mask] = field(default_factory=dict)
     next_start: int = 0
+    deallocates: tuple[Claim, ...] = ()
 
     @property
     def equal(self) -> list[NodeToWin]:
@@ -146,6 +149,8 @@ class Preemptor:
         """
         pod = cycle.pod
         assert pod is not None, "a claim that no pod uses preempts nobody"
+        if self.wins_devices and (own := self._let_go_first(pod, refused)):
+            return Preemption(DEALLOCATED, deallocates=own)
         helped = self._helped(refused)
         if problem := self._ineligible(pod, helped):
             return Preemption(self._joined(cycle, problem))
@@ -158,6 +163,12 @@ class Preemptor:
         return self._won(search, search.best())
 
     # -- may it at all
+
+    def _let_go_first(self, pod: Pod, refused: NotPlaced) -> tuple[Claim, ...]:
+        """Claims of its own that keep the pod from nodes where it may fit, and that nobody else uses."""
+        # Differs from kube-scheduler, which deallocates such a claim, and looks for victims in the same attempt.
+        users = self.cluster.consumers_of
+        return tuple(claim for claim in refused.stuck if not set(users(claim)) - {pod.uid})
 
     def _helped(self, refused: NotPlaced) -> Mask:
         """The nodes that the end of other pods could open: kube-scheduler's code Unschedulable."""
@@ -251,7 +262,7 @@ def _has(pod: Pod, condition: Condition) -> bool:
 class _Won(NamedTuple):
     """A candidate, of which only the best has to be made."""
 
-    cost: Cost
+    cost: EvictionCost
     number: int
     violations: int
     victims: Callable[[], Sequence[Unit]]
@@ -277,6 +288,7 @@ class _VictimSearch:
         self.refused: dict[str, Mask] = {}
         self.last = -1
         self._kinds: dict[Hashable, bool] = {}
+        self._free: dict[Hashable, int] = {}
 
     # -- the nodes in order, until enough are candidates
 
@@ -335,7 +347,7 @@ class _VictimSearch:
                 least = won.cost if least is None else min(least, won.cost)
         return bool(self.won)
 
-    def _bound(self, number: int) -> Cost | None:
+    def _bound(self, number: int) -> EvictionCost | None:
         """What the node costs at least; None where it cannot be won, whoever goes."""
         lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
         if not self.claims.is_on or not self._lacking >> number & 1:
@@ -345,11 +357,19 @@ class _VictimSearch:
             return None
         if self.claims.unused(self.cluster.name_of(number)):
             return cost_of((), 0)
-        missing = self._needed - self.claims.free_devices(number)
+        missing = self._needed - self._free_devices(number)
         bound = least_cost(lower, missing)
         if bound is None:
             self._refuse(NO_DEVICES, 1 << number)
         return bound
+
+    def _free_devices(self, number: int) -> int:
+        usage = self.cluster.fleet.usage_on(
+            number
+        )  # the same for most nodes of a kind: all of their devices are in use
+        if usage not in self._free:
+            self._free[usage] = self.claims.free_devices(number)
+        return self._free[usage]
 
     @cached_property
     def _lacking(self) -> Mask:

@@ -108,14 +108,14 @@ def _victims_among(units: Sequence[Unit], fits: Callable[[], bool], away: Away) 
         return [*victims, *victims_of(last, fits, away)]
 
 
-Cost = tuple[int, int, int, int, float]
+EvictionCost = tuple[int, int, int, int, float]
 """What a node costs; the least is chosen. Source: kube-scheduler's pickOneNodeForPreemption."""
 
 LOWEST = 1 << 31
 """Makes each priority count as positive, so that fewer victims of a negative priority are better."""
 
 
-def cost_of(victims: Sequence[Unit], violations: int) -> Cost:
+def cost_of(victims: Sequence[Unit], violations: int) -> EvictionCost:
     """Violations, the highest priority, the sum of all, how many pods; then the latest of the first starts is best.
 
     victims: the most important first; none cost nothing.
@@ -128,7 +128,7 @@ def cost_of(victims: Sequence[Unit], violations: int) -> Cost:
     return violations, highest, sum(priority + LOWEST for priority, _ in pods), len(pods), -earliest
 
 
-def least_cost(gains: Sequence[tuple[Unit, int]], needed: int) -> Cost | None:
+def least_cost(gains: Sequence[tuple[Unit, int]], needed: int) -> EvictionCost | None:
     """What victims cost at least of which that much has to be gained; None where all of them gain less.
 
     gains: the most important first, and what there is of each at most. Somebody has to go in any case.

@@ -377,9 +377,9 @@ class Core:
                     message = "it is allocated by us and reserved for nobody, for more than two minutes"
                     self._reporter.violated(Violation("I3", f"claim {key_of(claim)}", message))
             for leftover in get_args(Leftover):
-                own = [claim for claim in due if self._sweep.leftover(claim) == leftover]
+                of_kind = [claim for claim in due if self._sweep.leftover(claim) == leftover]
                 try:
-                    cleaned = await self._sweep.clean(self.binder, own)
+                    cleaned = await self._sweep.clean(self.binder, of_kind)
                 except CallFailed as error:
                     _LOG.warning("cannot remove leftovers: %s", error)
                 else:
@@ -391,13 +391,16 @@ class Core:
         while True:
             await asyncio.sleep(CHECK_S)
             self.binder.progress.log_late()
-            found = self.cluster.violations()
+            violations = self.cluster.violations()
             # What is seen once may be a race that a writer is about to give up.
-            reported, self._violations = set(self._violations), [violation for violation in found if violation in seen]
+            reported, self._violations = (
+                set(self._violations),
+                [violation for violation in violations if violation in seen],
+            )
             for violation in self._violations:
                 if violation not in reported:
                     self._reporter.violated(violation)
-            seen = set(found)
+            seen = set(violations)
 
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None

@@ -78,8 +78,8 @@ def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
             _LOG.error("%s", error)
             return 1
         except ExceptionGroup as broken:
-            for one in _leaves(broken):
-                _LOG.error("%s", one, exc_info=None if isinstance(one, _EXPECTED) else one)
+            for leaf in _leaves(broken):
+                _LOG.error("%s", leaf, exc_info=None if isinstance(leaf, _EXPECTED) else leaf)
             return 1
     return 0
 

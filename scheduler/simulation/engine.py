@@ -40,19 +40,20 @@ EVICTED_AT_ONCE = "a NoExecute taint of its devices evicts it as soon as it is p
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """The result of an attempt for a pod. node: empty where it got none. attempt: which one it was, from 1.
-
-    reasons: why it got none, of all nodes together; message: the same in words. failure: why nothing can be decided, or
-    the pod is not tried.
-    """
+    """The result of an attempt for a pod."""
 
     time_s: float
     pod: Pod
     attempt: int
+    """The number of the attempt for the pod, from 1."""
     node: str = ""
+    """The node that it got; empty where it got none."""
     reasons: frozenset[Reason] = frozenset()
+    """Why it got none, of all nodes together."""
     message: str = ""
+    """The same as a message."""
     failure: str = ""
+    """Why nothing can be decided, or the pod is not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +244,8 @@ class Simulation:
     # -- events
 
     def _happen_now(self) -> None:
-        while (found := self._next_event()) is not None:
-            number, event = found
+        while (due := self._next_event()) is not None:
+            number, event = due
             self._changed_s = self.now
             self._happen(number, event)
             if isinstance(event, Appears | Goes) and not isinstance(event.found, TaintRule):
@@ -278,10 +279,10 @@ class Simulation:
                     self._evict(filter(None, [self.placed[uid].pod]))
             case NodeDrains(name):
                 self._evict(pod for pod in self._pods_on(name) if not belongs_to_node(pod))
-            case Appears(found):
-                self._fleet_changes(found, found)
-            case Goes(found):
-                self._fleet_changes(found, None)
+            case Appears(new):
+                self._fleet_changes(new, new)
+            case Goes(gone):
+                self._fleet_changes(gone, None)
 
     def _fleet_changes(self, found: FleetObject, new: FleetObject | None) -> None:
         """The object is there as `new`, or gone; evictions follow."""
@@ -320,10 +321,10 @@ class Simulation:
 
     def _see_devices(self, name: str) -> None:
         """The devices of the slice are there, have changed, or are gone. Cost: O(pods), if evicting taints have."""
-        found = self._cluster.slices.get(name) if self._has_device_taints else None
-        if not self._taints and not (found and has_evicting(found)):
+        slice_ = self._cluster.slices.get(name) if self._has_device_taints else None
+        if not self._taints and not (slice_ and has_evicting(slice_)):
             return
-        if changed := self._taints.see_slice(name, found, self.now):
+        if changed := self._taints.see_slice(name, slice_, self.now):
             for placed in list(self.placed.values()):
                 if not changed.isdisjoint(devices_of(placed.claims)):
                     self._plan_eviction(placed)

@@ -61,19 +61,19 @@ class Alignments:
 
     def _device(self, wanted: DeviceID) -> Device | None:
         """As its newest slice has it; None where none does."""
-        found = [
+        published = [
             (slice_.generation, device)
             for slice_ in self._pools().get(PoolID(wanted.driver, wanted.pool), ())
             for device in slice_.devices
             if device.name == wanted.device
         ]
-        return max(found, key=lambda one: one[0])[1] if found else None
+        return max(published, key=lambda one: one[0])[1] if published else None
 
     def _pools(self) -> Mapping[PoolID, Sequence[Slice]]:
         if self._of_pool is None:
             self._of_pool = {}
-            for one in self._slices.values():
-                self._of_pool.setdefault(PoolID(one.driver, one.pool), []).append(one)
+            for slice_ in self._slices.values():
+                self._of_pool.setdefault(PoolID(slice_.driver, slice_.pool), []).append(slice_)
         return self._of_pool
 
     def summary(self) -> Mapping[str, AlignmentSummary]:
@@ -209,13 +209,17 @@ class PodState(StrEnum):
 
 @dataclass(slots=True)
 class _PodRecord:
-    """shape: in words. arrived_s: when. is_decided, is_placed: at least once."""
+    """What became of one pod."""
 
     shape: str
+    """The devices that it requests, in words."""
     arrived_s: float
+    """When it arrived."""
     state: PodState = PodState.WAITING
     is_decided: bool = False
+    """It was decided at least once."""
     is_placed: bool = False
+    """It got a node at least once."""
 
 
 @dataclass(slots=True)
@@ -484,11 +488,11 @@ class _Column:
             self.sums[place] += round(value, _DIGITS)
 
     def mean(self) -> _SeriesPoint:
-        found = [total / self.count for total in self.sums]
-        arrived = round(found[_ARRIVED], _DIGITS)
+        means = [total / self.count for total in self.sums]
+        arrived = round(means[_ARRIVED], _DIGITS)
         if round(arrived) != self.number:  # half way between two, as 0.504 is when it has been rounded to 0.50
-            found[_ARRIVED] = arrived + copysign(_LAST_DIGIT, self.number - arrived)
-        return tuple(found)
+            means[_ARRIVED] = arrived + copysign(_LAST_DIGIT, self.number - arrived)
+        return tuple(means)
 
 
 class _ByTime:
@@ -507,8 +511,8 @@ class _ByTime:
 
     def due(self, time_s: float) -> float | None:
         """The time of the next point if it is before that time, else None."""
-        found = round(self._start + self._number * self._step, _TIME_DIGITS)
-        return found if found < time_s else None
+        time = round(self._start + self._number * self._step, _TIME_DIGITS)
+        return time if time < time_s else None
 
     def add(self, point: _SeriesPoint, causes: Mapping[str, float]) -> None:
         """The next point."""

@@ -1,7 +1,7 @@
 """The last decisions of a program, for people who ask what it did just now."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -10,6 +10,9 @@ from scheduler.core_v1.pod import Pod
 
 MOST = 200
 """Decisions that are kept."""
+
+WAITS = "waits: the reason is below"
+"""In place of the reason of a pod that the page lists among those that wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +26,12 @@ class LoggedDecision:
     allocations: Sequence[Allocation] = ()
     reason: str = ""
 
-    def cells(self) -> list[str]:
-        """Time, pod, result, node, and devices or the reason."""
+    def cells(self, waiting: Container[str] = ()) -> list[str]:
+        """Time, pod, result, node, and devices or the reason; waiting: pods whose reason stands in their own rows."""
         moment = datetime.fromtimestamp(self.time, UTC).isoformat(timespec="milliseconds").removesuffix("+00:00")
         devices = ", ".join(str(result.id) for one in self.allocations for result in one.results)
-        return [f"{moment}Z", self.pod, self.result, self.node or "-", self.reason or devices or "-"]
+        reason = WAITS if self.reason and self.pod in waiting else self.reason
+        return [f"{moment}Z", self.pod, self.result, self.node or "-", reason or devices or "-"]
 
 
 class DecisionLog:

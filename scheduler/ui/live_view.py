@@ -17,18 +17,15 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
+from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
 from scheduler.output.status_report import (
-    ANSWER,
-    CLASSES,
-    DECISIONS,
+    CLOSED,
     DEVICES,
-    DRIVERS,
-    PROBLEMS,
-    QUEUE,
     ClassRoom,
     class_columns,
-    device_columns,
+    closed_nodes,
     largest_claim_text,
+    map_columns,
     pool_problems,
     states_text,
     tally_columns,
@@ -213,8 +210,11 @@ class LiveView:
         self._publish()
 
     def since(self, version: int) -> list[bytes]:
-        """The groups that have changed after that version: `[table, group, rows]`, or null for rows that are gone."""
-        return [one.json for one in reversed(self._newer(version))]
+        """The groups that have changed after that version: `[table, group, rows]`, or null for rows that are gone.
+
+        Devices come last: a new reader sees the answer before thousands of them are sent.
+        """
+        return sorted((one.json for one in reversed(self._newer(version))), key=_is_of_devices)
 
     async def changed(self, version: int) -> None:
         """Return once there is something newer."""
@@ -263,7 +263,7 @@ class LiveView:
     def _show(self, pool_id: PoolID, status: PoolStatus, claims: Mapping[str, ClaimObject | None]) -> None:
         name = f"{pool_id.driver}/{pool_id.pool}"
         holding = claim_statuses([one for one in claims.values() if one is not None], ())
-        self._set(DEVICES, name, device_columns([status], holding).rows)
+        self._set(DEVICES, name, map_columns([status], holding, self._source.cluster).rows)
         self._set(PROBLEMS, name, [[name, problem] for problem in pool_problems(status)])
 
     def _forget(self, pool_id: PoolID) -> None:
@@ -310,9 +310,11 @@ class LiveView:
             self._set_all(DRIVERS, _by_name(tally_columns("DRIVER", self._drivers.tallies())))
             classes = self._classes.tallies(self._class_views)
             self._set_all(CLASSES, _by_name(class_columns(classes, self._rooms)))
-        waiting = islice(source.queue(), MOST_WAITING)
+        self._set_all(CLOSED, {row[0]: row for row in closed_nodes(source.cluster).table.rows})
+        waiting = list(islice(source.queue(), MOST_WAITING))
+        names = {str(one.get("pod")) for one in waiting}
         self._set_all(QUEUE, {f"{one.get('pod')} {one.get('uid')}": _waiting(one) for one in waiting})
-        self._set_all(DECISIONS, {_newest_first(number): one.cells() for number, one in source.decisions.kept()})
+        self._set_all(DECISIONS, {_newest_first(number): one.cells(names) for number, one in source.decisions.kept()})
 
     def _answer(self) -> Iterator[str]:
         yield states_text(self._states) if self._is_whole else "The devices are being read."
@@ -357,6 +359,10 @@ class LiveView:
             self.version += 1
             self._published.set()
             self._published = asyncio.Event()
+
+
+def _is_of_devices(group: bytes) -> bool:
+    return group.startswith(b'["%s"' % DEVICES.encode())
 
 
 def _are_same(old: Sequence[object], new: Sequence[object]) -> bool:

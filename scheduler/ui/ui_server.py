@@ -87,9 +87,10 @@ class Ui:
 
     async def _page(self, _: web.Request) -> web.Response:
         await asyncio.to_thread(_import)
-        from scheduler.output.status_report import headers, live_page
+        from scheduler.output.live_page import headers, live_page
 
-        text = live_page(self._source.title)
+        release = self._source.cluster.fleet.current.features.release.name
+        text = live_page(self._source.title, [f"Kubernetes {release}"])
         return web.Response(text=text, content_type="text/html", headers={**_HEADERS, **headers()})
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
@@ -143,7 +144,7 @@ class Ui:
 def _import() -> None:
     """What the first reader needs: programs that nobody looks at do without, and none waits for it."""
     import_module("scheduler.ui.live_view")
-    import_module("scheduler.output.status_report")
+    import_module("scheduler.output.live_page")
 
 
 async def _follow(view: "LiveView", response: web.StreamResponse) -> None:
@@ -157,7 +158,7 @@ async def _follow(view: "LiveView", response: web.StreamResponse) -> None:
         await _write(response, _event("now", []))
         seen = version
         while not await _is_changed(view, seen):
-            await _write(response, b":\n\n")
+            await _write(response, _event("alive", []))
 
 
 async def _is_changed(view: "LiveView", seen: int) -> bool:

@@ -1,5 +1,6 @@
 """Pages with tables and a map in a real browser: sorting, filtering, keyboard, screen readers, screens and paper."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
 from scheduler.output.table import ColumnTable
+from scheduler.version import VERSION
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.extent import PRODUCT
 from tests.integration.test_simulation_page import TEXTS, TOO_WIDE, WIDTH
@@ -129,7 +131,9 @@ def test_what_subcommands_print_is_drawn_without_a_complaint(
     tab: Browser, printed: Mapping[str, Path], name: str
 ) -> None:
     tab.open(printed[name], 360)
-    assert tab.evaluate('document.querySelectorAll(".node").length') == (1 if name == "claims" else 3)
+    maps = 2 if name in ("fit", "whatif") else 1  # before and after
+    assert tab.evaluate('document.querySelectorAll(".map").length') == maps
+    assert tab.evaluate('document.querySelectorAll(".node").length') == maps * (1 if name == "claims" else 3)
     assert tab.evaluate('document.querySelectorAll("table").length') >= 2
     assert complaints(tab) == []
     assert tab.evaluate(WIDTH) == 360
@@ -327,10 +331,10 @@ def test_the_map_is_coloured_by_who_holds_devices(tab: Browser, pages: Mapping[s
       one.dispatchEvent(new Event("change")) })"""
     tab.evaluate(f'{choose}("namespace")')
     legend = tab.evaluate('[...document.querySelectorAll(".legend li")].map(one => one.textContent)')
-    assert legend[0].startswith("Tteam-")
-    assert legend[-1] == "and 4 more, in the same colours"
+    assert legend[0].startswith("1team-")
+    assert legend[-1] == "+4 more, in the same colours"
     tab.evaluate(f'{choose}("claim")')
-    assert tab.evaluate('document.querySelector(".node .cell").textContent') == "J"
+    assert tab.evaluate('document.querySelector(".node .cell").textContent') == "1"
 
 
 # -- screens and paper
@@ -377,3 +381,91 @@ def test_the_map_and_tables_are_printed_whole(tab: Browser, pages: Mapping[str, 
     assert tab.evaluate(WIDTH) == 703
     assert tab.evaluate(TOO_WIDE) == []
     assert tab.call("Page.printToPDF")["data"]
+
+
+# -- what pages say
+
+
+def test_nothing_but_the_page_scrolls_on_a_phone_and_rows_are_cards(tab: Browser, pages: Mapping[str, Path]) -> None:
+    tab.open(pages["large"], 390)
+    scrollers = """[...document.querySelectorAll("main *")].filter(one => one.checkVisibility()
+      && [one.scrollHeight > one.clientHeight + 1 && getComputedStyle(one).overflowY,
+          one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX]
+        .some(value => ["auto", "scroll"].includes(value))).map(one => one.className)"""
+    assert tab.evaluate(scrollers) == []
+    assert tab.evaluate(WIDTH) == 390
+    assert len(rows(tab, "Devices")) == 50
+    card = """(row => [...row.cells].filter(one => one.checkVisibility())
+      .map(one => getComputedStyle(one, "::before").content.replaceAll('"', "")))"""
+    first = """document.querySelector('[aria-label="Devices"] tbody tr:not(.gap)')"""
+    assert tab.evaluate(f"{card}({first})") == ["none", *(f"{one.capitalize()}: " for one in HEADER[1:])]
+    more = """[...document.querySelectorAll('section[aria-label="Devices"] .more')][0]"""
+    assert tab.evaluate(f"{more}.textContent") == "Show more of 40,000 rows"
+    tab.evaluate(f"{more}.click()")
+    assert len(rows(tab, "Devices")) == 200
+    assert tab.evaluate('document.querySelectorAll(".node").length') == 50
+
+
+def test_a_table_without_rows_is_a_line(tab: Browser, printed: Mapping[str, Path]) -> None:
+    tab.open(printed["status"], 1000)
+    section = """document.querySelector('section[aria-label="Pools with problems"]')"""
+    assert tab.evaluate(f"{section}.innerText.trim()") == "No pool has problems."
+
+
+def test_the_head_names_input_release_time_and_program(tab: Browser, printed: Mapping[str, Path]) -> None:
+    for path in printed.values():
+        tab.open(path, 1000)
+        head = tab.evaluate('document.querySelector(".head").textContent').split(" · ")
+        assert head[:2] == ["standard input", "Kubernetes 1.36"]
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", head[2])
+        assert head[3:] == [f"dra-scheduler {VERSION}"]
+
+
+def test_bars_have_the_shares_that_the_numbers_say(tab: Browser, printed: Mapping[str, Path]) -> None:
+    tab.open(printed["status"], 1000)
+    bars = """[...document.querySelectorAll('section[aria-label="Nodes"] tbody tr:not(.gap)')].map(row => [
+      row.cells[1].textContent,
+      ...[...row.querySelectorAll(".bar span")].map(one => [one.className, one.style.flexGrow])])"""
+    found = {bar[0]: dict(bar[1:]) for bar in tab.evaluate(bars)}
+    assert found
+    for devices, parts in found.items():
+        assert sum(map(int, parts.values())) == int(devices)
+        assert {"colour-0", "free"} <= parts.keys()
+
+
+def test_times_are_short_and_whole_on_hover(tab: Browser, pages: Mapping[str, Path]) -> None:
+    tab.open(pages["small"], 1000)
+    assert tab.evaluate('timeText("2026-01-02T13:35:32.123Z")') == "2026-01-02 13:35:32"
+    assert tab.evaluate('timeText(new Date().toISOString().slice(0, 10) + "T13:35:32Z")') == "13:35:32"
+    assert tab.evaluate('timeText("at 13:35")') == "at 13:35"
+
+
+def test_each_device_of_the_described_node_has_the_check_that_removed_it(tab: Browser, tmp_path: Path) -> None:
+    in_use = an_allocated_claim("a", "gpu-0")
+    selector = {"cel": {"expression": 'device.driver == "other.example.com"'}}
+    objects = [*a_cluster("node-1"), in_use, a_claim("c", a_request(selectors=[selector]))]
+    page = tmp_path / "page.html"
+    page.write_text(dra("explain", "claim/default/c", "-", "-o", "html", stdin=text_of(*objects)).out)
+    tab.open(page, 1000)
+    cells = tab.evaluate('document.querySelector(".node .cells").textContent')
+    shown = tab.evaluate('[...document.querySelectorAll(".legend li")].map(one => one.textContent)')
+    legend = {text[0]: text[1:] for text in shown}
+    numbers = {one for one in cells if one.isdigit()}
+    assert numbers
+    assert all(legend[one].startswith("request ") for one in numbers)
+    assert set(cells) <= legend.keys()
+
+
+def test_what_moved_is_seen_before_and_after(tab: Browser, printed: Mapping[str, Path]) -> None:
+    tab.open(printed["whatif"], 1400)
+    titles = tab.evaluate('[...document.querySelectorAll(".beside h2")].map(one => one.textContent)')
+    assert titles == ["Before the change", "After the change"]
+    lefts = tab.evaluate('[...document.querySelectorAll(".map")].map(one => one.getBoundingClientRect().top)')
+    assert lefts[0] == lefts[1]
+    letters = """[...document.querySelectorAll(".map")].map(map => [...map.querySelectorAll(".node")]
+      .map(node => [node.querySelector(".name").textContent, node.querySelector(".cells").textContent]))"""
+    before, after = (dict(one) for one in tab.evaluate(letters))
+    assert "G" not in "".join(before.values())
+    assert before.keys() == {"node-1", "node-2", "node-3"}
+    assert after.keys() == {"⊘ node-1", "⊘ node-2", "node-3"}  # drained and removed
+    assert before["node-3"] != after["node-3"]

@@ -1,11 +1,13 @@
 """The page at /ui of running programs, in a real browser beside a real control plane: it follows what happens."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from scheduler.ui.decision_log import WAITS
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.fleet import EXAMPLES, publish
@@ -65,6 +67,8 @@ def shown(tab: Browser, expression: str, holds: Callable[[Any], bool]) -> Any:
 def test_page_of_the_scheduler_follows_what_it_does(tab: Browser, scheduler: Program, api: RestClient) -> None:
     tab.open(f"{scheduler.url}/ui", 1000)
     shown(tab, ANSWER, lambda found: found[0] == "80 of 80 devices are free.")
+    lines = """[...document.querySelectorAll(".none")].filter(one => !one.hidden).map(one => one.textContent)"""
+    shown(tab, lines, lambda found: {"No pod waits.", "No decision since the program started."} <= set(found))
     shown(tab, f"{ROWS}('Classes')", lambda rows: [row[-1] for row in rows][:1] == ["8 devices, on 10 nodes"])
     create_pods(api, "a", "b")
     create_pods(api, "too-much", count=9)
@@ -76,7 +80,7 @@ def test_page_of_the_scheduler_follows_what_it_does(tab: Browser, scheduler: Pro
     last = shown(tab, f"{ROWS}('Last decisions')", lambda rows: len(rows) >= 3)
     decisions = {row[1]: row[2:] for row in last}
     assert decisions["default/too-much"][0] == "Unschedulable"
-    assert decisions["default/too-much"][2] == waiting[4]
+    assert decisions["default/too-much"][2] == WAITS
     bound = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in await_bound(api, 2)}
     for name in ("a", "b"):
         assert decisions[f"default/{name}"][:2] == ["placed", bound[name]]
@@ -96,7 +100,8 @@ def test_page_is_there_again_after_the_program_was_away(tab: Browser, plane: Con
     shown(tab, ANSWER, lambda found: found[0] == "80 of 80 devices are free.")
     scheduler.stop()
     live = 'document.getElementById("live").textContent'
-    shown(tab, live, lambda text: "cannot be reached" in text)
+    found = shown(tab, live, lambda text: "cannot be reached" in text)
+    assert re.match(r"The program cannot be reached since \d\d:\d\d:\d\d, ", found)
     port = scheduler.url.rpartition(":")[2]
     again = Scheduler(plane, [f"--health-address=127.0.0.1:{port}"], name="again")
     try:

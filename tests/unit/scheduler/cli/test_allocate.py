@@ -499,18 +499,6 @@ def test_alike_nodes_are_counted_in_the_table_and_reported_one_by_one_in_the_wid
     assert rest[1].endswith("1 is left (2 devices: 1 is in use (held by default/h))")
 
 
-def test_table_of_the_readme_is_what_the_demo_prints() -> None:
-    shown = (ROOT / "README.md").read_text().partition("```\nPOD ")[2].partition("```")[0].splitlines()
-    run = dra("allocate", ROOT / "manifests" / "examples" / "fleet")
-    rest = iter(run.out.splitlines())
-    for line in ["POD " + shown[0], *shown[1:]]:
-        # Three dots stand for the rest of a line, or for lines that are left out.
-        is_cut, start = line.endswith("..."), line.removesuffix("...")
-        assert line == "..." or any(reported == line or (is_cut and reported.startswith(start)) for reported in rest), (
-            line
-        )
-
-
 def test_an_overlay_replaces_and_adds(tmp_path: Path) -> None:
     base = saved(tmp_path, *a_cluster(count=1), a_claim("c", a_request(count=2)), name="base.yaml")
     assert dra("allocate", base).code == 1

@@ -261,7 +261,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path.write_bytes(orjson.dumps(kubeconfig))
     monkeypatch.setenv("KUBECONFIG", str(path))
     given = [RawObject(Place("https://a"), raw, is_named=False) for raw in objects()]
-    found = live_cluster.LiveCluster(given, Served("v1.36.3", "1.36", "v1", None))
+    found = live_cluster.LiveCluster(given, Served("v1.36.3", "1.36", "v1", None), name="context test")
     monkeypatch.setattr(live_cluster, "read_cluster", lambda _: found)
 
 

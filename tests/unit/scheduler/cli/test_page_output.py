@@ -10,9 +10,12 @@ from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,
     a_claim,
+    a_class,
     a_cluster,
+    a_node,
     a_pod,
     a_request,
+    a_slice,
     a_template,
     an_allocated_claim,
     text_of,
@@ -112,9 +115,9 @@ def test_explain_shows_what_each_check_says_of_each_device() -> None:
     head = table(command, objects).out.splitlines()[0]
     assert [unescape(one) for one in answer_of(run.out)] == [f"{head}."]
     shown = devices(run)
-    assert shown["node-1/gpu-0"][-1] == "gpu: in use"
-    assert shown["node-1/gpu-1"][-1] == "gpu: left"
-    assert shown["node-2/gpu-0"][-1] == "-"
+    assert shown["node-1/gpu-0"][-2:] == ["gpu: in use", "1"]
+    assert shown["node-1/gpu-1"][-2:] == ["gpu: left", "✓"]
+    assert shown["node-2/gpu-0"][-2:] == ["-", "-"]
     answers = tables_of(run.out)["nodes"]
     assert [row[:3] for row in answers] == [
         ["node-1", "cannot (described above)", "DynamicResources"],
@@ -127,7 +130,7 @@ def test_explain_shows_what_each_check_says_of_each_device() -> None:
 def test_explain_marks_what_would_be_taken() -> None:
     run = page(["explain", "default/p"], [*two_nodes(), a_pod("p", template="two")])
     assert run.code == 0
-    assert devices(run)["node-2/gpu-1"][-1] == "gpu: left; taken"
+    assert devices(run)["node-2/gpu-1"][-2:] == ["gpu: left; taken", "★"]
     answers = {row[0]: row[1:4] for row in tables_of(run.out)["nodes"]}
     assert answers["node-2"] == ["can (described above)", "-", "-"]
 
@@ -182,3 +185,48 @@ def test_subcommands_without_a_page_say_so(command: list[str]) -> None:
     run = dra(*command, "-", "-o", "html", stdin=text_of(*two_nodes()))
     assert run.code == 2
     assert "'html' is not one of" in run.err
+
+
+def test_devices_of_the_network_name_their_nodes_and_closed_nodes_say_why() -> None:
+    taint = {"key": "broken", "value": "fan", "effect": "NoSchedule"}
+    nodes = [a_node("node-1", unschedulable=True), a_node("node-2", taints=[taint]), a_node("node-3")]
+    everywhere = a_slice("all", node="fabric", count=1, allNodes=True)
+    two = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    zone = a_slice("zone", node="zone-a", count=1, nodeSelector={"nodeSelectorTerms": [two]})
+    nodes[1]["metadata"]["labels"] = nodes[2]["metadata"]["labels"] = {"zone": "a"}
+    run = page(["status"], [*nodes, everywhere, zone, a_class()])
+    assert devices(run)["fabric/gpu-0"][0] == "3 nodes: node-1, node-2, node-3"
+    assert devices(run)["zone-a/gpu-0"][0] == "2 nodes: node-2, node-3"
+    assert tables_of(run.out)["closed"] == [["node-1", "cordoned"], ["node-2", "taint broken=fan:NoSchedule"]]
+    assert data_of(run.out)["map"]["nodes"] == "closed"
+
+
+def test_a_removed_node_is_marked() -> None:
+    run = page(["whatif"], [*two_nodes(), a_pod("p", template="one")], "--overlay", "remove:node/node-2")
+    assert tables_of(run.out)["closed"] == [["node-2", "removed", "-"]]
+
+
+def test_devices_stand_by_kind_and_place_and_with_what_is_cut_from_the_same() -> None:
+    numa = {"resource.kubernetes.io/numaNode": {"int": 1}, "resource.kubernetes.io/pcieRoot": {"string": "pci0000:00"}}
+    consumed = [{"counterSet": "board-0", "counters": {"memory": {"value": "1Gi"}}}]
+    typed = {f"{DRIVER}/type": {"string": "mig"}, **numa}
+    found: list[Json] = [
+        {"name": "nic-7", "attributes": numa},
+        {"name": "part-0", "attributes": typed, "consumesCounters": consumed},
+        {"name": "plain"},
+    ]
+    counters = [{"name": "board-0", "counters": {"memory": {"value": "4Gi"}}}]
+    slices = [a_slice(devices=found), a_slice("counters", sharedCounters=counters, devices=[])]
+    for number, one in enumerate(slices):
+        one["spec"]["pool"]["resourceSliceCount"] = len(slices)
+        one["metadata"]["name"] = f"slice-{number}"
+    del slices[1]["spec"]["devices"]
+    shown = devices(page(["status"], [a_node(), *slices, a_class()]))
+    assert shown["node-1/nic-7"][-3:] == ["nic", "NUMA 1, pci0000:00", "-"]
+    assert shown["node-1/part-0"][-3:] == ["mig", "NUMA 1, pci0000:00", "board-0"]
+    assert shown["node-1/plain"][-3:] == ["plain", "-", "-"]
+
+
+def test_a_node_that_only_the_change_closes_was_open_before() -> None:
+    run = page(["whatif"], [*two_nodes(), a_pod("p", template="one")], "--overlay", "drain:node-2")
+    assert tables_of(run.out)["closed"] == [["node-2", "cordoned", "-"]]

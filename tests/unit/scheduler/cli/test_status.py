@@ -233,7 +233,9 @@ def test_page_holds_what_the_tables_and_the_json_do() -> None:
     run = status(objects, "-o", "html")
     assert (run.code, run.err) == (0, "")
     tables = tables_of(run.out)
-    assert tables.keys() == {"drivers", "classes", "devices", "nodes", "pools", "namespaces", "claims"}
+    assert tables.keys() == {
+        *("drivers", "classes", "problems", "devices", "closed", "nodes", "pools", "namespaces", "claims")
+    }
     found = report(objects)
     published = [(f"{pool['driver']}/{pool['name']}/{one['name']}", one["state"]) for pool in found["pools"]
                  for one in pool["devices"]]  # fmt: skip

@@ -1,6 +1,8 @@
 """The page's data: what has changed, and no more, for readers who come at any time."""
 
 import asyncio
+import json
+from dataclasses import replace
 from itertools import count
 from random import Random
 from typing import Any
@@ -14,7 +16,7 @@ from allocator.status import Membership, largest_claim
 from scheduler.output.status_report import ClassRoom, class_columns, largest_claim_text, tally_columns
 from scheduler.status import by_class, by_driver, tallies
 from scheduler.ui import live_view
-from scheduler.ui.decision_log import MOST, DecisionLog
+from scheduler.ui.decision_log import MOST, WAITS, DecisionLog
 from scheduler.ui.live_view import GONE_S, NOT_YET, LiveView
 from tests.builders import CLASS, DRIVER, a_class, a_pod, a_slice, on_node, watched
 from tests.unit.scheduler.extender.clusters import add_node
@@ -120,7 +122,7 @@ def test_queue_and_decisions_have_their_reasons() -> None:
         ["ml/c", "refused", "-", "-", "-"],
     ]
     assert rows_of(state, "decisions") == [
-        ["1970-01-01T00:00:01.000Z", "ml/a", "Unschedulable", "-", "0/1 nodes are available"],
+        ["1970-01-01T00:00:01.000Z", "ml/a", "Unschedulable", "-", WAITS],
         ["1970-01-01T00:00:00.500Z", "default/p", "placed", "node-0", f"{DRIVER}/pool-a/gpu-0"],
     ]
     assert answer_of(state)[1:] == ["3 pods wait; 2 decisions since the program started.", "caches: not filled"]
@@ -349,3 +351,38 @@ def test_the_pause_between_two_looks_is_no_work(monkeypatch: pytest.MonkeyPatch)
     now[0] += 1.0
     refreshed(view)
     assert rests == []
+
+
+def test_the_reason_of_a_pod_that_waits_stands_once() -> None:
+    program = Program(1)
+    program.waiting = [{"pod": "default/a", "uid": "1", "queue": "unschedulable", "message": "no node has a device"}]
+    for pod in ("default/a", "default/b"):
+        program.decisions.answered(0.0, pod, "Unschedulable", "no node has a device")
+    state = refreshed(program.view())
+    assert {row[1]: row[4] for row in rows_of(state, "decisions")} == {
+        "default/a": WAITS,
+        "default/b": "no node has a device",
+    }
+    assert [row[-1] for row in rows_of(state, "queue")] == ["no node has a device"]
+
+
+def test_closed_nodes_are_shown_until_they_are_open() -> None:
+    program = Program(1, 1)
+    node = program.cluster.node("node-1")
+    assert node
+    program.cluster.set_node(replace(node, unschedulable=True))
+    view = program.view()
+    assert rows_of(refreshed(view), "closed") == [["node-1", "cordoned"]]
+    program.cluster.set_node(node)
+    assert rows_of(refreshed(view), "closed") == []
+
+
+def test_a_new_reader_gets_devices_last() -> None:
+    program = Program(1, 1, 1)
+    view = program.view()
+    refreshed(view)
+    program.troubles = ["caches: not filled"]
+    refreshed(view)
+    tables = [json.loads(one)[0] for one in view.since(0)]
+    assert tables[-3:] == ["devices"] * 3
+    assert "answer" in tables[:-3]

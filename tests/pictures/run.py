@@ -1,0 +1,144 @@
+"""`make pictures`: the pages as a browser shows them, wide and narrow, light and dark; and the picture of the README.
+
+All of them go to .cache/pictures, to be looked at; the README's, which is kept in the repository, to docs/pictures.
+"""
+
+import asyncio
+import queue
+import sys
+import tempfile
+import threading
+import time
+from base64 import b64decode
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from scheduler.runtime.health import Endpoints, serving
+from scheduler.ui.ui_server import Ui
+from tests.browser import MISSING, PROGRAM, Browser, browser
+from tests.builders import a_pod, watched
+from tests.controlplane.polling import poll_until
+from tests.unit.scheduler.cli.command import dra
+from tests.unit.scheduler.ui.shown import Program, a_holder
+
+ROOT = Path(__file__).resolve().parents[2]
+FLEET = ROOT / "manifests" / "examples" / "fleet"
+ALL, KEPT = ROOT / ".cache" / "pictures", ROOT / "docs" / "pictures"
+WIDTHS, SCHEMES = (1400, 390), ("light", "dark")
+MOST_HEIGHT = 6000
+"""Of a picture, in pixels: what is further down looks alike."""
+
+DRAWN = (
+    'document.querySelectorAll(".node").length === 4 && /\\d/.test(document.querySelector("#drawn tbody").textContent)'
+)
+MAP_HEIGHT = "Math.ceil(document.querySelector('.map').closest('section').getBoundingClientRect().height) + 12"
+
+SHOWN: Mapping[str, Sequence[str]] = {
+    "status": ["status", "FLEET"],
+    "claims": ["claims", "FLEET"],
+    "explain": ["explain", "research/wish", "FLEET"],
+    "explain-all": ["explain", "--all", "FLEET"],
+    "fit": ["fit", "pod/inference/chat-0", "FLEET"],
+    "whatif": ["whatif", "FLEET", "--overlay", "drain:gpu-a", "--overlay", "remove:node/cpu-a"],
+    "lint": ["lint", "FLEET"],
+    "audit": ["audit", "FLEET"],
+    "simulate": ["simulate", "FLEET", "--policy", "first-fit", "--policy", "pack"],
+    "nics": ["explain", "--all", "NICS"],
+    "partitions": ["explain", "--all", "PARTITIONS"],
+}
+"""The commands by the names of their pictures."""
+
+PRESETS = {"NICS": ("nic", 8, 30), "PARTITIONS": ("mig", 4, 24)}
+"""Inputs that are generated: preset, nodes and pods."""
+
+
+def main() -> None:
+    """The program."""
+    if not PROGRAM:
+        sys.exit(MISSING)
+    ALL.mkdir(parents=True, exist_ok=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        inputs = {"FLEET": str(FLEET), **{title: _generated(title, Path(name)) for title in PRESETS}}
+        for title, command in SHOWN.items():
+            page = Path(name, f"{title}.html")
+            page.write_text(dra(*(inputs.get(one, one) for one in command), "-o", "html").out)
+            with browser(Path(name, f"profile-{title}")) as tab:
+                for width, scheme in product(WIDTHS, SCHEMES):
+                    tab.open(page, width, scheme=scheme)
+                    _save(tab, ALL / f"{title}-{width}-{scheme}.png", _height(tab))
+        with _served() as url, browser(Path(name, "profile-ui")) as tab:
+            for width, scheme in product(WIDTHS, SCHEMES):
+                tab.open(url, width, scheme=scheme)
+                poll_until(bool, lambda: bool(tab.evaluate(DRAWN)), "the page of /ui")
+                _save(tab, ALL / f"ui-{width}-{scheme}.png", _height(tab))
+        with browser(Path(name, "profile")) as tab:
+            _keep(tab, Path(name, "nics.html"))
+    print(f"pictures of {len(SHOWN) + 1} pages are in {ALL}, and two in {KEPT}")
+
+
+@contextmanager
+def _served() -> Iterator[str]:
+    """The address of /ui of a program with a few nodes, a pod that waits, and decisions; it ends with the context."""
+    program = Program(8, 8, 8, 8)
+    for number in range(3):
+        program.cluster.set_claim(watched(a_holder(f"train-{number}", f"gpu-{number}"), users=[a_pod(name="train")]), 1)
+    node = program.cluster.node("node-2")
+    assert node
+    program.cluster.set_node(replace(node, unschedulable=True))
+    reason = "0/4 nodes are available: 4 cannot allocate all claims."
+    program.waiting = [{"pod": "ml/wish", "uid": "1", "queue": "unschedulable", "attempts": 2, "message": reason}]
+    program.decisions.answered(time.time(), "ml/wish", "Unschedulable", reason)
+    program.decisions.answered(time.time() - 90_000, "ml/gone", "Unschedulable", reason)
+    address, ended = queue.SimpleQueue[str](), threading.Event()
+    server = threading.Thread(target=lambda: asyncio.run(_serve(program, address, ended)))
+    server.start()
+    try:
+        yield f"{address.get()}/ui"
+    finally:
+        ended.set()
+        server.join()
+
+
+async def _serve(program: Program, address: "queue.SimpleQueue[str]", ended: threading.Event) -> None:
+    endpoints = Endpoints({}, {}, {}, lambda _: (b"", "text/plain"), list, Ui(program.source).attach, ("/ui",))
+    async with serving("127.0.0.1:0", endpoints) as url:
+        address.put(url)
+        await asyncio.to_thread(ended.wait)
+
+
+def _keep(tab: Browser, page: Path) -> None:
+    """The picture of the README."""
+    for scheme in SCHEMES:
+        tab.open(page, 740, scheme=scheme)
+        _save(tab, KEPT / f"map-{scheme}.png", int(tab.evaluate(MAP_HEIGHT)), _top_of_the_map(tab))
+
+
+def _generated(title: str, folder: Path) -> str:
+    preset, nodes, pods = PRESETS[title]
+    path = folder / f"{title}.jsonl"
+    path.write_text(dra("generate", "--preset", preset, "--nodes", str(nodes), "--pods", str(pods)).out)
+    return str(path)
+
+
+def _height(tab: Browser) -> int:
+    return min(MOST_HEIGHT, int(tab.evaluate("document.documentElement.scrollHeight")))
+
+
+def _top_of_the_map(tab: Browser) -> int:
+    top = "Math.floor(document.querySelector('.map').closest('section').getBoundingClientRect().top + scrollY)"
+    return int(tab.evaluate(top))
+
+
+def _save(tab: Browser, path: Path, height: int, top: int = 0) -> None:
+    width = int(tab.evaluate("innerWidth"))
+    clip = {"x": 0, "y": top, "width": width, "height": height, "scale": 1}
+    found = tab.call("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+    path.write_bytes(b64decode(found["data"]))
+
+
+if __name__ == "__main__":
+    main()
