@@ -310,6 +310,13 @@ class Queue:
         if entry is not None and entry.place is PodPlace.UNSCHEDULABLE:
             self._retry(entry, now, why)
 
+    def goes_first(self, uid: str) -> None:
+        """Of the pods of its priority that are to be tried, the pod is the first."""
+        entry = self._pods.get(uid)
+        if entry is not None and entry.place is PodPlace.ACTIVE:
+            entry.since = 0.0
+            self._push_active(entry)
+
     def is_tried(self, uid: str) -> bool:
         """Whether the pod is being tried, or will be without an event."""
         entry = self._pods.get(uid)

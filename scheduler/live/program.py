@@ -272,7 +272,8 @@ class Scheduler:
             else:
                 break
         for pod, stored in found:
-            self._preemptions.restore(pod, stored, self._clock())
+            if not self._preemptions.restore(pod, stored, self._clock()):
+                self._queue.goes_first(pod.uid)  # others of its priority would evict the same victims for themselves
 
     async def _report_the_rest(self) -> None:
         with suppress(TimeoutError):

@@ -180,7 +180,6 @@ def test_killed_in_each_state_and_started_again_nobody_else_goes_and_no_rival_ge
         else:
             world.pod_when("low", is_ending)
         program.kill()
-    hold.release()
     if state == "held":
         world.delete_pod("low")
         world.claim_when("of-low", is_free)
@@ -192,6 +191,7 @@ def test_killed_in_each_state_and_started_again_nobody_else_goes_and_no_rival_ge
             world.delete_pod("low")
         assert world.devices_of("preemptor") == ["node-0/gpu-0"]
         world.refused("a-rival")
+    hold.release()
     assert set(deleted(world)) == {"low"}
 
 
