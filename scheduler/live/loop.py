@@ -237,7 +237,7 @@ class Loop:
             decided = decide(self._cluster, pod, claims, taken, failed)
             if not isinstance(decided, NotPlaced) or any(_may_go(one, pod) for one in _stuck(decided, found)):
                 return decided, NothingToWin("")
-            if not preemptions.terms.is_on or pod.node_name:
+            if not preemptions.terms.is_on or pod.node_name or not self._cluster.fleet.all:
                 return decided, NothingToWin("")
             self._metrics.preempting()
             cycle = PodCycle(self._cluster, pod, claims, taken, failed)
@@ -608,7 +608,8 @@ def _with_text(refusal: Refusal, won: PlaceToWin | NothingToWin) -> Refusal:
     text = won.preemption.text if isinstance(won, PlaceToWin) else won.text
     if not text:
         return refusal
-    return replace(refusal, message=f"{refusal.message} {text}", gist=refusal.gist or refusal.message)
+    message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."
+    return replace(refusal, message=f"{message} {text}", gist=refusal.gist or refusal.message)
 
 
 def _status_of(freed: Freed) -> PointStatus:

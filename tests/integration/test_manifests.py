@@ -139,7 +139,7 @@ def test_renamed_configuration_renames_nothing_else(base: Sequence[Mapping[str, 
     assert config.startswith("dra-scheduler-config-")
     pod = the(base, "Deployment")["spec"]["template"]["spec"]
     assert pod["volumes"] == [{"name": "config", "configMap": {"name": config}}]
-    roles = {"dra-scheduler-auth-delegator", "dra-scheduler-metrics-reader"}
+    roles = {f"dra-scheduler-{name}" for name in ("auth-delegator", "metrics-reader", "preemption")}
     assert {obj["metadata"]["name"] for obj in base if obj["kind"] != "ConfigMap"} == {"dra-scheduler", *roles}
     assert the(base, "Role")["rules"][1]["resourceNames"] == ["dra-scheduler"]
 

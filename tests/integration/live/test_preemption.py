@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def classes(world: World) -> Iterator[None]:
         world.api.delete(PRIORITY, name)
 
 
-def a_user(world: World, name: str, priority: str, devices: int = 1, **spec: object) -> None:
+def a_user(world: World, name: str, priority: str, devices: int = 1, **spec: Any) -> None:
     """A pod with a claim of its own for so many devices."""
     world.a_claim(f"of-{name}", a_request(count=devices))
     world.a_pod(name, f"of-{name}", priorityClassName=priority, **spec)

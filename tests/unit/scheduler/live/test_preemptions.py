@@ -80,6 +80,9 @@ class Room:
         self.preemptions.evicted(URGENT.uid)
         return won
 
+    def nothing_happens(self) -> None:
+        pass
+
     def victim_ends(self) -> None:
         self.cluster.set_pod(replace(VICTIM, is_deleting=True))
 
@@ -98,7 +101,7 @@ def test_pod_that_has_won_is_placed_when_all_is_free_and_a_rival_is_not() -> Non
     room = Room()
     room.preempt()
     states, told = [], []
-    for step in (lambda: None, room.victim_ends, room.victim_goes, room.claim_is_released):
+    for step in (room.nothing_happens, room.victim_ends, room.victim_goes, room.claim_is_released):
         step()
         states.append(room.state)
         told += list(room.preemptions.held())
