@@ -256,6 +256,13 @@ class Fleet:
         assert group is not None, "each node is in a group"
         return group.usage, tuple(map(self._nodes.occupancy.of, group.shared))
 
+    def shared_on(self, number: int) -> tuple[int, ...]:
+        """The numbers of the slices that the node reaches and others reach too."""
+        self._nodes.refresh()
+        group = self._nodes[number].group
+        assert group is not None, "each node is in a group"
+        return group.shared
+
     def are_current(self, kinds: HardwareKinds) -> bool:
         """Whether `kinds` would return the same again. Cost: O(requests)."""
         self._nodes.refresh()

@@ -37,17 +37,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """The record as its annotation has it: without names, since victims may be in other namespaces.
-
-    devices: what the pod's claims are to get, by uid. victims, released: uids of pods and claims. tries: preemptions
-    that ended without a place for the pod.
-    """
+    """The record as its annotation has it: without names, since victims may be in other namespaces."""
 
     node: str
     devices: Mapping[str, Sequence[str]]
+    """What the pod's claims are to get, by uid."""
     victims: frozenset[str]
+    """Uids of pods."""
     released: frozenset[str]
+    """Uids of claims."""
     tries: int = 0
+    """Preemptions that ended without a place for the pod."""
 
     @staticmethod
     def of(record: PreemptionRecord) -> "StoredRecord":
@@ -69,10 +69,10 @@ def stored_record(pod: Mapping[str, Any]) -> StoredRecord | None:
     """
     text = (pod["metadata"].get("annotations") or {}).get(NOMINATION)
     try:
-        found = orjson.loads(text) if isinstance(text, str) else None
+        fields = orjson.loads(text) if isinstance(text, str) else None
     except orjson.JSONDecodeError:
         return None
-    match found:
+    match fields:
         case {"node": str(node), "victims": list(victims), "released": list(released), "tries": int(tries)}:
             is_promised = node and (pod.get("status") or {}).get("nominatedNodeName") == node
             return StoredRecord(node, {}, _texts(victims), _texts(released), tries) if is_promised else None
@@ -120,17 +120,17 @@ async def _annotated(binder: Binder, pod: Pod, version: str, text: str) -> Json:
         if error.kind is not ApiErrorKind.FORBIDDEN:
             raise
         _LOG.warning("pod %s: its record is kept in memory alone: %s", pod, error)
-    found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
-    if found is None:
+    stored = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+    if stored is None:
         raise CallFailed(f"pod {pod}", "it is gone", is_ambiguous=False)
-    return found
+    return stored
 
 
 async def _waiting(binder: Binder, pod: Pod) -> Json | None:
     """The pod as it is stored; None where it has a node, ends, or is gone."""
-    found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
-    is_over = found is None or found["spec"].get("nodeName") or found["metadata"].get("deletionTimestamp")
-    return None if is_over else found
+    stored = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+    is_over = stored is None or stored["spec"].get("nodeName") or stored["metadata"].get("deletionTimestamp")
+    return None if is_over else stored
 
 
 async def clear_nomination(binder: Binder, pod: Pod) -> None:
@@ -165,20 +165,20 @@ async def evict(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Call
 
 
 def _by_victim(writes: Iterable[PreemptionWrite]) -> list[list[PreemptionWrite]]:
-    found: dict[str, list[PreemptionWrite]] = {}
-    for one in writes:
-        found.setdefault(one.pod.uid, []).append(one)
-    return list(found.values())
+    by_victim: dict[str, list[PreemptionWrite]] = {}
+    for write in writes:
+        by_victim.setdefault(write.pod.uid, []).append(write)
+    return list(by_victim.values())
 
 
 async def _written(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Callable[[Pod], None]) -> None:
-    for one in writes:
-        if one.is_delete:
-            if await _delete(binder, one.pod):
-                evicted(one.pod)
-        elif one.clears_nomination:
-            await clear_nomination(binder, one.pod)
-        elif not await _write_condition(binder, one):
+    for write in writes:
+        if write.is_delete:
+            if await _delete(binder, write.pod):
+                evicted(write.pod)
+        elif write.clears_nomination:
+            await clear_nomination(binder, write.pod)
+        elif not await _write_condition(binder, write):
             return
 
 
@@ -224,9 +224,9 @@ async def deallocate(binder: Binder, claim: RawClaim) -> bool:
     the object of a pod is there, its kubelet may not have unprepared the devices yet.
     """
     metadata, users = claim["metadata"], (claim.get("status") or {}).get("reservedFor") or ()
-    for one in users:
-        is_pod = not one.get("apiGroup") and one["resource"] == "pods"
-        if not is_pod or await pod_calls.get(binder.api, metadata["namespace"], one["name"], one["uid"]) is not None:
+    for user in users:
+        is_pod = not user.get("apiGroup") and user["resource"] == "pods"
+        if not is_pod or await pod_calls.get(binder.api, metadata["namespace"], user["name"], user["uid"]) is not None:
             return False
     await claim_calls.put_status(binder, claim_objects.deallocated(claim))
     return True
@@ -234,9 +234,9 @@ async def deallocate(binder: Binder, claim: RawClaim) -> bool:
 
 async def records_of(binder: Binder, pods: Iterable[Pod]) -> list[tuple[Pod, StoredRecord]]:
     """The records on these pods, as they are stored. Raises CallFailed."""
-    found = []
+    records = []
     for pod in pods:
         raw = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
         if raw is not None and (record := stored_record(raw)) is not None:
-            found.append((pod, record))
-    return found
+            records.append((pod, record))
+    return records

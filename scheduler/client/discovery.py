@@ -6,7 +6,8 @@ Source: the API group documents under /apis, and /version.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import orjson
 
@@ -23,9 +24,16 @@ VERSIONS = ("v1", "v1beta2", "v1beta1")
 RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 """Of DeviceTaintRules, the best first; v1beta1 never had them."""
 
+POD_GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha2")
+"""Of PodGroups, the best first; CompositePodGroups are served in some of them."""
+
 _NOT_FOUND = 404
 _NEEDED = ("resourceclaims", "resourceslices", "deviceclasses")
 _RULES = "devicetaintrules"
+_OF_GROUPS = (api_resources.POD_GROUPS.plural, api_resources.COMPOSITE_POD_GROUPS.plural)
+
+
+_NO_DOCUMENTS: Mapping[str, Json] = MappingProxyType({})
 
 
 class NotServed(Exception):
@@ -46,9 +54,14 @@ class Served:
     """The resource of DeviceTaintRules; None where they are not served."""
     emulated: str = ""
     """The release that the server behaves as, where it was started with --emulated-version; empty otherwise."""
+    pod_groups: Mapping[str, str] = field(default_factory=dict)
+    """Plural names of kinds of groups to the version in which each is used."""
 
     def resource(self, resource: Resource) -> Resource | None:
         """The resource in the version that is used here; None where it is not served."""
+        if resource.plural in _OF_GROUPS and resource.group == api_resources.POD_GROUPS.group:
+            version = self.pod_groups.get(resource.plural)
+            return replace(resource, version=version) if version else None
         if resource.group != GROUP:
             return resource
         return self.taint_rules if resource.plural == _RULES else replace(resource, version=self.version)
@@ -95,25 +108,51 @@ class Served:
 async def discover(connection: Connection) -> Served:
     """What the server serves. Raises NotServed where devices cannot be allocated, else as `Connection.request` does."""
     version = await connection.request("GET", "/version")
-    group = await _document(connection, f"/apis/{GROUP}")
-    offered = {str(found.get("version")) for found in (group or {}).get("versions") or ()}
-    documents = {name: await _document(connection, f"/apis/{GROUP}/{segment(name)}") for name in sorted(offered)}
-    return served(version, {name: document for name, document in documents.items() if document})
+    documents = await _documents(connection, GROUP)
+    return served(version, documents, await _documents(connection, api_resources.POD_GROUPS.group))
 
 
-def served(version: Json, documents: Mapping[str, Json]) -> Served:
-    """What follows from /version and from the resource list of each version of the group. Raises NotServed."""
-    kubernetes = str(version.get("gitVersion") or "unknown")
-    plurals = {
-        name: {str(found.get("name")) for found in document.get("resources") or ()}
-        for name, document in documents.items()
+async def _documents(connection: Connection, group: str) -> Mapping[str, Json]:
+    """The resource list of each version of a group."""
+    found = await _document(connection, f"/apis/{segment(group)}")
+    offered = {str(one.get("version")) for one in (found or {}).get("versions") or ()}
+    documents = {
+        name: await _document(connection, f"/apis/{segment(group)}/{segment(name)}") for name in sorted(offered)
     }
+    return {name: document for name, document in documents.items() if document}
+
+
+def served(version: Json, documents: Mapping[str, Json], of_scheduling: Mapping[str, Json] = _NO_DOCUMENTS) -> Served:
+    """What follows from /version and from the resource list of each version of the group. Raises NotServed.
+
+    of_scheduling: the same of scheduling.k8s.io.
+    """
+    kubernetes = str(version.get("gitVersion") or "unknown")
+    plurals = _plurals(documents)
     usable = [name for name in VERSIONS if plurals.get(name, set()).issuperset(_NEEDED)]
     if not usable:
         raise NotServed(_not_served(_server(kubernetes, emulated_release(version)), sorted(plurals)))
     rules = [name for name in RULE_VERSIONS if _RULES in plurals.get(name, ())]
     taint_rules = api_resources.taint_rules(rules[0]) if rules else None
-    return Served(kubernetes, nearest_release(version), usable[0], taint_rules, emulated_release(version))
+    release, emulated = nearest_release(version), emulated_release(version)
+    return Served(kubernetes, release, usable[0], taint_rules, emulated, _newest_of_groups(_plurals(of_scheduling)))
+
+
+def _plurals(documents: Mapping[str, Json]) -> Mapping[str, set[str]]:
+    return {
+        name: {str(found.get("name")) for found in document.get("resources") or ()}
+        for name, document in documents.items()
+    }
+
+
+def _newest_of_groups(plurals: Mapping[str, set[str]]) -> Mapping[str, str]:
+    """Each kind in the newest version that has it: 1.37 serves CompositePodGroups only in an older one."""
+    found: dict[str, str] = {}
+    for name in POD_GROUP_VERSIONS:
+        for plural in _OF_GROUPS:
+            if plural in plurals.get(name, ()):
+                found.setdefault(plural, name)
+    return found
 
 
 def emulated_release(version: Mapping[str, object]) -> str:

@@ -49,6 +49,7 @@ from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pod_groups import PodGroupIndex
 from scheduler.state.pods import NodePods, Nominations, pod_requests
 from scheduler.state.pods_by_priority import PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
@@ -231,6 +232,7 @@ class Cluster:
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
+        self.pod_groups = PodGroupIndex()
         self.budgets = DisruptionBudgets(
             empty_selects_all=features.release.empty_budgets_select or not features.is_strict
         )
@@ -511,6 +513,15 @@ class Cluster:
         self.fleet.remove_allocated((aside,))
 
     # -- assumptions
+
+    @contextmanager
+    def assumed(self, pod: Pod, placed: Placed) -> Iterator[None]:
+        """As if the pod were where it was placed, until the end of the context. Contexts can be nested."""
+        self.reserve(pod, placed)
+        try:
+            yield
+        finally:
+            self.unreserve(pod.uid)
 
     @contextmanager
     def without(self, pods: Collection[str], frees: Callable[[str], bool] = lambda _: True) -> Iterator[None]:

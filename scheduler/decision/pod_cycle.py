@@ -81,7 +81,7 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a pod asks of some nodes: of all alike, but for extended resources that some of them provide by claim."""
+    """What a pod asks of some nodes; they differ only in the extended resources that they provide by claim."""
 
     nodes: Mask
     requests: PodRequests
@@ -111,17 +111,21 @@ class PodCycle:
 
     What is asked for is worked out once and kept: an object is good until the cluster changes.
     claims: the pod's own, each once. full: those that no further pod can use. failed: uids of allocated claims whose
-    devices will not be made ready, with the reason: on no node can they be used.
+    devices will not be made ready, with the reason: on no node can they be used. is_member: the pod is placed with the
+    others of its group.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last three have defaults
         self,
         cluster: Cluster,
         pod: Pod | None,
         claims: Sequence[Claim],
         full: Iterable[Claim] = (),
         failed: Mapping[str, str] = MappingProxyType({}),
+        *,
+        is_member: bool = False,
     ) -> None:
+        self.is_member = is_member
         self.cluster = cluster
         self.pod = pod
         self.claims = claims
@@ -144,7 +148,7 @@ class PodCycle:
     def refused_everywhere(self) -> tuple[Reason, str] | None:
         """What keeps the pod from every node, whatever is free: a plugin, its claims, or their classes."""
         if self.pod is not None:
-            if problem := self.cluster.unsupported(self.pod):
+            if not self.is_member and (problem := self.cluster.unsupported(self.pod)):
                 return UNSUPPORTED, problem
             if refused := refused_by_all(self.view, self.plugins):
                 plugin, problem = refused
@@ -225,9 +229,12 @@ class PodCycle:
                 groups[rank] = groups[rank] | nodes if rank in groups else nodes
         return groups
 
-    def best(self) -> int | None:
-        """The number of the node for the pod, None where there is none: by the policy, then by the plugins' scores."""
-        able = union(self.ranked.values())
+    def best(self, within: Mask = -1) -> int | None:
+        """The number of the node for the pod, None where there is none: by the policy, then by the plugins' scores.
+
+        within: the nodes to choose from.
+        """
+        able = union(self.ranked.values()) & within
         if self.pod is None:
             if not able:
                 return None

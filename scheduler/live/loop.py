@@ -473,10 +473,14 @@ class Loop:
 
     def _is_so_still(self, entry: QueuedPod, won: PlaceToWin) -> bool:
         """Whether the same is decided now: something has changed while the pod waited for its slot."""
-        found = self._cluster.claims_of(entry.pod)
-        if isinstance(found, Waiting) or self._queue.get(entry.pod.uid) is None:
+        pod_claims = self._cluster.claims_of(entry.pod)
+        if isinstance(pod_claims, Waiting) or self._queue.get(entry.pod.uid) is None:
             return False
-        pod, claims, taken = self._preemptions.promised(entry.pod), [one.claim for one in found], full(entry.pod, found)
+        pod, claims, taken = (
+            self._preemptions.promised(entry.pod),
+            [one.claim for one in pod_claims],
+            full(entry.pod, pod_claims),
+        )
         with self._preemptions.seen_by(pod):
             decided = decide(self._cluster, pod, claims, taken)
             if not isinstance(decided, NotPlaced):
@@ -531,9 +535,9 @@ class Loop:
 
     async def _deallocate(self, claim: Claim) -> None:
         """Deallocate a claim of victims that are gone, unless kube-controller-manager has done it."""
-        found = self._cluster.claims.get(claim.namespace, claim.name)
+        claim_object = self._cluster.claims.get(claim.namespace, claim.name)
         try:
-            if found is not None and await eviction.deallocate(self._binder, found.raw):
+            if claim_object is not None and await eviction.deallocate(self._binder, claim_object.raw):
                 return
         except CallFailed as error:
             _LOG.debug("cannot deallocate claim %s of preempted pods: %s", claim, error)

@@ -46,16 +46,17 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PreemptionTerms:
-    """For whom others are evicted, and who. for_resources: also for what is no device, such as CPU.
-
-    of_all: also pods of other schedulers. delay_s: how long a pod is pending before. never: labels of pods that stay.
-    """
+    """For whom others are evicted, and who."""
 
     is_on: bool = False
     for_resources: bool = True
+    """Also for what is no device, such as CPU."""
     of_all: bool = True
+    """Also pods of other schedulers."""
     delay_s: float = 0.0
+    """How long a pod is pending before."""
     never: LabelSelector = None
+    """Labels of pods that stay."""
 
     def spares(self, is_ours: Callable[[Pod], bool], pod: Pod) -> bool:
         """Whether the pod is never a victim."""
@@ -82,17 +83,17 @@ class PlaceToWin:
 
 @dataclass(frozen=True, slots=True)
 class NothingToWin:
-    """Why a pod wins nothing. again_s: when it may be worth to ask again though nothing happens, None for never.
-
-    clears: the nomination that the pod has means nothing any more. drops: so does what it had won. is_backed_off: it
-    waits after tries.
-    """
+    """Why a pod wins nothing."""
 
     text: str
     again_s: float | None = None
+    """When it may be worth to ask again though nothing happens, None for never."""
     clears: bool = False
+    """The nomination that the pod has means nothing any more."""
     drops: bool = False
+    """So does what it had won."""
     is_backed_off: bool = False
+    """It waits after tries."""
 
 
 @dataclass(slots=True)
@@ -170,14 +171,16 @@ class Preemptions:
         if problem := self._backed_off(pod, now):
             return problem
         start = self._preemptor.start
-        found = self._preemptor.preemption(cycle, refused)
-        if found.candidate is None:
-            return NothingToWin(found.text, drops=True, clears=found.nominated == "" and bool(pod.nominated_node))
+        preemption = self._preemptor.preemption(cycle, refused)
+        if preemption.candidate is None:
+            return NothingToWin(
+                preemption.text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node)
+            )
         tries = self._breakers.get(pod.uid, _Breaker()).tries
-        if tries >= TRIES_WITH_OTHERS and not all(map(self._is_ours, found.candidate.pods)):
+        if tries >= TRIES_WITH_OTHERS and not all(map(self._is_ours, preemption.candidate.pods)):
             return NothingToWin(_waits(tries), MOST_BACKOFF_S, drops=True, is_backed_off=True)
-        record = PreemptionRecord.of(pod, cycle.pending, found, tries=tries, since=now)
-        return PlaceToWin(found, record, self._identity(record), start)
+        record = PreemptionRecord.of(pod, cycle.pending, preemption, tries=tries, since=now)
+        return PlaceToWin(preemption, record, self._identity(record), start)
 
     def _objection(self, cycle: PodCycle, pod: Pod, refused: NotPlaced, wait_s: float) -> NothingToWin | None:
         """Why nobody may go for the pod, whoever it would be. wait_s: until it has been pending for long enough."""
@@ -208,12 +211,12 @@ class Preemptions:
         """Whether the same comes out now. Raises AllocationError, TooLong."""
         after, self._preemptor.start = self._preemptor.start, won.start
         try:
-            found = self._preemptor.preemption(cycle, refused)
+            preemption = self._preemptor.preemption(cycle, refused)
         finally:
             self._preemptor.start = after
-        if found.candidate is None:
+        if preemption.candidate is None:
             return False
-        return self._identity(PreemptionRecord.of(won.record.pod, cycle.pending, found)) == won.identity
+        return self._identity(PreemptionRecord.of(won.record.pod, cycle.pending, preemption)) == won.identity
 
     def _identity(self, record: PreemptionRecord) -> tuple[object, ...]:
         holdings = ((uid, self._cluster.claims.holding(uid)) for uid in sorted(record.released))
@@ -371,8 +374,8 @@ class Preemptions:
 
     def promised_pods(self) -> list[Pod]:
         """The pods of this scheduler that are promised a node, the most important first."""
-        found = [pod for pod in self._cluster.nominations.pods() if self._is_ours(pod) and not pod.is_over]
-        return sorted(found, key=lambda pod: (-priority_of(pod), pod.created, pod.uid))
+        promised = [pod for pod in self._cluster.nominations.pods() if self._is_ours(pod) and not pod.is_over]
+        return sorted(promised, key=lambda pod: (-priority_of(pod), pod.created, pod.uid))
 
     def restore(self, pod: Pod, stored: StoredRecord, now: float) -> bool:
         """Keep for the pod what it had won, as far as things allow that now. stored: what its annotation says.
@@ -392,10 +395,10 @@ class Preemptions:
 
     def _restored(self, pod: Pod, stored: StoredRecord, now: float) -> PreemptionRecord | None:
         cluster, number = self._cluster, self._cluster.number_of(stored.node)
-        found = cluster.claims_of(pod)
-        if number is None or isinstance(found, Waiting):
+        pod_claims = cluster.claims_of(pod)
+        if number is None or isinstance(pod_claims, Waiting):
             return None
-        claims = [one.claim for one in found]
+        claims = [one.claim for one in pod_claims]
         own = {claim.uid for claim in claims}
         winnable = WinnableClaims(cluster, own, is_on=True)
         lower = (one for one in cluster.by_priority.on(number) if priority_of(one) < priority_of(pod))
@@ -413,8 +416,8 @@ class Preemptions:
         return PreemptionRecord(pod, stored.node, given, victims, released, max(stored.tries, 0), now)
 
     def _claims_of(self, pods: Collection[Pod]) -> list[str]:
-        found = (self._cluster.claims.get(*key) for pod in pods for key in claim_keys(pod))
-        return list(dict.fromkeys(one.claim.uid for one in found if one is not None))
+        claim_objects = (self._cluster.claims.get(*key) for pod in pods for key in claim_keys(pod))
+        return list(dict.fromkeys(one.claim.uid for one in claim_objects if one is not None))
 
     def _is_held(self, uid: str) -> bool:
         holding = self._cluster.claims.holding(uid)
@@ -441,9 +444,9 @@ def summary(won: PlaceToWin) -> str:
     """Who goes and what comes free, for operators: with names of all namespaces."""
     candidate = won.preemption.candidate
     assert candidate is not None, "nothing was won"
-    found = [f"evicts {', '.join(map(str, candidate.pods))}" if candidate.pods else "waits"]
+    clauses = [f"evicts {', '.join(map(str, candidate.pods))}" if candidate.pods else "waits"]
     if won.preemption.claims:
-        found.append(f"{len(won.preemption.claims)} claims come free")
+        clauses.append(f"{len(won.preemption.claims)} claims come free")
     if budgets := [f"{one.namespace}/{one.name}" for one in won.preemption.violated]:
-        found.append(f"violates budgets {', '.join(budgets)}")
-    return "; ".join(found)
+        clauses.append(f"violates budgets {', '.join(budgets)}")
+    return "; ".join(clauses)

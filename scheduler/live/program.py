@@ -265,13 +265,13 @@ class Scheduler:
             return
         while True:
             try:
-                found = await eviction.records_of(self._core.binder, self._preemptions.promised_pods())
+                records = await eviction.records_of(self._core.binder, self._preemptions.promised_pods())
             except CallFailed as error:
                 _LOG.warning("cannot read the records of preemptions: %s", error)
                 await asyncio.sleep(AGAIN_S)
             else:
                 break
-        for pod, stored in found:
+        for pod, stored in records:
             if not self._preemptions.restore(pod, stored, self._clock()):
                 self._queue.goes_first(pod.uid)  # others of its priority would evict the same victims for themselves
 

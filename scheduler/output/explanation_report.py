@@ -30,7 +30,6 @@ from allocator.explain.text import (
     remedy_texts,
     summary,
 )
-from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.policies.contract import FIRST_FIT
@@ -41,9 +40,9 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
-from scheduler.output.placement_report import answer_text, by_reason, workload_of
+from scheduler.output.placement_report import answer_text, by_reason, given_up_object, workload_of
 from scheduler.output.report import Block, PagedReport
-from scheduler.output.selection_report import operand_object
+from scheduler.output.selection_report import barren_object, operand_object
 from scheduler.output.status_report import MAP, closed_nodes, device_map, states_of, states_text
 from scheduler.output.table import ColumnTable, Sentence
 from scheduler.status import ClaimStatus
@@ -88,6 +87,8 @@ class ExplanationReport(PagedReport):
         yield [printable(first_line(one)), *map(printable, _about_it(one))]
         if one.answers:
             yield list(map(printable, _node_lines(one)))
+        if one.barren:
+            yield ["all devices", *(f"  {printable(line)}" for found in one.barren for line in found.lines)]
         if others := _by_plugin(one):
             lines = [f"  {_nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
             yield ["other nodes", *map(printable, lines)]
@@ -135,8 +136,7 @@ def _about_it(explanation: Explanation) -> Iterator[str]:
     """The lines below the first one that are about no node."""
     if explanation.kept:
         yield f"  {explanation.kept}"
-    if hidden := explanation.hidden:
-        yield f"  kube-scheduler gives it up at node {hidden.node}: {hidden.reason}"
+    yield from [f"  {explanation.hidden.text}"] if explanation.hidden else []
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
 
 
@@ -451,16 +451,21 @@ _KINDS: Mapping[Category, str] = {
 
 def explanation_fields(explanation: Explanation) -> Json:
     """The whole explanation."""
-    pod = explanation.pod
+    pod, features = explanation.pod, explanation.features
     return {
         "pod": {"namespace": pod.namespace, "name": pod.name} if pod else None,
         "claims": [_claim(claim) for claim in explanation.claims],
-        "features": _features(explanation.features),
+        "features": {
+            "kubernetes": features.release.name,
+            "gates": sorted(features.gates),
+            "strict": features.is_strict,
+        },
         "policy": explanation.policy,
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
         "keptBy": explanation.kept or None,
-        "givenUpAt": {"node": hidden.node, "reason": hidden.reason} if (hidden := explanation.hidden) else None,
+        "givenUpAt": given_up_object(explanation.hidden),
+        "selectors": [barren_object(one) for one in explanation.barren],
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
     }
@@ -482,10 +487,6 @@ def _claim(claim: Claim) -> Json:
         "name": claim.name,
         "allocated": None if allocation is None else [_result(result) for result in allocation.results],
     }
-
-
-def _features(features: Features) -> Json:
-    return {"kubernetes": features.release.name, "gates": sorted(features.gates), "strict": features.is_strict}
 
 
 def _node(explanation: Explanation) -> Json:

@@ -249,6 +249,8 @@ class RunFigures(Follower):
         self._arrived = 0
         self._decisions = 0
         self._evictions = 0
+        self._preempted = 0
+        self._lost_s = 0.0
         self._now = 0.0
         self._first: float | None = None
         self._integrals = [0.0, 0.0]
@@ -309,9 +311,11 @@ class RunFigures(Follower):
         if record := self._records.pop(pod.uid, None):
             self._move(record, PodState.ENDED if record.state is PodState.RUNNING else PodState.WITHDRAWN)
 
-    def evicted(self, pod: Pod) -> None:
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
         """Count an eviction; a pod bound at the start counts as an arrival from then on."""
         self._evictions += 1
+        self._preempted += by_preemption
+        self._lost_s += lost_s
         if record := self._records.get(pod.uid):
             self._move(record, PodState.WAITING)
         else:
@@ -386,6 +390,8 @@ class RunFigures(Follower):
             shapes=tuple(self._shape(name, one) for name, one in sorted(self._shapes.items())),
             alignment=self._alignments.summary(),
             end_s=self._now,
+            preempted=self._preempted,
+            lost_s=round(self._lost_s, _TIME_DIGITS),
         )
 
     def _shape(self, name: str, one: _OfShape) -> ShapeSummary:

@@ -135,6 +135,10 @@ class Summary:
     """How well devices are aligned by topology attribute, such as resource.kubernetes.io/numaNode."""
     end_s: float
     """The time of the last event."""
+    preempted: int = 0
+    """How many of the evictions were for a pod of higher priority."""
+    lost_s: float = 0.0
+    """How long all evicted pods had run, from the first event on."""
 
 
 @dataclass(frozen=True, config=_CONFIG)

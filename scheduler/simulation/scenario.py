@@ -92,6 +92,7 @@ class Settings:
     """How long pods run, as in `jobs`."""
     time_scale: float = 1.0
     retries: bool = True
+    preempts: bool = True
     places: Mapping[str, int] = field(default_factory=dict)
     """The place of each node in the order of the search, as for `cluster_of`; empty for the order of the names."""
     explained: frozenset[str] = frozenset()
@@ -122,7 +123,9 @@ def run(
     before_s = clocks.processor()
     prepared = _Prepared.of(start, profiles, settings, clocks.wall)
     record = prepared.record(settings, progress)
-    simulation = Simulation(prepared.placement, record.decided, record.metrics, retries=settings.retries)
+    simulation = Simulation(
+        prepared.placement, record.decided, record.metrics, retries=settings.retries, preempts=settings.preempts
+    )
     for pod in prepared.bound:
         simulation.adopt(pod)
     simulation.run(_events(prepared.jobs, prepared.others))

@@ -204,8 +204,8 @@ def is_reached(selector: NodeSelector, node: Node) -> bool:
 
 
 def _is_protected(found: ClaimObject) -> bool:
-    """True where the claim has the finalizer."""
-    return FINALIZER in (found.raw["metadata"].get("finalizers") or ())
+    """True where the claim has the finalizer; of a claim that cannot be read nobody knows."""
+    return not found.error and FINALIZER in (found.raw["metadata"].get("finalizers") or ())
 
 
 def _has(holding: Holding, device: DeviceID) -> bool:

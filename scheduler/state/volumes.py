@@ -53,6 +53,8 @@ NO_PLAN = VolumePlan()
 
 CLAIMS, VOLUMES, CLASSES = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
 CAPACITIES = "CSIStorageCapacity"
+STORAGE = frozenset({CLAIMS, VOLUMES, CLASSES, CAPACITIES})
+"""The kinds on which it depends where a volume can be."""
 
 
 class Volumes:
