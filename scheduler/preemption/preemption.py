@@ -168,8 +168,8 @@ class Preemptor:
         Raises AllocationError, TooLong. Cost: as for `preemption`.
         """
         search = _VictimSearch(self, cycle, nodes)
-        search.run(self._start)
-        self._start = search.last + 1
+        search.run(self.start)
+        self.start = search.last + 1
         return search.all()
 
     def on_node(self, cycle: PodCycle, number: int, going: Collection[str] = ()) -> NodeToWin | None:
