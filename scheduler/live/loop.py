@@ -341,7 +341,11 @@ class Loop:
             self._count_scheduled(entry, started)
             return
         self._preemptions.placing(pod, placed)
-        reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
+        try:
+            reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
+        except AlreadyReserved:
+            self._preemptions.unplaced(pod)
+            raise
         self._refusals.withdraw(pod.uid)
         self._attempts.start(self._bind(entry, reserved, started))
 
