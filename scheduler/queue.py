@@ -304,6 +304,19 @@ class Queue:
             elif entry.refusal and helps(entry.pod, entry.refusal, event):
                 self._retry(entry, now, type(event).__name__)
 
+    def wake(self, uid: str, now: float, why: str) -> None:
+        """Try the pod again, when its backoff has gone, if it waits for an event. why: for metrics."""
+        entry = self._pods.get(uid)
+        if entry is not None and entry.place is PodPlace.UNSCHEDULABLE:
+            self._retry(entry, now, why)
+
+    def goes_first(self, uid: str) -> None:
+        """Of the pods of its priority that are to be tried, the pod is the first."""
+        entry = self._pods.get(uid)
+        if entry is not None and entry.place is PodPlace.ACTIVE:
+            entry.since = 0.0
+            self._push_active(entry)
+
     def is_tried(self, uid: str) -> bool:
         """Whether the pod is being tried, or will be without an event."""
         entry = self._pods.get(uid)

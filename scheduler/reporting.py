@@ -387,6 +387,20 @@ class Events:
         """The pod waits for its devices to be made ready."""
         self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling"), message)
 
+    def preempted(self, victim: PodKey, preemptor: PodKey, node: str) -> None:
+        """The victim is deleted, so that the other pod can have its place."""
+        by, regarding = preemptor.scheduler_name, _by_its_scheduler(victim)[1]
+        message = f"Preempted by pod {preemptor.uid} on node {node}"
+        self._say_first(Said(by, regarding, "Normal", "Preempted", "Preempting"), message, self._now())
+
+    def preemption_backed_off(self, pod: PodKey, message: str) -> None:
+        """Preemptions for the pod have won no place for it."""
+        self._say(Said(*_by_its_scheduler(pod), "Warning", "PreemptionBackedOff", "Preempting"), message)
+
+    def preemption_late(self, pod: PodKey, message: str) -> None:
+        """What the pod has won is not free yet."""
+        self._say(Said(*_by_its_scheduler(pod), "Warning", "PreemptionPending", "Preempting"), message)
+
     def device_double_allocated(self, claims: Resource, claim: ClaimRef, message: str) -> None:
         """The claim holds what it cannot hold together with others. claims: the resource in the served version."""
         regarding = Regarding(claims.api_version, "ResourceClaim", *claim)

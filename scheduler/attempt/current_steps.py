@@ -14,8 +14,10 @@ LATE_S = 10.0
 
 SLOT = "Slot"
 DEALLOCATE = "Deallocate"
+EVICT = "Evict"
 UNDO = "Undo"
-"""Steps that are not in `scheduler.attempt.steps`: for its slot, with a claim that is of no use, and back again."""
+"""Steps that are not in `scheduler.attempt.steps`: for its slot, with a claim that is of no use, with the pods that go
+for it, and back again."""
 
 _LOG = logging.getLogger(__name__)
 

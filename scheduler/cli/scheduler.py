@@ -9,7 +9,7 @@ import click
 from scheduler.cli.scheduler_config import config as config_command
 from scheduler.cli.settings import options, settings
 from scheduler.input.yaml_1_1 import dump
-from scheduler.runtime.configuration import Configuration
+from scheduler.runtime.configuration import Configuration, Preemptible, PreemptionMode
 
 _EPILOG = """
 \b
@@ -31,6 +31,10 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "scheduler_name": ("schedulerName",),
     "dry_run": ("dryRun",),
     "allocate_prescheduled": ("allocatePrescheduled",),
+    "preemption": ("preemption",),
+    "preempt_pods_of": ("preemptPodsOf",),
+    "preemption_delay": ("preemptionDelaySeconds",),
+    "never_preempt": ("neverPreempt",),
     "leader_elect": ("leaderElection", "leaderElect"),
 }
 
@@ -51,6 +55,24 @@ command.add_command(config_command)
     default=None,
     help="Also allocate claims of pods that were created with spec.nodeName, on that node.",
 )
+@click.option(
+    "--preemption",
+    type=click.Choice([one.value for one in PreemptionMode]),
+    help="Evict pods of lower priority for pods that fit nowhere; devices: only for pods that lack devices. "
+    "Default: all.",
+)
+@click.option(
+    "--preempt-pods-of",
+    type=click.Choice([one.value for one in Preemptible]),
+    help="Whose pods may be evicted; own: only pods of this scheduler. Default: all.",
+)
+@click.option(
+    "--preemption-delay",
+    type=float,
+    metavar="SECONDS",
+    help="How long a pod is pending before others are evicted for it.",
+)
+@click.option("--never-preempt", metavar="SELECTOR", help="Labels of pods that are never evicted.")
 @click.option(
     "--leader-elect",
     type=bool,

@@ -11,21 +11,28 @@ import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from scheduler.attempt import device_readiness, pod_calls
+from allocator.model import Claim
+from allocator.outcome import AllocationError
+from scheduler.attempt import device_readiness, eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
+from scheduler.attempt.current_steps import EVICT
+from scheduler.attempt.deallocate import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
 from scheduler.attempt.pod_fate import REPORT_S
+from scheduler.attempt.write_outcome import DENIED, WriteOutcome, write_outcome
+from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.pod_cycle import decide
-from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed
-from scheduler.decision.time_limits import NamespaceShare, timed_out
+from scheduler.decision.pod_cycle import PodCycle, decide
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
+from scheduler.decision.time_limits import NamespaceShare, TooLong, timed_out
+from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms, summary
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue import Queue, QueuedPod
@@ -66,6 +73,9 @@ LEFT = "another process is at work on the pod's claims"
 OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
 """Why a pod is held, in `/debug/queue`."""
 
+REFUSED_FOR_GOOD = {*DENIED, WriteOutcome.DEFECT}
+"""Of an eviction: another try at once would be refused as well."""
+
 QUIET_ATTEMPTS = 3
 """How many attempts a pod may lose to another scheduler before that is reported."""
 
@@ -81,6 +91,7 @@ class LoopDependencies:
     events: Events
     refusals: Refusals
     metrics: Metrics
+    preemptions: Preemptions | None = None
     decisions: DecisionLog = field(default_factory=DecisionLog)
 
 
@@ -115,6 +126,10 @@ class Loop:
         self._is_dry = is_dry
         self._clock = clock
         self._attempts = dependencies.attempts
+        self._preemptions = dependencies.preemptions or Preemptions(
+            self._cluster, PreemptionTerms(), lambda _: True, lambda _: None, self._metrics.preemption_failed
+        )
+        self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
         self._time = NamespaceShare()
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
@@ -131,6 +146,7 @@ class Loop:
             self._give_back()
             self.beat_at = now = self._clock()
             self._report_gated(now)
+            self._follow_preemptions(now)
             entry = self._queue.pop(now) if self._may_try() else None
             if entry is None:
                 await self._idle(now)
@@ -191,9 +207,8 @@ class Loop:
         self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
         began = self._processor()
-        claims = [one.claim for one in pod_claims]
-        self._cluster.expect(pod, claims)
-        decided = decide(self._cluster, pod, claims, full(pod, pod_claims), reasons)
+        self._cluster.expect(pod, [one.claim for one in pod_claims])
+        decided, won = self._decide(entry, pod_claims, reasons, started)
         took_s = self._clock() - started
         self._time.spent(pod.namespace, self._processor() - began, started + took_s)
         if isinstance(decided, OutOfTime):
@@ -203,10 +218,58 @@ class Loop:
         match decided:
             case Placed():
                 self._place(entry, decided, started)
-            case NotPlaced(refusal, stuck):
-                self._refuse_or_free(entry, refusal, [one for one in pod_claims if one.claim in stuck], started, failed)
+            case NotPlaced(refusal):
+                refusal = _with_text(refusal, won)
+                if isinstance(won, PlaceToWin) and not self._is_dry:
+                    self._attempts.start(self._preempt(entry, won, refusal, started))
+                else:
+                    self._refuse_or_free(entry, refusal, _stuck(decided, pod_claims), started, failed)
             case Failed(reason):
                 self._fail(entry, reason, started)
+
+    def _decide(
+        self, entry: QueuedPod, found: Sequence[ClaimObject], failed: Mapping[str, str], now: float
+    ) -> tuple[ScheduleResult, PlaceToWin | NothingToWin]:
+        """What becomes of the pod, and what it wins if it fits nowhere. failed: as for `PodCycle`."""
+        pod, preemptions = self._preemptions.promised(entry.pod), self._preemptions
+        claims, taken = [one.claim for one in found], full(entry.pod, found)
+        with preemptions.seen_by(pod):
+            decided = decide(self._cluster, pod, claims, taken, failed)
+            if not isinstance(decided, NotPlaced) or any(_may_go(one, pod) for one in _stuck(decided, found)):
+                return decided, NothingToWin("")
+            if not preemptions.terms.is_on or pod.node_name or not self._cluster.fleet.all:
+                return decided, NothingToWin("")
+            self._metrics.preempting()
+            cycle = PodCycle(self._cluster, pod, claims, taken, failed)
+            try:
+                with self._cluster.time_limit.limited():
+                    won = preemptions.preemption(cycle, decided, entry.first or now, now)
+            except TooLong as error:
+                won = NothingToWin(f"preemption: {error}")
+            except AllocationError as error:
+                return Failed(str(error)), NothingToWin("")
+        self._note_preemption(entry, won)
+        return decided, won
+
+    def _note_preemption(self, entry: QueuedPod, won: PlaceToWin | NothingToWin) -> None:
+        """Tell operators who goes, and the queue when the pod may win something though nothing happens."""
+        pod = entry.pod
+        if isinstance(won, PlaceToWin):
+            text = summary(won)
+            self._decisions.answered(time.time(), str(pod), "preempting", text, won.record.node)
+            message = "would preempt" if self._is_dry else "preempting"
+            _LOG.info(message, extra={"pod": str(pod), "node": won.record.node, "victims": text})
+            if not self._is_dry:
+                self._preemptions.begin(won)
+            return
+        if won.drops:
+            self._preemptions.drop(pod.uid)
+        if won.again_s is not None:
+            self._wake_after(pod.uid, won.again_s)
+        if won.is_backed_off and not self._is_dry:
+            self._events.preemption_backed_off(PodKey.of(pod), won.text)
+        if won.clears and not self._is_dry:
+            self._attempts.start(self._clear_nomination(pod))
 
     def _decided(self, entry: QueuedPod, took_s: float) -> None:
         """The decision is made, in one go or in several. took_s: the last of them."""
@@ -277,7 +340,12 @@ class Loop:
             self._would_be[pod.uid] = (pod, placed)
             self._count_scheduled(entry, started)
             return
-        reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
+        self._preemptions.placing(pod, placed)
+        try:
+            reserved = self._attempts.reserve(pod, placed, writes_device_status=True)
+        except AlreadyReserved:
+            self._preemptions.unplaced(pod)
+            raise
         self._refusals.withdraw(pod.uid)
         self._attempts.start(self._bind(entry, reserved, started))
 
@@ -310,6 +378,10 @@ class Loop:
     def _end(self, entry: QueuedPod, outcome: AttemptOutcome, started: float) -> None:
         """Finish or requeue the pod; its condition and event are written already."""
         pod = PodKey.of(entry.pod)
+        if isinstance(outcome, Bound | BoundElsewhere | Gone):
+            self._preemptions.placed(pod.uid)
+        else:
+            self._preemptions.unplaced(entry.pod)
         match outcome:
             case Bound(node):
                 self._queue.done(pod.uid)
@@ -369,6 +441,123 @@ class Loop:
             self._refuse(entry, refusal, started)
         self.wake()
 
+    # -- a pod for which others go
+
+    async def _preempt(self, entry: QueuedPod, won: PlaceToWin, refusal: Refusal, started: float) -> None:
+        """Write what the pod has won, and evict its victims, as soon as there is a slot."""
+        pod, node, began, seen = entry.pod, won.record.node, self._clock(), self._preemptions.changes
+        progress, problem, is_denied, is_current = self._binder.progress, "", False, True
+        progress.at(pod.uid, str(pod), node, EVICT)
+        slot = await self._attempts.slots.wait(pod.namespace)
+        try:
+            is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
+            is_current = is_current and await self._evict(entry, won, refusal)
+        except CallFailed as error:
+            problem, is_denied = f"preemption on node {node}: {error}", write_outcome(error) in REFUSED_FOR_GOOD
+            _LOG.warning("cannot preempt: %s", error, extra={"pod": str(pod)})
+        except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
+            _LOG.exception("preempting failed", extra={"pod": str(pod)})
+            problem = INTERNAL
+        finally:
+            slot.give_back()
+            progress.end(pod.uid)
+            self._preemptions.evicted(pod.uid)
+        status = PointStatus.ERROR if problem else PointStatus.SUCCESS
+        self._metrics.passed(pod.scheduler_name, Point.POST_FILTER, status, self._clock() - began)
+        if is_denied:
+            self._back_off(entry, replace(refusal, message=f"{refusal.message} {problem}"), started)
+        elif problem:
+            self._fail(entry, problem, started)
+        elif is_current:
+            self._refused(entry, refusal, started)
+        else:
+            self._preemptions.drop(pod.uid)
+            self._queue.held(pod.uid, self._clock(), self._clock())
+        self.wake()
+
+    def _is_so_still(self, entry: QueuedPod, won: PlaceToWin) -> bool:
+        """Whether the same is decided now: something has changed while the pod waited for its slot."""
+        pod_claims = self._cluster.claims_of(entry.pod)
+        if isinstance(pod_claims, Waiting) or self._queue.get(entry.pod.uid) is None:
+            return False
+        pod, claims, taken = (
+            self._preemptions.promised(entry.pod),
+            [one.claim for one in pod_claims],
+            full(entry.pod, pod_claims),
+        )
+        with self._preemptions.seen_by(pod):
+            decided = decide(self._cluster, pod, claims, taken)
+            if not isinstance(decided, NotPlaced):
+                return False
+            try:
+                return self._preemptions.again(won, PodCycle(self._cluster, pod, claims, taken), decided)
+            except AllocationError:
+                return False
+
+    async def _evict(self, entry: QueuedPod, won: PlaceToWin, refusal: Refusal) -> bool:
+        """Write the record first; False where the pod needs no place any more. Raises CallFailed."""
+        pod, node, victims = entry.pod, won.record.node, won.preemption.writes
+        self._refusals.withdraw(pod.uid)
+        condition = pod_calls.not_scheduled("Unschedulable", refusal.message, pod.generation)
+        is_waiting = await eviction.nominate(self._binder, pod, won.record, condition)
+        if not is_waiting or pod.uid not in self._preemptions.records:
+            return False
+        self._decisions.answered(time.time(), str(pod), "Unschedulable", refusal.message)
+        self._events.failed_scheduling(PodKey.of(pod), refusal.message, refusal.gist)
+        if victims:
+            self._metrics.preempted(sum(one.is_delete for one in victims))
+        by = PodKey.of(pod)
+        await eviction.evict(self._binder, victims, lambda victim: self._events.preempted(PodKey.of(victim), by, node))
+        return True
+
+    def _back_off(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
+        """The API server refuses to evict: the pod waits longer after each such try."""
+        wait_s = self._preemptions.failed(entry.pod.uid, self._clock())
+        self._preemptions.drop(entry.pod.uid)
+        self._events.preemption_backed_off(PodKey.of(entry.pod), refusal.message)
+        self._wake_after(entry.pod.uid, wait_s)
+        self._refuse(entry, refusal, started)
+
+    async def _clear_nomination(self, pod: Pod) -> None:
+        try:
+            await eviction.clear_nomination(self._binder, pod)
+        except CallFailed as error:
+            _LOG.warning("pod %s: cannot clear status.nominatedNodeName: %s", pod, error)
+
+    def _follow_preemptions(self, now: float) -> None:
+        """Go on with what pods have won: what is left of victims is released, and who has it all is tried."""
+        preemptions = self._preemptions
+        if not preemptions.records:
+            return
+        preemptions.end_on_missing_nodes()
+        for pod in list(preemptions.held()):
+            self._queue.wake(pod.uid, now, "PreemptionEnded")
+        for pod, message in list(preemptions.late(now)):
+            self._events.preemption_late(PodKey.of(pod), message)
+        for claim in list(preemptions.abandoned()):
+            self._attempts.start(self._deallocate(claim))
+
+    async def _deallocate(self, claim: Claim) -> None:
+        """Deallocate a claim of victims that are gone, unless kube-controller-manager has done it."""
+        claim_object = self._cluster.claims.get(claim.namespace, claim.name)
+        try:
+            if claim_object is not None and await eviction.deallocate(self._binder, claim_object.raw):
+                return
+        except CallFailed as error:
+            _LOG.debug("cannot deallocate claim %s of preempted pods: %s", claim, error)
+        asyncio.get_running_loop().call_later(LOST_S, self._preemptions.keeps_on, claim.uid)
+
+    def _wake_after(self, uid: str, wait_s: float) -> None:
+        """Try the pod again then, though nothing happens."""
+        if known := self._timers.pop(uid, None):
+            known.cancel()
+        self._timers[uid] = asyncio.get_running_loop().call_later(wait_s, self._wake_pod, uid)
+
+    def _wake_pod(self, uid: str) -> None:
+        self._timers.pop(uid, None)
+        self._queue.wake(uid, self._clock(), "PreemptionBackoffComplete")
+        self.wake()
+
     def _refuse(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
         self._report_reason(entry.pod, "Unschedulable", refusal.message, refusal.gist)
         self._refused(entry, refusal, started)
@@ -410,6 +599,25 @@ class Loop:
         self._events.failed_scheduling(PodKey.of(pod), message, gist)
         if not pod.node_name:  # of one that has a node its kubelet says that it is scheduled
             self._refusals.refuse(pod, reason, message, gist)
+
+
+def _stuck(decided: NotPlaced, found: Iterable[ClaimObject]) -> list[ClaimObject]:
+    """The claims that keep the pod from every node."""
+    return [one for one in found if one.claim in decided.stuck]
+
+
+def _may_go(claim: ClaimObject, pod: Pod) -> bool:
+    """Whether the claim is the pod's alone: it is deallocated first, and nobody goes for the pod in this attempt."""
+    return may_be_deallocated(claim.raw, pod.uid)
+
+
+def _with_text(refusal: Refusal, won: PlaceToWin | NothingToWin) -> Refusal:
+    """The refusal that also says what preemption comes to."""
+    text = won.preemption.text if isinstance(won, PlaceToWin) else won.text
+    if not text:
+        return refusal
+    message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."
+    return replace(refusal, message=f"{message} {text}", gist=refusal.gist or refusal.message)
 
 
 def _status_of(freed: Freed) -> PointStatus:

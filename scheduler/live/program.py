@@ -15,21 +15,25 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import Decision
 from scheduler.cache.watch_events import Undecoded
 from scheduler.client.api_resources import Resource
+from scheduler.client.errors import CallFailed
+from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
+from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
 from scheduler.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.access import secure
-from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration
-from scheduler.runtime.core import TIME, Core, Reporter, Site, now
+from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, Preemptible, PreemptionMode
+from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
@@ -188,6 +192,13 @@ class Scheduler:
             is_tried=self._queue.is_tried,
             waits_for_devices=True,
         )
+        self._preemptions = Preemptions(
+            self._cluster,
+            _terms_of(configuration),
+            self._is_ours,
+            self.on_event,
+            self._metrics.preemption_failed,
+        )
         dependencies = LoopDependencies(
             self._cluster,
             self._queue,
@@ -196,6 +207,7 @@ class Scheduler:
             self._events,
             self._refusals,
             self._metrics,
+            self._preemptions,
             self._decisions,
         )
         self._loop = Loop(
@@ -243,9 +255,26 @@ class Scheduler:
             await self._core.succeed(await self._election.elected())
         if writes:
             self._writes = True
+            await self._restore_preemptions()
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
+
+    async def _restore_preemptions(self) -> None:
+        """Keep what preemptions of an earlier process have won for their pods."""
+        if not self._preemptions.terms.is_on:
+            return
+        while True:
+            try:
+                records = await eviction.records_of(self._core.binder, self._preemptions.promised_pods())
+            except CallFailed as error:
+                _LOG.warning("cannot read the records of preemptions: %s", error)
+                await asyncio.sleep(AGAIN_S)
+            else:
+                break
+        for pod, stored in records:
+            if not self._preemptions.restore(pod, stored, self._clock()):
+                self._queue.goes_first(pod.uid)  # others of its priority would evict the same victims for themselves
 
     async def _report_the_rest(self) -> None:
         with suppress(TimeoutError):
@@ -257,6 +286,7 @@ class Scheduler:
         """Where each event goes: what a watch shows, once the cluster has it, and what an attempt has given back."""
         moment = self._clock()
         self._prescheduled.on_event(event)
+        self._preemptions.on_event(event)
         if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
             self._queue.add(event.new, moment)
         else:
@@ -360,3 +390,14 @@ class Scheduler:
 def _identity(election: LeaderElection | None) -> str:
     """By which equal nodes are put in order: replicas agree, and the default Lease with `dra allocate`."""
     return "" if election is None or election.name == DEFAULT_LEASE else election.lease
+
+
+def _terms_of(configuration: Configuration) -> PreemptionTerms:
+    never = requirements(configuration.never_preempt) or None
+    return PreemptionTerms(
+        is_on=configuration.preemption is not PreemptionMode.OFF,
+        for_resources=configuration.preemption is PreemptionMode.ALL,
+        of_all=configuration.preempt_pods_of is Preemptible.ALL,
+        delay_s=configuration.preemption_delay_s,
+        never=never,
+    )

@@ -139,7 +139,7 @@ class Preemptor:
         self.wins_devices = wins_devices
         self.tries_all = tries_all
         self.table = PodTable(cluster)
-        self._start = 0
+        self.start = 0
 
     def preemption(self, cycle: PodCycle, refused: NotPlaced) -> Preemption:
         """What the pod of the cycle can win. refused: what was decided for it; nothing has changed since.
@@ -155,11 +155,11 @@ class Preemptor:
         if problem := self._ineligible(pod, helped):
             return Preemption(self._joined(cycle, problem))
         search = _VictimSearch(self, cycle, helped)
-        search.run(self._start)
-        self._start = search.last + 1
+        search.run(self.start)
+        self.start = search.last + 1
         if not search.won:
             text = fit_error(self.cluster.fleet.all.bit_count(), self._counted(search.refused, helped))
-            return Preemption(self._joined(cycle, text), "", refused=search.refused, next_start=self._start)
+            return Preemption(self._joined(cycle, text), "", refused=search.refused, next_start=self.start)
         return self._won(search, search.best())
 
     def winnable(self, cycle: PodCycle, nodes: Mask) -> Mask:
@@ -172,8 +172,8 @@ class Preemptor:
         search = _VictimSearch(self, cycle, nodes)
         if nodes.bit_count() <= LEAST_NODES:
             return search.promising
-        search.run(self._start)
-        self._start = search.last + 1
+        search.run(self.start)
+        self.start = search.last + 1
         return sum(1 << one.number for one in search.all() if one.victims)
 
     def on_node(self, cycle: PodCycle, number: int, going: Collection[str] = ()) -> NodeToWin | None:
@@ -239,7 +239,7 @@ class Preemptor:
             writes_of(self.cluster, pod, best),
             search.all() if self.tries_all else [best],
             search.refused,
-            self._start,
+            self.start,
         )
 
 

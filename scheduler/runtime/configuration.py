@@ -13,13 +13,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.gates import RELEASES, Features, UnknownGate
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
 from scheduler.input.documents import Finding, read
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
@@ -233,6 +234,34 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+class PreemptionMode(StrEnum):
+    """For what pods of lower priority are evicted. DEVICES: only for pods that lack devices."""
+
+    OFF = "off"
+    DEVICES = "devices"
+    ALL = "all"
+
+
+class Preemptible(StrEnum):
+    """Whose pods may be evicted. OWN: of this scheduler alone."""
+
+    ALL = "all"
+    OWN = "own"
+
+
+def _mode(value: object) -> object:
+    """YAML 1.1 reads a bare `off` as false."""
+    return PreemptionMode.OFF if value is False else value
+
+
+def _label_selector(text: str) -> str:
+    try:
+        requirements(text)
+    except InvalidLabelQuery as error:
+        raise refused(str(error)) from error
+    return text
 
 
 def _namespace(name: str) -> str:
@@ -479,6 +508,19 @@ class Configuration(Allocating):
 
     leader_election: LeaderElectionSection = Field(default_factory=LeaderElectionSection)
     """Which of several replicas decides and writes; the others stand by."""
+
+    preemption: Annotated[PreemptionMode, Field(strict=False), BeforeValidator(_mode)] = PreemptionMode.ALL
+    """Evict pods of lower priority for a pod that fits nowhere: `off`, `devices` (only for pods that lack devices), or
+    `all`."""
+
+    preempt_pods_of: Annotated[Preemptible, Field(strict=False)] = Preemptible.ALL
+    """Whose pods may be evicted: `all`, as with kube-scheduler, or `own`: only pods of this scheduler."""
+
+    preemption_delay_s: float = Field(default=0, ge=0, le=_LONGEST_S)
+    """How long a pod is pending before others are evicted for it, so that an autoscaler may add a node first."""
+
+    never_preempt: Annotated[str, AfterValidator(_label_selector)] = ""
+    """Label selector of pods that are never evicted, such as `team=research,tier!=batch`. Empty: none."""
 
     allocate_prescheduled: bool = False
     """Also allocate claims of pods that were created with `spec.nodeName`, on that node."""

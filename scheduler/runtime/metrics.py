@@ -224,6 +224,19 @@ class Metrics(CommonMetrics):
             registry=self._registry,
         )
         self._incoming = _Children[tuple[str, str], Counter](lambda key: incoming.labels(*key))
+        self._preemptions, self._victims, self._backed_off = self._of_preemptions()
+
+    def preempting(self) -> None:
+        """Victims are looked for."""
+        self._preemptions.inc()
+
+    def preempted(self, victims: int) -> None:
+        """So many pods go for one."""
+        self._victims.observe(victims)
+
+    def preemption_failed(self) -> None:
+        """A preemption has won no place for its pod."""
+        self._backed_off.inc()
 
     def attempted(self, profile: str, result: AttemptResult, duration_s: float) -> None:
         """An attempt ended, with its writes where it came to any."""
@@ -242,6 +255,14 @@ class Metrics(CommonMetrics):
     def queued(self, queue: str, event: str) -> None:
         """A pod came into a queue."""
         self._incoming[queue, event].inc()
+
+    def _of_preemptions(self) -> tuple[Counter, Histogram, Counter]:
+        registry, text = self._registry, "Preemption attempts."
+        attempts = Counter("scheduler_preemption_attempts", text, registry=registry)
+        text = "Victims of a preemption."
+        victims = Histogram("scheduler_preemption_victims", text, buckets=_doubling(1, 7), registry=registry)
+        text = "Preemptions that won no place for their pod, after which it waits."
+        return attempts, victims, Counter("dra_scheduler_preemptions_backed_off", text, registry=registry)
 
     def _results(self) -> _Children[tuple[str, AttemptResult], Counter]:
         labels = ["result", "profile"]

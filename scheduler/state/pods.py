@@ -431,6 +431,10 @@ class Nominations:
         """The pods that were promised the node, and are on none."""
         return [pod for pod in self._pods.get(node, {}).values() if not self._is_placed(pod.uid)]
 
+    def pods(self) -> list[Pod]:
+        """All that were promised a node, and are on none."""
+        return [pod for node in self._pods for pod in self.on(node)]
+
     def before(self, pod: Pod) -> Iterator[tuple[str, Sequence[Pod]]]:
         """The nodes where other pods go before this one, since their priority is as high or higher."""
         for node, pods in self._pods.items():

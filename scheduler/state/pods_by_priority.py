@@ -4,7 +4,7 @@ Which nodes have somebody lower is one comparison for all of them. Mirror pods a
 nothing, and its kubelet makes the object again.
 """
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import numpy as np
 
@@ -25,11 +25,13 @@ def priority_of(pod: Pod) -> int:
 class PodsByPriority:
     """Pods by the number of their node. takes_static: whether mirror pods count as others do.
 
+    spares: whether a pod is never to go, whatever its priority; it does not count here.
     least: by node number the lowest priority of its pods, HIGHEST where it has none. changes: by node number, how often
     its pods have changed.
     """
 
     def __init__(self, *, takes_static: bool) -> None:
+        self.spares: Callable[[Pod], bool] = _spares_nobody
         # Differs from kube-scheduler, which takes mirror pods for victims.
         self._takes_static = takes_static
         self.least = np.full(_FEWEST_ROWS, HIGHEST, np.int64)
@@ -67,7 +69,7 @@ class PodsByPriority:
         self.add_pod(number, new)
 
     def _counts(self, pod: Pod) -> bool:
-        return self._takes_static or not pod.is_static
+        return (self._takes_static or not pod.is_static) and not self.spares(pod)
 
     def _grow(self, number: int) -> None:
         if number >= len(self.least):
@@ -81,3 +83,7 @@ class PodsByPriority:
         common = min(size, len(self.least))
         flags[:common] = self.least[:common] < priority
         return flags
+
+
+def _spares_nobody(_: Pod) -> bool:
+    return False

@@ -10,4 +10,4 @@ BASE = Path(__file__).resolve().parents[2] / "manifests" / "base"
 
 def grant(api: RestClient) -> None:
     """Give the identity `OURS` the rights of the manifests, until the control plane is cleared."""
-    restore(api, manifests(BASE / "rbac.yaml"))
+    restore(api, manifests(BASE / "rbac.yaml", BASE / "preemption" / "preemption-rbac.yaml"))

@@ -27,7 +27,7 @@ READ = ("get", "list", "watch")
 CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "nodes"): READ,
     ("", "namespaces"): READ,
-    ("", "pods"): READ,
+    ("", "pods"): (*READ, "patch", "delete"),
     ("", "pods/binding"): ("create",),
     ("", "pods/status"): ("patch",),
     ("", "services"): READ,
@@ -62,7 +62,7 @@ LEASE = {
 }
 REFUSED: tuple[tuple[str, str, str], ...] = (
     ("", "pods", "create"),
-    ("", "pods", "delete"),
+    ("", "pods", "update"),
     ("", "pods/status", "update"),
     ("", "nodes", "patch"),
     ("", "secrets", "get"),
@@ -96,7 +96,7 @@ def test_base_is_applied_by_one_command(plane: ControlPlane, kubectl: Path, base
     config = f"--kubeconfig={plane.kubeconfig()}"
     command: list[str | Path] = [kubectl, config, "apply", "--server-side", "--dry-run=server", "-k", BASE]
     said = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 12
+    assert said.stdout.count("serverside-applied (server dry run)") == len(base) == 14
     assert said.stderr == ""
 
 
@@ -141,7 +141,7 @@ def test_renamed_configuration_renames_nothing_else(base: Sequence[Mapping[str, 
     assert config.startswith("dra-scheduler-config-")
     pod = the(base, "Deployment")["spec"]["template"]["spec"]
     assert pod["volumes"] == [{"name": "config", "configMap": {"name": config}}]
-    roles = {"dra-scheduler-auth-delegator", "dra-scheduler-metrics-reader"}
+    roles = {f"dra-scheduler-{name}" for name in ("auth-delegator", "metrics-reader", "preemption")}
     assert {obj["metadata"]["name"] for obj in base if obj["kind"] != "ConfigMap"} == {"dra-scheduler", *roles}
     assert the(base, "Role")["rules"][1]["resourceNames"] == ["dra-scheduler"]
 

@@ -20,7 +20,8 @@ def test_refused_pod_is_shown_how_many_nodes_fail_for_what_and_what_the_nearest_
     message = (
         "0/4 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable,"
         " 2 cannot allocate all claims. no other node has 3 devices for request r,"
-        " the most is 2, on node-1 (of 2 devices)"
+        " the most is 2, on node-1 (of 2 devices). still not schedulable, preemption: 0/4 nodes are available:"
+        " 2 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling."
     )
     assert condition["message"] == message
     assert condition["reason"] == "Unschedulable"

@@ -32,6 +32,7 @@ def test_every_flag_sets_its_field() -> None:
         ),
         *("--dry-run", "--allocate-prescheduled", "--binding-concurrency", "3", "--binding-timeout", "30"),
         *("--health-address", "0.0.0.0:1", "--log-format", "json", "--log-level", "debug"),
+        *("--preemption", "devices", "--preempt-pods-of", "own", "--preemption-delay", "5", "--never-preempt", "a=b"),
         "--leader-elect=false",
     ]
     found, default = printed(*flags), printed()

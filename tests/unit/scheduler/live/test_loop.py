@@ -24,12 +24,13 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
 from scheduler.live.loop import LEFT_S, Loop, LoopDependencies
+from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.queue import GATED_S, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.cluster_changes import Event, NodeChanged
 from scheduler.state.invariants import Violation
-from tests.builders import a_node, a_pod, a_user, kubernetes
+from tests.builders import NODE, a_node, a_pod, a_user, kubernetes
 
 ELSEWHERE = {
     "apiVersion": "resource.k8s.io/v1",
@@ -79,7 +80,7 @@ class LoopRoom:
     elsewhere_s: of the clock's time, what the machine did something else.
     """
 
-    def __init__(self, *, is_dry: bool = False) -> None:
+    def __init__(self, *, is_dry: bool = False, preempts: bool = False) -> None:
         self.now = 100.0
         self.elsewhere_s = 0.0
         self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
@@ -103,7 +104,9 @@ class LoopRoom:
             is_tried=self.queue.is_tried,
             waits_for_devices=True,
         )
-        parts = LoopDependencies(cluster, self.queue, binder, self.attempts, events, refusals, metrics)
+        terms = PreemptionTerms(is_on=preempts)
+        preemptions = Preemptions(cluster, terms, lambda _: True, lambda _: None, metrics.preemption_failed)
+        parts = LoopDependencies(cluster, self.queue, binder, self.attempts, events, refusals, metrics, preemptions)
         self.is_outdated = False
         self.loop = Loop(
             parts,
@@ -305,6 +308,28 @@ def test_pods_that_would_be_bound_are_counted_as_scheduled() -> None:
         return room.metrics._attempts["", AttemptResult.SCHEDULED]._value.get()
 
     assert asyncio.run(act()) == 2
+
+
+@pytest.mark.parametrize("is_dry", [False, True])
+def test_pod_that_fits_nowhere_preempts_but_in_a_dry_run_that_is_logged_alone(
+    caplog: pytest.LogCaptureFixture, *, is_dry: bool
+) -> None:
+    caplog.set_level("INFO")
+
+    async def act() -> LoopRoom:
+        room = LoopRoom(is_dry=is_dry, preempts=True)
+        room.cluster.set_node(a_node(allocatable={"pods": Quantity.parse("1")}))
+        room.cluster.set_pod(a_pod(name="low", node_name=NODE, priority=1))
+        room.queue.add(a_pod(name="high", priority=10), room.now)
+        running = asyncio.create_task(room.loop.run())
+        await room.go_on()
+        running.cancel()
+        return room
+
+    calls = asyncio.run(act()).denied.calls
+    assert ("would preempt" if is_dry else "preempting") in caplog.messages
+    assert ("PATCH /api/v1/namespaces/default/pods/high" in calls) is not is_dry
+    assert not [call for call in calls if call.startswith("DELETE")]  # the record comes first, and is refused
 
 
 @pytest.mark.parametrize("is_dry", [False, True])

@@ -1,0 +1,452 @@
+"""Preemptions of the live scheduler: who has to go for a pod, what is kept for it meanwhile, and when it may try again.
+
+A preemption begins when a pod fits nowhere. Its record keeps what was won until the pod has its place: victims are
+evicted, they leave, their claims release their devices, and then all is held for the pod alone. In a running process
+memory is the truth. The annotation on the pod is read after a start or a change of leader, and wins nothing by itself:
+what it says is decided anew, with nobody evicted for it.
+Source: kube-scheduler's plugin DefaultPreemption and its nominator; KEP-5690.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from allocator.bits import union
+from allocator.model import Claim
+from scheduler.attempt.eviction import StoredRecord
+from scheduler.core_v1.label_selectors import LabelSelector, selects
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.pod_cycle import PodCycle
+from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
+from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
+from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.rates import backoff_s
+from scheduler.state.claims import Waiting, claim_keys
+from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
+from scheduler.state.pods_by_priority import priority_of
+
+FIRST_BACKOFF_S = 20.0
+MOST_BACKOFF_S = 1800.0
+"""How long a pod waits after a preemption that won no place for it; doubled with each further one."""
+
+TRIES_WITH_OTHERS = 3
+"""After so many of these, pods of other schedulers are no victims any more: they may be put back at once."""
+
+LATE_S = 120.0
+"""A preemption that lasts longer is told in an event."""
+
+RELEASING = "not eligible due to claims of preempted pods on the nominated node that still have their devices."
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionTerms:
+    """For whom others are evicted, and who."""
+
+    is_on: bool = False
+    for_resources: bool = True
+    """Also for what is no device, such as CPU."""
+    of_all: bool = True
+    """Also pods of other schedulers."""
+    delay_s: float = 0.0
+    """How long a pod is pending before."""
+    never: LabelSelector = None
+    """Labels of pods that stay."""
+
+    def spares(self, is_ours: Callable[[Pod], bool], pod: Pod) -> bool:
+        """Whether the pod is never a victim."""
+        return selects(self.never, pod.labels) or not (self.of_all or is_ours(pod))
+
+
+@dataclass(slots=True)
+class _Breaker:
+    """Preemptions for a pod that ended without a place for it, and when the next may begin."""
+
+    tries: int = 0
+    until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceToWin:
+    """What a pod was found to win, and by what it is recognised if it is decided again. start: of its search."""
+
+    preemption: Preemption
+    record: PreemptionRecord
+    identity: tuple[object, ...]
+    start: int
+
+
+@dataclass(frozen=True, slots=True)
+class NothingToWin:
+    """Why a pod wins nothing."""
+
+    text: str
+    again_s: float | None = None
+    """When it may be worth to ask again though nothing happens, None for never."""
+    clears: bool = False
+    """The nomination that the pod has means nothing any more."""
+    drops: bool = False
+    """So does what it had won."""
+    is_backed_off: bool = False
+    """It waits after tries."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A record by what is known of it beside itself. is_written: its evictions are under way."""
+
+    is_written: bool = False
+    is_late: bool = False
+    was_held: bool = False
+    releasing: set[str] = field(default_factory=set)
+
+
+class Preemptions:
+    """The preemptions of one process. is_ours: whether a pod is for this scheduler.
+
+    given_back: is called with what is free again for all. ended_in_vain: when a preemption won no place for its pod.
+    changes: of the cluster, so far.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        terms: PreemptionTerms,
+        is_ours: Callable[[Pod], bool],
+        given_back: Callable[[Event], None],
+        ended_in_vain: Callable[[], None],
+    ) -> None:
+        self.changes = 0
+        self.terms = terms
+        self._cluster = cluster
+        self._is_ours = is_ours
+        self._given_back = given_back
+        self._ended_in_vain = ended_in_vain
+        self._records = PreemptionRecords(cluster)
+        self._kept: dict[str, _Kept] = {}
+        self._placing: dict[str, PreemptionRecord] = {}
+        self._breakers: dict[str, _Breaker] = {}
+        self._preemptor = Preemptor(cluster, wins_devices=not cluster.fleet.features.is_strict)
+        if terms.is_on:
+            cluster.by_priority.spares = partial(terms.spares, is_ours)
+
+    @property
+    def records(self) -> Mapping[str, PreemptionRecord]:
+        """The records by the uid of their pod."""
+        return self._records.records
+
+    def state(self, record: PreemptionRecord) -> RecordState:
+        """How far the preemption is."""
+        return record.state(self._cluster)
+
+    # -- decisions
+
+    def promised(self, pod: Pod) -> Pod:
+        """The pod with the node that it has won, which the watch may not show yet."""
+        record = self.records.get(pod.uid)
+        return pod if record is None or pod.nominated_node == record.node else replace(pod, nominated_node=record.node)
+
+    @contextmanager
+    def seen_by(self, pod: Pod) -> Iterator[None]:
+        """Decide for the pod with what is kept for others taken, unless it goes before them."""
+        if not self.records:
+            yield
+            return
+        with self._records.seen_by(pod):
+            yield
+
+    def preemption(
+        self, cycle: PodCycle, refused: NotPlaced, pending_since: float, now: float
+    ) -> PlaceToWin | NothingToWin:
+        """What the pod wins, as things are now. Raises AllocationError, TooLong."""
+        pod = cycle.pod
+        assert pod is not None, "a claim that no pod uses preempts nobody"
+        if problem := self._objection(cycle, pod, refused, pending_since + self.terms.delay_s - now):
+            return problem
+        if problem := self._backed_off(pod, now):
+            return problem
+        start = self._preemptor.start
+        preemption = self._preemptor.preemption(cycle, refused)
+        if preemption.candidate is None:
+            return NothingToWin(
+                preemption.text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node)
+            )
+        tries = self._breakers.get(pod.uid, _Breaker()).tries
+        if tries >= TRIES_WITH_OTHERS and not all(map(self._is_ours, preemption.candidate.pods)):
+            return NothingToWin(_waits(tries), MOST_BACKOFF_S, drops=True, is_backed_off=True)
+        record = PreemptionRecord.of(pod, cycle.pending, preemption, tries=tries, since=now)
+        return PlaceToWin(preemption, record, self._identity(record), start)
+
+    def _objection(self, cycle: PodCycle, pod: Pod, refused: NotPlaced, wait_s: float) -> NothingToWin | None:
+        """Why nobody may go for the pod, whoever it would be. wait_s: until it has been pending for long enough."""
+        if not self.terms.is_on or (not self.terms.for_resources and not cycle.pending):
+            return NothingToWin("")
+        if wait_s > 0:
+            return NothingToWin("", wait_s)
+        problem = self._ongoing(pod, refused)
+        return NothingToWin(f"preemption: {problem}") if problem else None
+
+    def _backed_off(self, pod: Pod, now: float) -> NothingToWin | None:
+        """Why the pod waits before it may win again. All that it has won is free, and it does not fit: that counts."""
+        record = self.records.get(pod.uid)
+        if record is not None and record.state(self._cluster) is RecordState.HELD:
+            self.failed(pod.uid, now)
+        breaker = self._breakers.get(pod.uid, _Breaker())
+        if breaker.until <= now:
+            return None
+        return NothingToWin(
+            _waits(breaker.tries),
+            breaker.until - now,
+            clears=bool(pod.nominated_node),
+            drops=True,
+            is_backed_off=True,
+        )
+
+    def again(self, won: PlaceToWin, cycle: PodCycle, refused: NotPlaced) -> bool:
+        """Whether the same comes out now. Raises AllocationError, TooLong."""
+        after, self._preemptor.start = self._preemptor.start, won.start
+        try:
+            preemption = self._preemptor.preemption(cycle, refused)
+        finally:
+            self._preemptor.start = after
+        if preemption.candidate is None:
+            return False
+        return self._identity(PreemptionRecord.of(won.record.pod, cycle.pending, preemption)) == won.identity
+
+    def _identity(self, record: PreemptionRecord) -> tuple[object, ...]:
+        holdings = ((uid, self._cluster.claims.holding(uid)) for uid in sorted(record.released))
+        versions = tuple((uid, holding.version if holding else 0) for uid, holding in holdings)
+        return record.node, record.victims, versions
+
+    def _ongoing(self, pod: Pod, refused: NotPlaced) -> str:
+        """Why nobody may go for the pod now: others go already, for it or for another pod of its node."""
+        record = self._records.ongoing(pod)
+        if record is None:
+            return ""
+        number = self._cluster.number_of(record.node)
+        helped = refused.resolvable | union(nodes for _, nodes in refused.lacking)
+        if number is None or not helped >> number & 1:
+            return ""  # the node is of no use to the pod, whoever goes
+        state = record.state(self._cluster)
+        if state is RecordState.EVICTING and record.pod.uid == pod.uid and not self._kept[pod.uid].is_written:
+            return ""  # a call has failed: it is tried again
+        return RELEASING if state is RecordState.RELEASING else ENDING
+
+    # -- from the decision to the place
+
+    def begin(self, won: PlaceToWin) -> None:
+        """Keep what the pod has won; its evictions are carried out next."""
+        record = won.record
+        self._records.set(record)
+        self._kept[record.pod.uid] = _Kept(is_written=True)
+        self._cluster.nominations.set(replace(record.pod, nominated_node=record.node))
+
+    def evicted(self, uid: str) -> None:
+        """All calls for the pod's preemption have ended, well or not."""
+        if kept := self._kept.get(uid):
+            kept.is_written = False
+
+    def failed(self, uid: str, now: float) -> float:
+        """A preemption for the pod has won no place for it; how long the next one has to wait."""
+        breaker = self._breakers.setdefault(uid, _Breaker())
+        breaker.tries += 1
+        wait_s = backoff_s(breaker.tries, FIRST_BACKOFF_S, MOST_BACKOFF_S)
+        breaker.until = now + wait_s
+        self._ended_in_vain()
+        return wait_s
+
+    def placing(self, pod: Pod, placed: Placed) -> None:
+        """The pod has a place, which is reserved next: nothing more is kept for it."""
+        record = self.records.get(pod.uid)
+        if record is None:
+            return
+        self._placing[pod.uid] = record
+        self._forget(pod.uid)
+        has_won = tuple(claim.allocation for claim in record.claims)
+        if (record.node, has_won) != (placed.node, placed.allocations):
+            self._given_back(GivenBack(record.pod, record.claims, record.node))
+
+    def unplaced(self, pod: Pod) -> None:
+        """The attempt came to nothing: what the pod has won is kept for it again."""
+        record = self._placing.pop(pod.uid, None)
+        if record is not None:
+            self._records.set(record)
+            self._kept[pod.uid] = _Kept()
+
+    def placed(self, uid: str) -> None:
+        """The pod is bound."""
+        self._placing.pop(uid, None)
+        self._breakers.pop(uid, None)
+
+    def drop(self, uid: str) -> None:
+        """The pod does without: what was kept for it is free for all."""
+        record = self.records.get(uid)
+        if record is not None:
+            self._forget(uid)
+            self._given_back(GivenBack(record.pod, record.claims, record.node))
+
+    def _forget(self, uid: str) -> None:
+        self._records.drop(uid)
+        self._kept.pop(uid, None)
+
+    # -- what the watches show
+
+    def on_event(self, event: Event) -> None:
+        """Something has changed, and the cluster knows it."""
+        self.changes += 1
+        if not isinstance(event, PodChanged):
+            return
+        pod, old = event.new, event.old
+        uid = (pod or old).uid if pod or old else ""  # type: ignore[union-attr] # one of them is there
+        if pod is None or pod.is_over or pod.node_name:
+            self._placing.pop(uid, None)
+            self._breakers.pop(uid, None)
+            self.drop(uid)
+        elif (record := self.records.get(uid)) is not None:
+            self._follow(record, pod, old)
+
+    def _follow(self, record: PreemptionRecord, pod: Pod, old: Pod | None) -> None:
+        """A nomination that was shown and is another now ends the preemption; one not shown yet counts."""
+        was_shown = old is not None and old.nominated_node == record.node
+        if was_shown and pod.nominated_node != record.node:
+            self.drop(pod.uid)
+        elif pod.nominated_node != record.node:
+            self._cluster.nominations.set(replace(pod, nominated_node=record.node))
+
+    def held(self) -> Iterator[Pod]:
+        """The pods that have just won all that was to come free."""
+        for uid, kept in self._kept.items():
+            is_held = self.records[uid].state(self._cluster) is RecordState.HELD
+            if is_held and not kept.was_held and not kept.is_written:
+                yield self.records[uid].pod
+            kept.was_held = is_held and not kept.is_written
+
+    def end_on_missing_nodes(self) -> None:
+        """A node that is gone can be won by nobody."""
+        for record in [one for one in self.records.values() if self._cluster.number_of(one.node) is None]:
+            self.drop(record.pod.uid)
+
+    def late(self, now: float) -> Iterator[tuple[Pod, str]]:
+        """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""
+        for uid, kept in self._kept.items():
+            record = self.records[uid]
+            state = record.state(self._cluster)
+            if not kept.is_late and now - record.since >= LATE_S and state is not RecordState.HELD:
+                kept.is_late = True
+                yield record.pod, f"waiting for {self._awaited(record)} on node {record.node}"
+
+    def _awaited(self, record: PreemptionRecord) -> str:
+        """What is still there, without names, which may be of other namespaces."""
+        pods = sum(self._cluster.pods.known(uid) is not None for uid in record.victims)
+        if pods:
+            return f"{pods} of {len(record.victims)} preempted pods to end"
+        return f"claims of {len(record.victims)} preempted pods to be deallocated"
+
+    def abandoned(self) -> Iterator[Claim]:
+        """The claims of records that no pod that is there uses, each once: their devices are to be released."""
+        for uid, kept in self._kept.items():
+            record = self.records[uid]
+            if record.state(self._cluster) is RecordState.RELEASING:
+                for claim_uid in record.released - kept.releasing:
+                    if (claim := self._abandoned(claim_uid)) is not None:
+                        kept.releasing.add(claim_uid)
+                        yield claim
+
+    def keeps_on(self, claim_uid: str) -> None:
+        """The claim was not deallocated: it is looked at again."""
+        for kept in self._kept.values():
+            kept.releasing.discard(claim_uid)
+
+    def _abandoned(self, uid: str) -> Claim | None:
+        holding = self._cluster.claims.holding(uid)
+        if holding is None or holding.watched is None or holding.reservation is not None:
+            return None
+        users = holding.watched.reserved_for
+        is_left = bool(users) and all(one.is_of_pods and self._cluster.pods.known(one.uid) is None for one in users)
+        return holding.allocated if is_left else None
+
+    # -- after a start, or a change of leader
+
+    def promised_pods(self) -> list[Pod]:
+        """The pods of this scheduler that are promised a node, the most important first."""
+        promised = [pod for pod in self._cluster.nominations.pods() if self._is_ours(pod) and not pod.is_over]
+        return sorted(promised, key=lambda pod: (-priority_of(pod), pod.created, pod.uid))
+
+    def restore(self, pod: Pod, stored: StoredRecord, now: float) -> bool:
+        """Keep for the pod what it had won, as far as things allow that now. stored: what its annotation says.
+
+        It gets what is free there, or is held by claims without users that live. Nobody is evicted for it.
+        """
+        with self.seen_by(pod):
+            record = self._restored(pod, stored, now)
+        if record is None:
+            _LOG.info("a preemption of an earlier process is decided anew", extra={"pod": str(pod)})
+            return False
+        if stored.tries > 0:
+            self._breakers[pod.uid] = _Breaker(min(stored.tries, TRIES_WITH_OTHERS))
+        self._records.set(record)
+        self._kept[pod.uid] = _Kept()
+        return True
+
+    def _restored(self, pod: Pod, stored: StoredRecord, now: float) -> PreemptionRecord | None:
+        cluster, number = self._cluster, self._cluster.number_of(stored.node)
+        pod_claims = cluster.claims_of(pod)
+        if number is None or isinstance(pod_claims, Waiting):
+            return None
+        claims = [one.claim for one in pod_claims]
+        own = {claim.uid for claim in claims}
+        winnable = WinnableClaims(cluster, own, is_on=True)
+        lower = (one for one in cluster.by_priority.on(number) if priority_of(one) < priority_of(pod))
+        going = [one for one in lower if one.is_deleting and one.uid in stored.victims]
+        unused = winnable.unused(stored.node)
+        held = [uid for uid in [*unused, *self._claims_of(going)] if self._is_held(uid)]
+        with ExitStack() as gone:
+            gone.enter_context(cluster.released(unused))
+            gone.enter_context(cluster.without([one.uid for one in going], partial(winnable.frees, stored.node)))
+            given = _given(PodCycle(cluster, pod, claims), number)
+            released = frozenset(uid for uid in held if not self._is_held(uid))
+        if given is None:
+            return None
+        victims = frozenset(one.uid for one in going)
+        return PreemptionRecord(pod, stored.node, given, victims, released, max(stored.tries, 0), now)
+
+    def _claims_of(self, pods: Collection[Pod]) -> list[str]:
+        claim_objects = (self._cluster.claims.get(*key) for pod in pods for key in claim_keys(pod))
+        return list(dict.fromkeys(one.claim.uid for one in claim_objects if one is not None))
+
+    def _is_held(self, uid: str) -> bool:
+        holding = self._cluster.claims.holding(uid)
+        return holding is not None and holding.counted is not None
+
+
+def _given(cycle: PodCycle, number: int) -> tuple[Claim, ...] | None:
+    """The pod's claims without devices, with what they get on the node; None where the pod does not fit there."""
+    if cycle.refused_everywhere():
+        return None
+    asked = cycle.asks_of(number)
+    left = cycle.allowed(asked) & cycle.reached & 1 << number
+    if not left or not union(cycle.able(asked, left).values()):
+        return None
+    allocations = cycle.allocate(number, asked)
+    return tuple(replace(claim, allocation=one) for claim, one in zip(cycle.pending, allocations, strict=False))
+
+
+def _waits(tries: int) -> str:
+    return f"preemption: backed off after {tries} preemptions that won no place for the pod"
+
+
+def summary(won: PlaceToWin) -> str:
+    """Who goes and what comes free, for operators: with names of all namespaces."""
+    candidate = won.preemption.candidate
+    assert candidate is not None, "nothing was won"
+    clauses = [f"evicts {', '.join(map(str, candidate.pods))}" if candidate.pods else "waits"]
+    if won.preemption.claims:
+        clauses.append(f"{len(won.preemption.claims)} claims come free")
+    if budgets := [f"{one.namespace}/{one.name}" for one in won.preemption.violated]:
+        clauses.append(f"violates budgets {', '.join(budgets)}")
+    return "; ".join(clauses)
