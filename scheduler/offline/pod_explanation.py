@@ -29,6 +29,7 @@ from scheduler.decision.why_not import (
     with_devices,
 )
 from scheduler.offline.placement import HiddenError, PlacedPod, Placement, PodToPlace
+from scheduler.preemption.eviction_answers import EvictionAnswers, eviction_answers
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown", "CannotRun"]
 """NotKnown: the budget of steps was spent on a node, and no other node can. CannotRun: a pod has a node, but not its
@@ -44,7 +45,7 @@ class Explanation:
     verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
     those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
     had, in words. kept: which volume keeps the pod on one node, in words. hidden: where kube-scheduler gives up a pod
-    that fits here.
+    that fits here. evictions: what evictions could do for a pod that fits nowhere.
     """
 
     pod: Pod | None
@@ -62,6 +63,7 @@ class Explanation:
     updating: tuple[str, ...] = ()
     kept: str = ""
     hidden: HiddenError | None = None
+    evictions: EvictionAnswers | None = None
 
 
 def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
@@ -103,7 +105,17 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
         updating=updating,
         kept=cycle.kept_by_a_volume(),
         hidden=hidden,
+        evictions=_evictions(cycle, decided, of_nodes=not is_brief) if isinstance(decided, NotPlaced) else None,
     )
+
+
+def _evictions(cycle: PodCycle, refused: NotPlaced, *, of_nodes: bool) -> EvictionAnswers | None:
+    """None for a claim that no pod uses, and for a pod that has its node."""
+    if cycle.pod is None or cycle.pod.node_name:
+        return None
+    # Differs from kube-scheduler, which evicts nobody for devices.
+    wins_devices = not cycle.fleet.features.is_strict
+    return eviction_answers(cycle, refused, wins_devices=wins_devices, of_nodes=of_nodes)
 
 
 def _plugin_refusal(cycle: PodCycle, name: str) -> PluginRefusal | None:

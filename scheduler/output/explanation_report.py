@@ -30,7 +30,6 @@ from allocator.explain.text import (
     remedy_texts,
     summary,
 )
-from allocator.gates import Features
 from allocator.model import Claim, DeviceID, DeviceResult
 from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhausted, Outcome
 from allocator.policies.contract import FIRST_FIT
@@ -41,6 +40,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
+from scheduler.output.eviction_report import MOST_NAMED, eviction_lines, eviction_tables, evictions_object, nodes_text
 from scheduler.output.placement_report import answer_text, by_reason, workload_of
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.selection_report import operand_object
@@ -53,9 +53,6 @@ from scheduler.terminal_text import printable
 
 
 KIND = "Explanation"
-
-MOST_NAMED = 4
-"""Devices or nodes that a line names; others are counted."""
 
 _VERDICTS: Mapping[Verdict, str] = {
     "Fits": "fits",
@@ -89,8 +86,10 @@ class ExplanationReport(PagedReport):
         if one.answers:
             yield list(map(printable, _node_lines(one)))
         if others := _by_plugin(one):
-            lines = [f"  {_nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
+            lines = [f"  {nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
             yield ["other nodes", *map(printable, lines)]
+        if one.evictions:
+            yield list(map(printable, eviction_lines(one.evictions, one.node, is_alone=one.is_asked_for)))
 
     def fields(self) -> Json:
         """All of it."""
@@ -109,7 +108,12 @@ class ExplanationReport(PagedReport):
             DataPage(
                 subject_of(one),
                 [f"{first_line(one)}."],
-                [*_nodes(one), replace(devices, table=marked), closed_nodes(self.cluster)],
+                [
+                    *_nodes(one),
+                    *eviction_tables(one.evictions),
+                    replace(devices, table=marked),
+                    closed_nodes(self.cluster),
+                ],
                 look,
                 [element("section", {}, element("h2", {}, "Details"), tree(self.details()))],
             ),
@@ -288,10 +292,6 @@ def _named(devices: Sequence[DeviceID]) -> str:
     return f": {listed_up_to(list(map(str, devices)), MOST_NAMED)}"
 
 
-def _nodes_text(names: Sequence[str]) -> str:
-    return f"{counted(len(names), 'node')} ({listed_up_to(names, MOST_NAMED)})"
-
-
 # Explanations as a page: the answer, its details, the devices of all nodes, and what each node says.
 
 
@@ -451,11 +451,15 @@ _KINDS: Mapping[Category, str] = {
 
 def explanation_fields(explanation: Explanation) -> Json:
     """The whole explanation."""
-    pod = explanation.pod
+    pod, features = explanation.pod, explanation.features
     return {
         "pod": {"namespace": pod.namespace, "name": pod.name} if pod else None,
         "claims": [_claim(claim) for claim in explanation.claims],
-        "features": _features(explanation.features),
+        "features": {
+            "kubernetes": features.release.name,
+            "gates": sorted(features.gates),
+            "strict": features.is_strict,
+        },
         "policy": explanation.policy,
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
@@ -463,6 +467,7 @@ def explanation_fields(explanation: Explanation) -> Json:
         "givenUpAt": {"node": hidden.node, "reason": hidden.reason} if (hidden := explanation.hidden) else None,
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
+        "preemption": evictions_object(explanation.evictions) if explanation.evictions else None,
     }
 
 
@@ -482,10 +487,6 @@ def _claim(claim: Claim) -> Json:
         "name": claim.name,
         "allocated": None if allocation is None else [_result(result) for result in allocation.results],
     }
-
-
-def _features(features: Features) -> Json:
-    return {"kubernetes": features.release.name, "gates": sorted(features.gates), "strict": features.is_strict}
 
 
 def _node(explanation: Explanation) -> Json:
