@@ -115,7 +115,10 @@ def _evictions(cycle: PodCycle, refused: NotPlaced, *, of_nodes: bool) -> Evicti
         return None
     # Differs from kube-scheduler, which evicts nobody for devices.
     wins_devices = not cycle.fleet.features.is_strict
-    return eviction_answers(cycle, refused, wins_devices=wins_devices, of_nodes=of_nodes)
+    try:
+        return eviction_answers(cycle, refused, wins_devices=wins_devices, of_nodes=of_nodes)
+    except AllocationError as error:  # of a device that is asked about only where somebody else has gone
+        return EvictionAnswers(str(error).partition("\n")[0])
 
 
 def _plugin_refusal(cycle: PodCycle, name: str) -> PluginRefusal | None:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from allocator.api.versions import Json
 from allocator.words import counted, listed_up_to
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.output.data_page import PageTable
 from scheduler.output.table import ColumnTable
 from scheduler.preemption.eviction_answers import EvictionAnswers
@@ -28,11 +27,6 @@ def victims_text(won: NodeToWin) -> str:
 def nodes_text(names: Sequence[str]) -> str:
     """How many nodes, and which."""
     return f"{counted(len(names), 'node')} ({listed_up_to(names, MOST_NAMED)})"
-
-
-def budget_name(budget: PodDisruptionBudget) -> str:
-    """The budget as `namespace/name`."""
-    return f"{budget.namespace}/{budget.name}"
 
 
 def eviction_lines(answers: EvictionAnswers, described: str, *, is_alone: bool) -> Iterator[str]:
@@ -78,7 +72,7 @@ def _won_lines(answers: EvictionAnswers, won: NodeToWin) -> Iterator[str]:
     assert answers.found is not None
     if answers.claims:
         yield f"    their claims come free: {listed_up_to(answers.claims, MOST_NAMED)}"
-    if violated := [budget_name(one) for one in answers.found.violated]:
+    if violated := [str(one) for one in answers.found.violated]:
         yield f"    violates {counted(len(violated), 'PodDisruptionBudget')}: {listed_up_to(violated, MOST_NAMED)}"
 
 
@@ -100,7 +94,7 @@ def evictions_object(answers: EvictionAnswers) -> Json:
         "node": won.node if won else None,
         "victims": _victims(won) if won else [],
         "claims": list(answers.claims),
-        "violatedBudgets": [budget_name(one) for one in found.violated] if found else [],
+        "violatedBudgets": [str(one) for one in found.violated] if found else [],
         "nodes": [
             *(
                 {"name": name, "victims": _victims(one), "violations": one.violations, "reasons": []}

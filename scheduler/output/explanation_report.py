@@ -35,7 +35,7 @@ from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhaust
 from allocator.policies.contract import FIRST_FIT
 from allocator.search.rules import Category
 from allocator.status import PoolStatus
-from allocator.words import counted, listed_up_to
+from allocator.words import listed_up_to
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
