@@ -95,7 +95,7 @@ def command(  # noqa: PLR0913 - one for each option
     pods, claims = _chosen(given, shown, names["pod"], names["claim"])
     given.warn_of(pods if is_named else given.pods)
     room = RoomByEviction(placement) if preempt else None
-    placement.makes_room = room and room.place
+    placement.makes_room = room.place if room else None
     found = _place(placement, pods, claims)
     results = [one for one in found if given.is_shown(one, shown)]
     evictions = _shown_evictions(results, room.made) if room else None
