@@ -87,72 +87,115 @@ class UnknownGate(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """One minor release of Kubernetes.
-
-    gates: those that it has; a release ignores the fields of gates that it does not have. beyond_simplest: those of
-    which one makes kube-scheduler choose an allocator other than its oldest. simplest_knows_capacity: the oldest one
-    knows distinctAttribute and requests for capacity. knowing_node_operations: its allocators that know
-    skipNodeOperations. environment, list_environment: in which selectors are compiled, with DRAListTypeAttributes off
-    and on.
-    clears_covering_config: a configuration that names every request is written with no names. repeats_claim_config: a
-    claim's configuration is written once for each request that it names. counter_slices_reach_all: a slice with
-    counter sets belongs to every node's pools. capacity_errors_skip: a request that a capacity's arithmetic cannot
-    hold refuses the device and not the claim. full_devices_leave_all: `All` leaves out devices whose capacity is used.
-    empty_shares_charge: a share is charged to its device's counters again where the shares before it name no capacity.
-    combined_slices: a slice with counter sets offers its devices too; later it is a slice of counters only.
-    keeps_combined_slices: such slices may be there, of before. unused_mappings_refuse: a pod is refused if none of its
-    containers uses a claim that stands for resources of the node; later the claim counts for the pod.
-    sums_node_resources: a pod's status has the sum of what a claim's devices are and need of the node; later both.
-    negative_requests_end: a request for less than nothing of a capacity ends the attempt before a policy rounds it up.
-    defaults_are_valid: a policy's default is always a valid share; before, one that only a big decimal holds was not.
-    misprints_amounts: an amount of 1e21 or more, given in digits, is written as another one. shares_hold_devices: a
-    share without amounts holds a device that is no longer shared. broken_pools_end: `All` beside a pool that is being
-    updated or invalid ends the attempt on every node; later it refuses the node. compares_as_written: constraints
-    compare versions by their text, and skip what they cannot compare; later build metadata does not count, and a device
-    that is tried with such a value ends the attempt. finds_short_names: a constraint without domain finds an attribute
-    that is published without one.
-    counts_image_volumes: ImageLocality's threshold grows with them. names_node_first: NodeName is asked before
-    NodeUnschedulable. empty_selector_spreads: PodTopologySpread counts all pods of the namespace for a selector of
-    everything. scores_whole_pods: NodeResourcesFit scores a pod by what it requests as a whole. exact_volume_sizes:
-    VolumeBinding compares sizes as they are, not rounded up to a byte. empty_effect_tolerates_eviction: a request's
-    toleration without effect keeps the pod on a device with a NoExecute taint.
-    reports_victims: a pod that preempts is told where and how many; before, each pod that fits nowhere is told whether
-    a claim of its own was deallocated. empty_budgets_select: an empty selector of a PodDisruptionBudget selects all
-    pods, and every selector also pods without labels; before, none.
-    """
+    """One minor release of Kubernetes: its gates, and what it answers in another way than others do."""
 
     name: str
+    """Its major and minor number, such as "1.37"."""
+
     gates: Mapping[str, GateStage]
+    """Those that it has; a release ignores the fields of gates that it does not have."""
+
     beyond_simplest: frozenset[str]
+    """Gates of which one makes kube-scheduler choose an allocator other than its oldest."""
+
     simplest_knows_capacity: bool
+    """Its oldest allocator knows distinctAttribute and requests for capacity."""
+
     knowing_node_operations: frozenset[str]
+    """Its allocators that know skipNodeOperations."""
+
     environment: cel.Environment
+    """Selectors are compiled in it while DRAListTypeAttributes is off."""
+
     list_environment: cel.Environment
+    """Selectors are compiled in it while DRAListTypeAttributes is on."""
+
     clears_covering_config: bool
+    """A configuration that names every request is written with no names."""
+
     repeats_claim_config: bool
+    """A claim's configuration is written once for each request that it names."""
+
     counter_slices_reach_all: bool
+    """A slice with counter sets belongs to every node's pools."""
+
     capacity_errors_skip: bool
+    """A request that a capacity's arithmetic cannot hold refuses the device, not the claim."""
+
     full_devices_leave_all: bool
+    """`All` leaves out devices whose capacity is used."""
+
     empty_shares_charge: bool
+    """A share is charged to its device's counters again where the shares before it name no capacity."""
+
     combined_slices: bool
+    """A slice with counter sets offers its devices too; later it is a slice of counters only."""
+
     keeps_combined_slices: bool
+    """Slices with both may be there, stored before they were refused."""
+
     unused_mappings_refuse: bool
+    """A pod is refused if none of its containers uses a claim that stands for resources of the node.
+
+    Later such a claim counts for the pod.
+    """
+
     sums_node_resources: bool
+    """A pod's status has the sum of what a claim's devices are and need of the node; later it has both."""
+
     negative_requests_end: bool
+    """A request for less than nothing of a capacity ends the attempt, before a policy rounds it up."""
+
     defaults_are_valid: bool
+    """A policy's default is always a valid share; before, one that only a big decimal holds was not."""
+
     misprints_amounts: bool
+    """An amount of 1e21 or more, given in digits, is written as another one."""
+
     shares_hold_devices: bool
+    """A share without amounts holds a device that is no longer shared."""
+
     broken_pools_end: bool
+    """`All` beside a pool that is being updated or invalid ends the attempt on all nodes; later it refuses the node."""
+
     compares_as_written: bool
+    """Constraints compare versions by their text, and skip what they cannot compare.
+
+    Later build metadata does not count, and trying a device with such a value ends the attempt.
+    """
+
     finds_short_names: bool
+    """A constraint without domain finds an attribute that is published without one."""
+
     counts_image_volumes: bool
+    """ImageLocality's threshold grows with image volumes."""
+
     names_node_first: bool
+    """NodeName is asked before NodeUnschedulable."""
+
     empty_selector_spreads: bool
+    """PodTopologySpread counts all pods of the namespace for a selector of everything."""
+
     scores_whole_pods: bool
+    """NodeResourcesFit scores a pod by what it requests as a whole."""
+
     exact_volume_sizes: bool
+    """VolumeBinding compares sizes as they are, not rounded up to a byte."""
+
     empty_effect_tolerates_eviction: bool
+    """A request's toleration without effect keeps the pod on a device with a NoExecute taint."""
+
     reports_victims: bool
+    """A pod that preempts is told where and how many.
+
+    Before, each pod that fits nowhere is told whether a claim of its own was deallocated.
+    """
+
     empty_budgets_select: bool
+    """An empty selector of a PodDisruptionBudget selects all pods, and every selector also pods without labels."""
+
+    extenders_add_victims: bool
+    """kube-scheduler asks an extender also about nodes where nobody has to go for what it looks at itself."""
 
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
@@ -203,6 +246,7 @@ V1_38: Final = Release(
     empty_effect_tolerates_eviction=True,
     reports_victims=True,
     empty_budgets_select=True,
+    extenders_add_victims=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -225,6 +269,7 @@ V1_37: Final = replace(
     exact_volume_sizes=False,
     empty_effect_tolerates_eviction=False,
     empty_budgets_select=False,
+    extenders_add_victims=False,
 )
 V1_36: Final = replace(
     V1_37,
@@ -253,24 +298,30 @@ RELEASES: Final[Mapping[str, Release]] = MappingProxyType(
 )
 """By name, as `--kubernetes` takes it; the last one is a beta."""
 
-DEFAULT_RELEASE: Final = "1.36"
+DEFAULT_RELEASE: Final = "1.37"
 """The default of `--kubernetes`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """What is in force. gates: the names of those that are on.
-
-    knows_capacity: distinctAttribute and requests for capacity are known; where no newer feature is on, kube-scheduler
-    chooses an allocator that refuses the one and does not look at the other. knows_node_operations: skipNodeOperations
-    is known; where none of the newest features is on, it chooses one that does not look at it.
-    """
+    """What is in force."""
 
     release: Release
     gates: frozenset[str]
+    """The names of those that are on."""
+
     is_strict: bool = False
+    """Without the deviations of docs/differences.md."""
+
     knows_capacity: bool = True
+    """distinctAttribute and requests for capacity are known.
+
+    Where no newer feature is on, kube-scheduler chooses an allocator that refuses the one and does not look at the
+    other.
+    """
+
     knows_node_operations: bool = True
+    """skipNodeOperations is known; where none of the newest features is on, an allocator that ignores it is chosen."""
 
     @staticmethod
     def of(release: str, overrides: Mapping[str, bool] | None = None, *, is_strict: bool = False) -> "Features":

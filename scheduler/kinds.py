@@ -48,6 +48,12 @@ from scheduler.core_v1.persistent_volume import (
     decode_storage_class,
 )
 from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.core_v1.pod_group import (
+    CompositePodGroup,
+    PodGroup,
+    decode_composite_pod_group,
+    decode_pod_group,
+)
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
 from scheduler.state.cluster_changes import (
     ClassChanged,
@@ -520,6 +526,20 @@ KINDS: Sequence[ObjectKind[Any]] = (  # Any: of each its own model
         put=lambda cluster, one: cluster.volumes.set_attachment(one),
         drop=lambda cluster, one: cluster.volumes.remove_attachment(one.name),
         changed=VolumeAttachmentChanged,
+    ),
+    ObjectKind(
+        resource=api_resources.POD_GROUPS,
+        model=PodGroup,
+        decode=decode_pod_group,
+        put=lambda cluster, one: cluster.pod_groups.set(one),
+        drop=lambda cluster, one: cluster.pod_groups.remove(one),
+    ),
+    ObjectKind(
+        resource=api_resources.COMPOSITE_POD_GROUPS,
+        model=CompositePodGroup,
+        decode=decode_composite_pod_group,
+        put=lambda cluster, one: cluster.pod_groups.set_composite(one),
+        drop=lambda cluster, one: cluster.pod_groups.remove_composite(one),
     ),
     ObjectKind(
         resource=api_resources.DISRUPTION_BUDGETS,

@@ -110,33 +110,36 @@ class PodPlace(StrEnum):
 
 @dataclass(slots=True, eq=False)
 class QueuedPod:
-    """A pod of the queue.
-
-    since: when it was last refused or failed, and before that when it came; it orders pods of one priority.
-    attempts: tries so far. refused, failed: tries that ended so; `failed` counts since the last that did not. first:
-    when it could be tried first, None until then. gate: why it is not to be tried yet. reported_gate: the one that the
-    pod was told. ready: when its backoff ends.
-    trouble: why the last try ended in an error, or the pod is held; empty if it was refused, and before the first try.
-    spent_s: what a decision about it has taken that is not made yet. left_to: by what another process has shown that it
-    is at work on the pod; left_until: so long it is left to that one.
-    """
+    """A pod of the queue."""
 
     pod: Pod
     number: int
     since: float
+    """When it was last refused or failed, and before that when it came; it orders pods of one priority."""
     place: PodPlace = PodPlace.GATED
     attempts: int = 0
+    """How often it was tried."""
     refused: int = 0
+    """How many tries ended in a refusal."""
     failed: int = 0
+    """How many tries ended in an error since the last that did not."""
     first: float | None = None
+    """When it could be tried first; None until then."""
     gate: str = ""
+    """Why it is not to be tried yet."""
     reported_gate: str = ""
+    """The gate that the pod was told of."""
     refusal: Refusal | None = None
     trouble: str = ""
+    """Why the last try ended in an error, or the pod is held; empty if it was refused, and before the first try."""
     ready: float = 0.0
+    """When its backoff ends."""
     spent_s: float = 0.0
+    """What a decision about it has taken that is not made yet."""
     left_to: str = ""
+    """By what another process has shown that it is at work on the pod."""
     left_until: float = 0.0
+    """So long it is left to that process."""
     seen_events: int = 0
 
     @property
@@ -179,9 +182,9 @@ class Queue:
 
     def add(self, pod: Pod, now: float) -> None:
         """The pod waits for a node; where it did so before, it has changed."""
-        known = self._pods.get(pod.uid)
-        if known is not None:
-            self._update(known, pod, now)
+        entry_before = self._pods.get(pod.uid)
+        if entry_before is not None:
+            self._update(entry_before, pod, now)
             return
         entry = self._pods[pod.uid] = QueuedPod(pod, next(self._numbers), now)
         self._count(entry, 1)
@@ -337,10 +340,10 @@ class Queue:
             self._push_active(entry)
 
     def _concerned(self, event: Event) -> list[str]:
-        found = dict.fromkeys(self._waiting.refused_for(concerned(event, self._waiting.reasons)))
+        uids = dict.fromkeys(self._waiting.refused_for(concerned(event, self._waiting.reasons)))
         if isinstance(event, ClaimChanged):
-            found.update(dict.fromkeys(self._waiting.users_of(event.key)))
-        return list(found)
+            uids.update(dict.fromkeys(self._waiting.users_of(event.key)))
+        return list(uids)
 
     def _activate(self, entry: QueuedPod, now: float, why: str) -> None:
         """To the active pods, or to the gated ones where something is still missing."""
@@ -469,10 +472,10 @@ class _WaitingPods:
     def discard(self, entry: QueuedPod) -> None:
         """The pod waits for no event, if it did."""
         uid = entry.pod.uid
-        known = self._known.pop(uid, None)
-        if known is None:
+        waiting = self._known.pop(uid, None)
+        if waiting is None:
             return
-        place, reasons, claims = known
+        place, reasons, claims = waiting
         del self._by_place[place][uid]
         for reason in reasons:
             del self._by_reason[reason][uid]

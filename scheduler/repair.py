@@ -55,10 +55,10 @@ class Sweep:
         seen: dict[tuple[ClaimRef, Leftover], float] = {}
         due = []
         for claim in claims:
-            found, key = self.leftover(claim), key_of(claim)
-            if found is None or in_flight(key):
+            mark, key = self.leftover(claim), key_of(claim)
+            if mark is None or in_flight(key):
                 continue
-            since_s = seen[key, found] = self._seen.get((key, found), now_s)
+            since_s = seen[key, mark] = self._seen.get((key, mark), now_s)
             if now_s - since_s >= LEAST_AGE_S:
                 due.append(claim)
         self._seen = seen
@@ -78,10 +78,10 @@ class Sweep:
         return sum([await self._clean(binder, claim) for claim in due])
 
     async def _clean(self, binder: Binder, claim: RawClaim) -> bool:
-        found = intent_of(claim)
+        intent = intent_of(claim)
 
         def following(current: RawClaim) -> tuple[Send, Json] | None:
-            return self._next(current) if intent_of(current) == found else None
+            return self._next(current) if intent_of(current) == intent else None
 
         # A conflict is looked at again; what fails is found by the next sweep.
         return await edit_alone(binder, key_of(claim), following, claim, tries_max=_SWEEP_TRIES)
@@ -135,7 +135,7 @@ async def recover(binder: Binder, claims: Iterable[RawClaim], is_bound: Callable
     claims: as listed when the other process can send no more writes, or later. is_bound: of a pod's uid. Cost: a write
     for each that is unfinished.
     """
-    found = [claim for claim in claims if is_unfinished(binder, claim, is_bound)]
+    unfinished = [claim for claim in claims if is_unfinished(binder, claim, is_bound)]
     limit = asyncio.Semaphore(CONCURRENT)
 
     async def end(claim: RawClaim) -> None:
@@ -153,8 +153,8 @@ async def recover(binder: Binder, claims: Iterable[RawClaim], is_bound: Callable
             except TimeoutError:
                 _LOG.warning("claim %s: not recovered within %g s, left to the sweep", key, WAIT_S)
 
-    await asyncio.gather(*(end(claim) for claim in found))
-    return len(found)
+    await asyncio.gather(*(end(claim) for claim in unfinished))
+    return len(unfinished)
 
 
 def is_unfinished(binder: Binder, claim: RawClaim, is_bound: Callable[[str], bool]) -> bool:
@@ -229,8 +229,8 @@ class ClaimStatuses:
         if new is None or not self._is_ours(new):
             return
         before = _names(old) if old is not None and old.uid == new.uid else {}
-        known = [*(loser.whole.items() if loser else ()), *before.items()]
-        lost = {entry: name for entry, name in known if self._is_lost(new, entry, name)}
+        recorded = [*(loser.whole.items() if loser else ()), *before.items()]
+        lost = {entry: name for entry, name in recorded if self._is_lost(new, entry, name)}
         if lost or "" in new.claim_statuses.values():
             self._losers[new.uid] = _Loser(new, {**_names(new), **lost})
             self._are_there.set()
@@ -253,16 +253,16 @@ class ClaimStatuses:
         current = pod.claim_statuses.get(entry, "")
         if current in (None, name):
             return False
-        found = self._cluster.claims.get(pod.namespace, name)
-        if found is None or not is_controlled_by(found.metadata, pod.uid):
+        stored = self._cluster.claims.get(pod.namespace, name)
+        if stored is None or not is_controlled_by(stored.metadata, pod.uid):
             return False
         return not current or (bool(pod.node_name) and self._has(pod, name) and not self._has(pod, current))
 
     def _has(self, pod: Pod, name: str) -> bool:
         """Whether the claim is allocated, and reserved for the pod."""
-        found = self._cluster.claims.get(pod.namespace, name)
-        is_reserved = found is not None and any(one.uid == pod.uid for one in found.reserved_for)
-        return is_reserved and found is not None and found.claim.allocation is not None
+        stored = self._cluster.claims.get(pod.namespace, name)
+        is_reserved = stored is not None and any(one.uid == pod.uid for one in stored.reserved_for)
+        return is_reserved and stored is not None and stored.claim.allocation is not None
 
     async def _mend(self, loser: _Loser) -> None:
         pod = loser.pod

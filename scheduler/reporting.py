@@ -61,15 +61,15 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Reported:
-    """What a pod was told last, or is about to be told. gist: of that message, None if it could not be written.
-
-    at: when, in seconds. version: of the pod as stored with it, 0 if it was not; None while it waits or is written.
-    """
+    """What a pod was told last, or is about to be told."""
 
     condition: Condition
     gist: str | None = None
+    """What the message says but for details; None if it could not be written."""
     at: float = 0.0
+    """When it was told, in seconds."""
     version: int | None = 0
+    """The version of the pod as stored with it, 0 if it was not; None while it waits or is written."""
     budget: TokenBucket = field(default_factory=lambda: TokenBucket(REASONS_AT_ONCE, REASONS_EVERY_S))
 
     def standing(self, pod: Pod) -> Condition | None:
@@ -202,8 +202,8 @@ class Refusals:
             return  # by a writer that looks again once it is done
         self._being_written.add(uid)
         try:
-            while found := self._waiting.pop(uid, None):
-                await self._try(found)
+            while newest := self._waiting.pop(uid, None):
+                await self._try(newest)
         finally:
             self._being_written.discard(uid)
 
@@ -236,24 +236,24 @@ class Refusals:
         """The version of the pod that has the condition, 0 if it does not have it. Raises CallFailed."""
         standing = pod_calls.current(pod.conditions)
         metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-        known: Json | None = {"metadata": {**metadata, "resourceVersion": pod.resource_version}}
+        stored: Json | None = {"metadata": {**metadata, "resourceVersion": pod.resource_version}}
         for _ in range(TRIES):
-            if known is None:
+            if stored is None:
                 return 0
             if standing == condition:
-                return _version_of(known)
+                return _version_of(stored)
             try:
                 status = pod_calls.status_with(condition, standing, self._now())
-                return _version_of(await pod_calls.patch_status(self._api, known, status))
+                return _version_of(await pod_calls.patch_status(self._api, stored, status))
             except CallFailed as error:
                 meaning = write_outcome(error)
                 if meaning is WriteOutcome.GONE:
                     return 0
                 if meaning is not WriteOutcome.CONFLICT:
                     raise
-            found = await pod_calls.get(self._api, pod.namespace, pod.name, pod.uid)
-            known = found if found and not found["spec"].get("nodeName") else None
-            standing = pod_calls.current_of(found) if found else None
+            read = await pod_calls.get(self._api, pod.namespace, pod.name, pod.uid)
+            stored = read if read and not read["spec"].get("nodeName") else None
+            standing = pod_calls.current_of(read) if read else None
         return 0
 
 
@@ -331,18 +331,19 @@ class Said(NamedTuple):
 
 @dataclass(slots=True)
 class _EventSeries:
-    """An event that is written or about to be, in which its repetitions are counted.
-
-    gist: what it says but for details, None if it could not be written. changes: events that may take its place.
-    count: how often it was said; reported_at: when that was last written. said_at: when it was said last.
-    """
+    """An event that is written or about to be, in which its repetitions are counted."""
 
     gist: str | None
+    """What the event says but for details; None if it could not be written."""
     path: str
     reported_at: datetime
+    """When `count` was last written."""
     said_at: datetime
+    """When it was said last."""
     changes: TokenBucket
+    """Limits events that may take its place."""
     count: int = 1
+    """How often it was said."""
 
 
 def _age_s(series: _EventSeries, now: datetime) -> float:
@@ -472,12 +473,12 @@ class Events:
             self._known.popitem(last=False)
 
     def _put(self, call: "_EventCall") -> bool:
-        own = self._waiting_in[call.namespace]
-        if self._waiting >= QUEUE_MAX and (own >= QUEUED_OF_NAMESPACE or self._waiting >= 2 * QUEUE_MAX):
+        of_namespace = self._waiting_in[call.namespace]
+        if self._waiting >= QUEUE_MAX and (of_namespace >= QUEUED_OF_NAMESPACE or self._waiting >= 2 * QUEUE_MAX):
             self.dropped += 1
             return False
         self._waiting += 1
-        self._waiting_in[call.namespace] = own + 1
+        self._waiting_in[call.namespace] = of_namespace + 1
         self._queue.put_nowait(call)
         return True
 

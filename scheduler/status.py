@@ -5,9 +5,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 
 import cel
+from allocator.allocate import BUDGET_STEPS
 from allocator.api.allocation import Consumer
-from allocator.explain.selector_operands import SelectorOperand, operands_of
+from allocator.explain.selector_operands import OperandAnswers, SelectorOperand
 from allocator.model import Claim, Device, DeviceID, DeviceResult, Reach
+from allocator.search.budget import Budget
 from allocator.status import DeviceState, DeviceStatus, ExpressionAnswers, Membership, PoolStatus
 from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
@@ -81,7 +83,7 @@ def select(expression: str, devices: Sequence[Device], environment: cel.Environm
             matching.append(device)
     program = cel.compile(expression, environment)
     unknown = list(known_names(devices).unknown_to(program.reads)) if devices else []
-    operands = operands_of(expression, devices, environment)
+    operands = OperandAnswers(environment, Budget(BUDGET_STEPS).charge).of(expression, devices)
     return ExpressionSelection(
         expression, devices, matching, failures, program.estimated_cost, highest, unknown, operands
     )

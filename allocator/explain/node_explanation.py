@@ -14,6 +14,7 @@ from allocator.explain.asking import ALL_STEPS, Asking
 from allocator.explain.conflict import Conflict, conflict_of
 from allocator.explain.offer import Offer, offer_of
 from allocator.explain.remedies import Remedy, remedies_of, selectors_mended
+from allocator.explain.selector_operands import GuiltyOperands
 from allocator.model import Claim, Node, Request
 from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy
@@ -96,6 +97,7 @@ def _offer_if_any(asking: Asking, claims: Sequence[Claim]) -> Offer:
 
 
 def _passed_over(asking: Asking, claims: Sequence[Claim], answer: Allocated) -> Iterator[PassedOver]:
+    guilty = GuiltyOperands(asking.snapshot)
     for claim, allocation in zip(claims, answer.allocations, strict=True):
         taken = {result.request for result in allocation.results}
         for request in claim.requests:
@@ -103,7 +105,11 @@ def _passed_over(asking: Asking, claims: Sequence[Claim], answer: Allocated) -> 
             place = next((place for place, name in enumerate(names) if name in taken), 0)
             for alternative in request.alternatives[:place]:
                 only = replace(request, alternatives=(alternative,))
-                yield PassedOver(str(claim), alternative.name, asking.ask(_with_request(claims, claim, only)))
+                asked = _with_request(claims, claim, only)
+                found = asking.ask(asked)
+                if not isinstance(found, AllocationError):
+                    found = guilty.named(asking.node, asked, found)
+                yield PassedOver(str(claim), alternative.name, found)
 
 
 def _with_request(claims: Sequence[Claim], claim: Claim, request: Request) -> list[Claim]:

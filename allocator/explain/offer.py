@@ -12,19 +12,18 @@ from typing import Final
 
 from allocator.allocate import BUDGET_STEPS
 from allocator.bits import Mask, bits
-from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.asking import Asking
 from allocator.explain.cause import refusals_named, refusals_of
-from allocator.explain.selector_operands import SelectorOperand, operands_of
+from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, refusals_by_operands
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.list_type_attributes import Token
 from allocator.memo import Topic
 from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
 from allocator.outcome import DeviceRefusal
-from allocator.requests.candidates import Problem, problem_of, selector_reason
+from allocator.requests.candidates import Problem, problem_of
 from allocator.requests.constraints import AttributeRule
-from allocator.search.budget import Budget, OutOfSteps
+from allocator.search.budget import Budget
 from allocator.search.rules import Candidates
 
 MATCHING = ("in use", "capacity", "taint")
@@ -37,7 +36,8 @@ class Funnel:
 
     mode: `ExactCount` or `All`. wanted: devices that it needs; under `All` those that it means. total: devices of the
     node. refusals: in the order of the checks. left: what remains. unjudged: those of `left` on which a selector fails.
-    operands: by the reason of a selector's refusals, the operands of its `&&`, if it is one.
+    operands: by the reason of a selector's refusals, the operands of its `&&`, if it is one, over the devices that
+    come to it.
     """
 
     claim: str
@@ -111,7 +111,9 @@ def offer_of(asking: Asking, claims: Sequence[Claim]) -> Offer:
     evaluations of the operands of selectors are charged, and left out once the budget is spent.
     """
     attempt, problem = prepared(asking.snapshot, asking.node, claims)
-    funnels = tuple(_funnel(asking, attempt, claims, one) for alternatives in problem.requests for one in alternatives)
+    answers = OperandAnswers(attempt.features.environment, asking.charge_work)
+    every = [one for alternatives in problem.requests for one in alternatives]
+    funnels = tuple(_funnel(asking, answers, attempt, claims, one) for one in every)
     constraints = tuple(_constraint_offer(constraint, rule) for constraint, rule in problem.constraints)
     unusable = [(pool.id, _problem(pool.missing, pool.contradiction)) for pool in attempt.view.pools]
     return Offer(funnels, constraints, tuple((pool_id, what) for pool_id, what in unusable if what))
@@ -123,35 +125,23 @@ def _problem(missing: str, contradiction: str) -> str:
     return f"is being updated: {missing}" if missing else ""
 
 
-def _funnel(asking: Asking, attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidates) -> Funnel:
-    alternative = candidates.alternative
+def _funnel(
+    asking: Asking, answers: OperandAnswers, attempt: NodeAttempt, claims: Sequence[Claim], candidates: Candidates
+) -> Funnel:
+    alternative, devices = candidates.alternative, attempt.view.devices
+    refused = refusals_of(attempt, alternative, candidates.stages)
+    named, operands = refusals_by_operands(asking.snapshot, attempt.view, alternative, refused, answers)
     return Funnel(
         str(claims[candidates.claim]),
         alternative.name,
         alternative.mode,
         candidates.need,
-        len(attempt.view.devices),
-        refusals_named(refusals_of(attempt, alternative, candidates.stages), attempt.view.devices, attempt.usage),
+        len(devices),
+        refusals_named(named, devices, attempt.usage),
         _ids(attempt, candidates.mask),
         _ids(attempt, candidates.poison),
-        dict(_operands(asking, attempt, candidates)),
+        operands,
     )
-
-
-def _operands(
-    asking: Asking, attempt: NodeAttempt, candidates: Candidates
-) -> Iterator[tuple[str, tuple[SelectorOperand, ...]]]:
-    """The parts of each selector that refuses devices, over these devices."""
-    refused = {stage.reason: stage.refused for stage in candidates.stages if stage.category == "selector"}
-    device_class = asking.snapshot.classes[candidates.alternative.class_name]
-    for source, position, expression in selectors_of(device_class, candidates.alternative):
-        reason = selector_reason(position, source, expression)
-        devices = [attempt.view.devices[one] for one in bits(refused.get(reason, 0))]
-        try:
-            if found := operands_of(expression, devices, attempt.features.environment, asking.charge_work):
-                yield reason, found
-        except OutOfSteps:
-            return
 
 
 _IDS: Final[Topic[tuple[DeviceID, ...]]] = Topic("ids of devices")

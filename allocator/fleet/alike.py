@@ -104,20 +104,20 @@ class Fingerprints:
 
     def projection(self, reads: ReadKey) -> "Projection":
         """The fingerprints as claims see them that read no more than this; the least recently used are forgotten."""
-        found = self._projections.pop(reads, None) or Projection(self._of_devices, reads)
-        self._projections[reads] = found
+        projection = self._projections.pop(reads, None) or Projection(self._of_devices, reads)
+        self._projections[reads] = projection
         if len(self._projections) > MOST_PROJECTIONS:
             del self._projections[next(iter(self._projections))]
-        return found
+        return projection
 
     def of_slice(self, slice_: Slice, node: Node) -> int:
         """The fingerprint of a slice as the node reaches it."""
-        known = self._of_known(slice_)
+        prints = self._of_known(slice_)
         if slice_.reach.per_device:
-            return self._of_reached(known, slice_, _reached(slice_, node))
-        if known.whole is None:
-            known.whole = _number(self._of_slices, (known.devices, _rest_of(slice_)))
-        return known.whole
+            return self._of_reached(prints, slice_, _reached(slice_, node))
+        if prints.whole is None:
+            prints.whole = _number(self._of_slices, (prints.devices, _rest_of(slice_)))
+        return prints.whole
 
     def _of_reached(self, known: _KnownSlice, slice_: Slice, reached: Hashable) -> int:
         if known.by_reach is None:
@@ -140,10 +140,10 @@ class Fingerprints:
         self._known.pop(gone.number, None)
 
     def _of_known(self, slice_: Slice) -> _KnownSlice:
-        known = self._known.get(slice_.number)
-        if known is None:
-            known = self._known[slice_.number] = _KnownSlice(self._of_device_list(slice_))
-        return known
+        prints = self._known.get(slice_.number)
+        if prints is None:
+            prints = self._known[slice_.number] = _KnownSlice(self._of_device_list(slice_))
+        return prints
 
     def _of_device_list(self, slice_: Slice) -> int:
         """The fingerprint of the slice's devices; equal ones may have several."""
@@ -171,10 +171,10 @@ class Projection:
 
         Cost: O(devices of slices with fingerprints not seen before).
         """
-        known = self._by_node.get(fingerprint)
-        if known is None:
-            known = self._by_node[fingerprint] = self._project(fingerprints, node, pools)
-        return known
+        projected = self._by_node.get(fingerprint)
+        if projected is None:
+            projected = self._by_node[fingerprint] = self._project(fingerprints, node, pools)
+        return projected
 
     def _project(self, fingerprints: Fingerprints, node: Node, pools: Iterable[Pool]) -> int:
         tokens: list[Hashable] = [_of_node(node)]
@@ -186,14 +186,14 @@ class Projection:
 
     def _of_slice(self, fingerprints: Fingerprints, slice_: Slice, node: Node) -> int:
         fingerprint = fingerprints.of_slice(slice_, node)
-        known = self._by_slice.get(fingerprint)
-        if known is None:
+        projected = self._by_slice.get(fingerprint)
+        if projected is None:
             local = _reached(slice_, node) if slice_.reach.per_device else None
             rest = self._of_devices.rest_of(fingerprint, slice_)
             read = tuple([self._reads.of(device) for device in slice_.devices]) if self._reads.of_attributes else ()
-            known = _number(self._numbers, (rest, local, read))
-            self._by_slice[fingerprint] = known
-        return known
+            projected = _number(self._numbers, (rest, local, read))
+            self._by_slice[fingerprint] = projected
+        return projected
 
 
 class _DeviceFingerprints:
@@ -207,11 +207,11 @@ class _DeviceFingerprints:
 
     def rest_of(self, fingerprint: int, slice_: Slice) -> int:
         """A number for all of the slice but names and usual attributes. fingerprint: of the slice."""
-        known = self._rest_of.get(fingerprint)
-        if known is None:
-            known = _number(self._rests, (_rest_of(slice_), self.of(slice_)))
-            self._rest_of[fingerprint] = known
-        return known
+        rest = self._rest_of.get(fingerprint)
+        if rest is None:
+            rest = _number(self._rests, (_rest_of(slice_), self.of(slice_)))
+            self._rest_of[fingerprint] = rest
+        return rest
 
     def of(self, slice_: Slice) -> tuple[int, ...]:
         """The fingerprints of the slice's devices."""
@@ -221,12 +221,12 @@ class _DeviceFingerprints:
     def _number(self, traits: frozenset[str], values: tuple[object, ...]) -> int:
         # Equal values of a fleet are mostly one object; they are kept here, so that no other gets their identity.
         key = (traits, *map(id, values))
-        known = self._known.get(key)
-        if known is None:
+        numbered = self._known.get(key)
+        if numbered is None:
             if len(self._known) > SPARE:
                 self._known.clear()
-            known = self._known[key] = (values, _number(self._numbers, (traits, exact(values))))
-        return known[1]
+            numbered = self._known[key] = (values, _number(self._numbers, (traits, exact(values))))
+        return numbered[1]
 
 
 @lru_cache(maxsize=256)
@@ -241,8 +241,8 @@ def _are_alike(left: Sequence[Device], right: Sequence[Device], traits: frozense
     if len(left) != len(right):
         return False
     values_of_device = _reader(traits)
-    for one, other in zip(left, right, strict=True):
-        if one.attributes != other.attributes or not is_exactly(values_of_device(one), values_of_device(other)):
+    for device, other in zip(left, right, strict=True):
+        if device.attributes != other.attributes or not is_exactly(values_of_device(device), values_of_device(other)):
             return False
     return True
 

@@ -221,9 +221,9 @@ class AnswerCache:
 
     def _answer(self, answers: Answers, group: NodeGroup, question: DeviceQuestion) -> Answer:
         """The answer of a group; worked out only if no equivalent group has been asked before."""
-        known = answers.of_group.get(group)
-        if known is not None:
-            return known
+        earlier = answers.of_group.get(group)
+        if earlier is not None:
+            return earlier
         if max(len(answers.worked_out), len(answers.counting)) > 4 * len(self._nodes.groups) + SPARE:
             answers.forget_worked_out()
         node = self._nodes[group.first]
@@ -265,10 +265,10 @@ class AnswerCache:
         except AllocationError:
             return self._new_counting(answers, node, question)
         values = answers.values.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
-        known = answers.by_distinctions.get((values, distinguished))
-        if known is None:
-            known = answers.by_distinctions[values, distinguished] = self._new_counting(answers, node, question)
-        return known
+        counting = answers.by_distinctions.get((values, distinguished))
+        if counting is None:
+            counting = answers.by_distinctions[values, distinguished] = self._new_counting(answers, node, question)
+        return counting
 
     def _new_counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting:
         """With a policy all slices count, else those of the pools that the claims look at."""
@@ -278,14 +278,14 @@ class AnswerCache:
             looked_at = pools_looked_at(
                 self._current.value, node.node, question.claims, asking.is_cancelled, asking.budget_steps
             )
-        own: list[bool] = []
+        of_node_alone: list[bool] = []
         shared: list[bool] = []
         for pool in node.pools or ():
             counts = looked_at is None or pool.id in looked_at
-            own += [counts for slice_ in pool.slices if slice_.reach.node_name]
+            of_node_alone += [counts for slice_ in pool.slices if slice_.reach.node_name]
             shared += [counts for _ in self._nodes.shared((pool,))]
         answers.numbered += 1
-        return Counting(answers.numbered, tuple(own), tuple(shared))
+        return Counting(answers.numbered, tuple(of_node_alone), tuple(shared))
 
     def _work_out(self, node: FleetNode, question: DeviceQuestion, known: TypedMemo | None) -> Answer:
         try:

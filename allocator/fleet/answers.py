@@ -157,31 +157,35 @@ FAILING: Final = Failing()
 
 @dataclass(slots=True, eq=False)
 class Answers:
-    """The answers to one question.
-
-    classes: those that the claims name; their identities belong to the question. text: characters of its expressions.
-    by_rank: the able nodes. by_text: the unable ones, by what they say and whether each names pools of its own.
-    failing: those that end an attempt. of_group: by group of nodes. seen, seen_shared: the changes that are
-    taken into account. counting: by projection, which slices of a node count; shared: the numbers of those among them
-    that several nodes reach. by_distinctions: the same by what the claims distinguish and by `values`, the projection
-    of what features and the policy read; numbered: how many. worked_out: by number of the counting, and usage.
-    """
+    """The answers to one question."""
 
     classes: tuple[DeviceClass | None, ...]
+    """The classes that the claims name; their identities are part of the question, so they are kept."""
     projection: Projection
     values: Projection
     text: int
+    """How many characters its expressions have."""
     by_rank: dict[Rank, Mask] = field(default_factory=dict)
+    """The able nodes, by how good they are."""
     by_text: dict[tuple[str, bool], Mask] = field(default_factory=dict)
+    """The unable nodes, by what they say and whether each names pools of its own."""
     failing: Mask = 0
+    """The nodes that end an attempt."""
     of_group: dict[NodeGroup, Answer] = field(default_factory=dict)
     worked_out: dict[Hashable, Answer] = field(default_factory=dict)
+    """The answers by number of the counting and by usage; groups that are equal there share one."""
     seen: int = NEVER
+    """The last change of groups that the answers take into account."""
     seen_shared: int = NEVER
+    """The last change of slices that several nodes reach, likewise."""
     counting: dict[int, Counting] = field(default_factory=dict)
+    """Which slices of a node count, by projection."""
     by_distinctions: dict[Hashable, Counting] = field(default_factory=dict)
+    """The same by what the claims distinguish and by `values`, the projection of what features and the policy read."""
     shared: set[int] = field(default_factory=set)
+    """The numbers of the slices that count and that several nodes reach."""
     numbered: int = 0
+    """How many countings have got a number."""
     _alike: dict[Hashable, Answer] = field(default_factory=dict)
 
     @property
@@ -194,9 +198,9 @@ class Answers:
         if isinstance(answer, Failing):
             return answer
         key: Hashable = answer if isinstance(answer, Able) else answer.text
-        known = self._alike.get(key)
-        if known == answer:
-            return known
+        equal = self._alike.get(key)
+        if equal == answer:
+            return equal
         self._alike[key] = answer
         return answer
 

@@ -101,10 +101,10 @@ class Fleet:
 
     def by(self, policy: Policy) -> "Fleet":
         """The same nodes and devices, by another policy: what happens to one happens to both; answers are its own."""
-        own = self._decider
+        decider = self._decider
         other = Fleet(self._current.value)
         other._current, other._nodes = self._current, self._nodes
-        other._ask(Decider(policy, own.budget_steps, own.share_id, own.is_cancelled))
+        other._ask(Decider(policy, decider.budget_steps, decider.share_id, decider.is_cancelled))
         return other
 
     def _ask(self, decider: Decider) -> None:
@@ -157,8 +157,8 @@ class Fleet:
         answer = answers.of_group[node.group]
         assert isinstance(answer, Able), f"node {node.node.name} is not able: {answer}"
         _, score = answer.rank
-        known = self._answers.known_on(answers, node)
-        return Allocated(self._given(node, claims, answer.chosen, known), answer.steps, self.features, score)
+        counting = self._answers.known_on(answers, node)
+        return Allocated(self._given(node, claims, answer.chosen, counting), answer.steps, self.features, score)
 
     def allocated_by(self, policy: PolicyOfNode, claims: Sequence[Claim], number: int) -> tuple[Allocation, ...]:
         """What the claims get on a node by a policy of its own; of one that `scores` names, before the next event.
@@ -167,9 +167,9 @@ class Fleet:
         """
         alike = self.kinds(claims).of(number), self.usage_on(number)
         node = self._nodes[number]
-        known = self._answers.known_on(self._answers.to(claims), node)
-        chosen = self._choices.of(self._current.value, node, alike, claims, policy, known=known)
-        return self._given(node, claims, chosen, known)
+        counting = self._answers.known_on(self._answers.to(claims), node)
+        chosen = self._choices.of(self._current.value, node, alike, claims, policy, known=counting)
+        return self._given(node, claims, chosen, counting)
 
     def _given(
         self, node: FleetNode, claims: Sequence[Claim], chosen: Sequence[Choice], known: TypedMemo | None
@@ -255,6 +255,13 @@ class Fleet:
         group = self._nodes[number].group
         assert group is not None, "each node is in a group"
         return group.usage, tuple(map(self._nodes.occupancy.of, group.shared))
+
+    def shared_on(self, number: int) -> tuple[int, ...]:
+        """The numbers of the slices that the node reaches and others reach too."""
+        self._nodes.refresh()
+        group = self._nodes[number].group
+        assert group is not None, "each node is in a group"
+        return group.shared
 
     def are_current(self, kinds: HardwareKinds) -> bool:
         """Whether `kinds` would return the same again. Cost: O(requests)."""

@@ -110,16 +110,14 @@ NOBODY: Final = -1
 
 @dataclass(slots=True, eq=False)
 class NodeGroup:
-    """Nodes with one fingerprint and the same devices in use: one of them answers for all.
-
-    usage: of the slices that one node alone reaches. shared: the numbers of the other slices, which several nodes
-    reach.
-    """
+    """Nodes with one fingerprint and the same devices in use: one of them answers for all."""
 
     # Where each device has a serial number, each node is a group of its own: a mask for each would take O(nodes^2).
     fingerprint: int
     usage: tuple[Hashable, ...]
+    """What is in use of each slice that one node alone reaches."""
     shared: tuple[int, ...]
+    """The numbers of the other slices, which several nodes reach."""
     _number: int = 0
     _only: int = NOBODY
     _several: Mask = 0
@@ -168,11 +166,11 @@ class LeftGroups(Journal[tuple[int, NodeGroup | None]]):
 
     def left_since(self, seen: int) -> Mapping[int, NodeGroup | None] | None:
         """The nodes that have left a group after the first `seen` changes, with that group; None if not known."""
-        found = self.since(seen)
-        if found is None:
+        departures = self.since(seen)
+        if departures is None:
             return None
         before: dict[int, NodeGroup | None] = {}
-        for number, old in found:
+        for number, old in departures:
             before.setdefault(number, old)
         return before
 
@@ -255,6 +253,7 @@ class CurrentSnapshot:
 
     def lend(self) -> Snapshot:
         """The snapshot for others to keep: an event that changes slices or usage makes a copy of them first."""
+        # Lent, not copied: most snapshots are read and dropped before the next event comes.
         self._are_slices_lent = self._is_usage_lent = True
         return self.value
 
@@ -287,6 +286,8 @@ class CurrentSnapshot:
 
         Raises ValueError otherwise.
         """
+        # In the usage itself, not in a copy: no event may come meanwhile. The pools do not count as changed, since for
+        # all who ask after the context nothing has happened.
         usage = self._own_usage()
         usage.remove(claims)
         try:
@@ -357,8 +358,8 @@ class Occupancy:
 
     def forget(self, pool_id: PoolID) -> None:
         """The slices of the pool have changed; an update has to follow."""
-        if known := self._by_pool.get(pool_id):
-            known.positions = None
+        if pool := self._by_pool.get(pool_id):
+            pool.positions = None
 
     def update(self, pool_id: PoolID, published: Sequence[Slice], usage: Usage) -> list[Slice]:
         """Look at the pool again; the answer is the slices of which something else is in use now.
@@ -366,8 +367,8 @@ class Occupancy:
         published: all slices of the pool.
         Cost: O(devices of the pool that are in use), and O(devices of the pool) once for its slices.
         """
-        known = self._by_pool.get(pool_id)
-        pool = known or _PoolInUse()
+        pool_before = self._by_pool.get(pool_id)
+        pool = pool_before or _PoolInUse()
         old = pool.slices
         tokens = self._look(pool, pool_id, published, usage)
         both = {**old, **pool.slices}
@@ -377,9 +378,9 @@ class Occupancy:
                 self._tokens[key] = tokens[key]
             else:
                 del self._tokens[key]
-        if known is None and pool.slices:
+        if pool_before is None and pool.slices:
             self._by_pool[pool_id] = pool
-        elif known is not None and not pool.slices:
+        elif pool_before is not None and not pool.slices:
             del self._by_pool[pool_id]
         return changed
 
@@ -402,11 +403,11 @@ class Occupancy:
                 slice_ = published[place]
                 slices[slice_.number] = slice_
                 held[slice_.number] = held.get(slice_.number, 0) | 1 << position
-        for name, own in shares.items() if shares else ():
+        for name, held_shares in shares.items() if shares else ():
             for place, position in positions.get(name, ()):
                 slice_ = published[place]
                 slices[slice_.number] = slice_
-                shared.setdefault(slice_.number, []).append((position, own.token))
+                shared.setdefault(slice_.number, []).append((position, held_shares.token))
         pool.slices = slices
         return {key: (held.get(key, 0), frozenset(shared.get(key, ()))) for key in slices}
 
@@ -418,11 +419,11 @@ class Occupancy:
 
 def _positions_of(names: tuple[tuple[str, ...], ...]) -> _Positions:
     """names: of the devices, slice by slice."""
-    found: dict[str, tuple[tuple[int, int], ...]] = {}
+    positions: dict[str, tuple[tuple[int, int], ...]] = {}
     for place, of_slice in enumerate(names):
         for position, name in enumerate(of_slice):
-            found[name] = (*found.get(name, ()), (place, position))
-    return found
+            positions[name] = (*positions.get(name, ()), (place, position))
+    return positions
 
 
 # The nodes of a fleet: which pools each reaches, and with which others it forms a group.
@@ -477,12 +478,12 @@ class FleetNodes:
 
     def set(self, number: int, node: Node) -> None:
         """Add or replace a node. Raises ValueError if another number has a node of that name."""
-        known = self._by_number.get(number)
-        if known is not None and is_same(known.node, node):
+        fleet_node = self._by_number.get(number)
+        if fleet_node is not None and is_same(fleet_node.node, node):
             self.table.set(number, node)
-            known.node = node
+            fleet_node.node = node
             return
-        if known is not None and known.node.name != node.name:
+        if fleet_node is not None and fleet_node.node.name != node.name:
             self.remove(number)
         self.table.set(number, node)
         self._by_number.setdefault(number, FleetNode(node)).node = node
@@ -573,8 +574,8 @@ class FleetNodes:
 
     def _regroup(self, number: int, node: FleetNode) -> None:
         """Put the node into the group where it belongs now."""
-        own = [slice_ for pool in node.pools or () for slice_ in pool.slices if slice_.reach.node_name]
-        tokens = tuple([self.occupancy.of(slice_.number) for slice_ in own])
+        of_node_alone = [slice_ for pool in node.pools or () for slice_ in pool.slices if slice_.reach.node_name]
+        tokens = tuple([self.occupancy.of(slice_.number) for slice_ in of_node_alone])
         usage = tokens if any(tokens) else NOTHING
         old = node.group
         if old is not None and old.fingerprint == node.fingerprint and old.usage == usage:

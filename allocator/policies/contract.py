@@ -150,8 +150,8 @@ def search_by(
 
 def score_of(policy: Policy, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
     """The policy's score, behind what the user prefers: of two nodes, earlier alternatives go before any policy."""
-    own = policy.score(attempt, requests, picks)
-    return (_earliness(requests, picks), *own) if own else ()
+    score = policy.score(attempt, requests, picks)
+    return (_earliness(requests, picks), *score) if score else ()
 
 
 def _first_fit(requests: Requests, terms: Terms, spent: int) -> Answer | NotFound | BudgetSpent:

@@ -49,14 +49,14 @@ class FillAmounts:
         """The number of these units, those left out that no request of the workload can use."""
         serves, left = self._states.serves, self._states.left
         ordered = sorted([(left[unit], unit) for unit in units if serves[unit]])
-        own = tuple([unit for _, unit in ordered])
-        known = self._numbers.get(own)
-        if known is None:
-            known = self._numbers[own] = len(self.units)
-            self.units.append(own)
-            self.totals.append(self._rollouts.totals(own))
-            self.worth.append(sum([self._states.worth[unit] for unit in own]))
-        return known
+        in_order = tuple([unit for _, unit in ordered])
+        number = self._numbers.get(in_order)
+        if number is None:
+            number = self._numbers[in_order] = len(self.units)
+            self.units.append(in_order)
+            self.totals.append(self._rollouts.totals(in_order))
+            self.worth.append(sum([self._states.worth[unit] for unit in in_order]))
+        return number
 
     def of(self, units: int, cpu: int, memory: int) -> int:
         """What all sequences together fill of the units of that number. Cost: a rollout of each, the first time."""
@@ -67,8 +67,8 @@ class FillAmounts:
                 filled = self._filled[units][place]
                 if cpu <= filled.most_cpu and memory >= filled.least_memory:
                     return filled.amount
-        known = self._short.get((units, cpu, memory))
-        return self._work_out(units, cpu, memory) if known is None else known
+        amount = self._short.get((units, cpu, memory))
+        return self._work_out(units, cpu, memory) if amount is None else amount
 
     def _work_out(self, units: int, cpu: int, memory: int) -> int:
         if self._kept >= MOST_KEPT:
@@ -78,12 +78,12 @@ class FillAmounts:
             self._kept = 0
         self._kept += 1
         self.rolled_out += 1
-        found = self._rollouts.fill(self.units[units], cpu, memory)
-        if found.least_memory == PLENTY:
-            self._short[units, cpu, memory] = found.amount
+        filled = self._rollouts.fill(self.units[units], cpu, memory)
+        if filled.least_memory == PLENTY:
+            self._short[units, cpu, memory] = filled.amount
         else:
-            self._keep(units, found)
-        return found.amount
+            self._keep(units, filled)
+        return filled.amount
 
     def _keep(self, units: int, found: Filled) -> None:
         least = self._least_cpu.get(units)
@@ -112,46 +112,53 @@ class NodeTakes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeState:
-    """What is left of nodes. units: in their order. cpu: in thousandths. memory: in MiB.
-
-    number: of no other state. of_units: their number. left: of all units, at their prices. filled: by the sequences.
-    """
+    """What is left of nodes."""
 
     number: int
+    """Nodes with the same number have the same left."""
     units: Units
+    """What is left of each unit, in the order of the units."""
     cpu: int
+    """Thousandths of a CPU that are free."""
     memory: int
+    """MiB that are free."""
     of_units: int
+    """The number of the units."""
     left: int
+    """What is left of all units, at their prices."""
     filled: int
+    """How much of that the sequences fill."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeChoices:
-    """The choices on a node, in parallel lists. units: the number of what is left. cpu, memory: that are left.
-
-    lost: of what sequences fill. taken: of the units, at their prices. steps: by which units.
-    """
+    """The choices on a node, in parallel lists."""
 
     cpu: int
+    """What is free after the pod, in thousandths of a CPU."""
     memory: int
+    """What is free after the pod, in MiB."""
     units: list[int]
+    """The number of the units as each choice leaves them."""
     lost: list[int]
+    """How much less the sequences fill after each choice."""
     taken: list[int]
+    """What each choice takes of the units, at their prices."""
     steps: list[Sequence[Step]]
+    """Which units each choice takes from."""
 
 
 def least_taken(states: UnitStates, kinds: Sequence[UnitKind], requests: Sequence[tuple[Sequence[Takes], int]]) -> int:
     """For `NodeTakes.least`. kinds: of the node's units."""
-    found = 0
+    least = 0
     for of_units, count in requests:
         amounts = [
             _amount(kind, takes, take, states.price(kind.unit))
             for kind, takes in zip(kinds, of_units, strict=True)
             for take in takes.cells
         ]
-        found += count * min(amounts, default=0)
-    return found
+        least += count * min(amounts, default=0)
+    return least
 
 
 def _amount(kind: UnitKind, takes: Takes, take: Cells, price: int) -> int:
@@ -164,7 +171,7 @@ def choices_on(
 ) -> NodeChoices:
     """All choices. needs: cpu and memory."""
     cpu, memory = max(0, state.cpu - needs[0]), max(0, state.memory - needs[1])
-    found = NodeChoices(cpu, memory, [], [], [], [])
+    choices = NodeChoices(cpu, memory, [], [], [], [])
     for steps in _steps(states, state.units, wanted.requests):
         now = list(state.units)
         taken = 0
@@ -172,11 +179,11 @@ def choices_on(
             taken += states.worth[now[place]] - states.worth[after]
             now[place] = after
         units = amounts.number(now)
-        found.units.append(units)
-        found.lost.append(state.filled - amounts.of(units, cpu, memory))
-        found.taken.append(taken)
-        found.steps.append(steps)
-    return found
+        choices.units.append(units)
+        choices.lost.append(state.filled - amounts.of(units, cpu, memory))
+        choices.taken.append(taken)
+        choices.steps.append(steps)
+    return choices
 
 
 def _steps(states: UnitStates, units: Units, requests: Sequence[tuple[Sequence[Takes], int]]) -> list[tuple[Step, ...]]:
@@ -186,10 +193,10 @@ def _steps(states: UnitStates, units: Units, requests: Sequence[tuple[Sequence[T
         return _of_one(states, units, asked[0][0])
     now, steps = list(units), list[Step]()
     for takes, count in asked:
-        found = tightest(states, now, takes, count)
-        if found is None:
+        tight = tightest(states, now, takes, count)
+        if tight is None:
             return []
-        for place, after in found:
+        for place, after in tight:
             steps.append((place, after))
             now[place] = after
     return [tuple(steps)]

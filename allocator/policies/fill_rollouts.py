@@ -84,27 +84,27 @@ class UnitStates:
 
     def takes(self, cells: tuple[Cells, ...]) -> Takes:
         """The one object for these."""
-        known = self._takes.get(cells)
-        if known is None:
-            known = self._takes[cells] = Takes(cells)
-        return known
+        interned = self._takes.get(cells)
+        if interned is None:
+            interned = self._takes[cells] = Takes(cells)
+        return interned
 
     def kinds(self, units: Sequence[UnitCells], takes: Sequence[Sequence[Takes]]) -> list[UnitKind]:
         """The kind of each unit. takes: for each request of the workload, for each unit."""
-        found: list[UnitKind] = []
+        kinds: list[UnitKind] = []
         for number, unit in enumerate(units):
-            own = tuple([of[number] for of in takes])
-            known = self._kinds.get((unit, own))
-            if known is None:
-                known = self._kinds[unit, own] = UnitKind(unit, own)
-            found.append(known)
-        return found
+            of_unit = tuple([of[number] for of in takes])
+            kind = self._kinds.get((unit, of_unit))
+            if kind is None:
+                kind = self._kinds[unit, of_unit] = UnitKind(unit, of_unit)
+            kinds.append(kind)
+        return kinds
 
     def number(self, kind: UnitKind, cells: Cells) -> int:
         """The state of a unit of which that is left."""
-        found = self._numbers.get((kind, cells))
-        if found is None:
-            found = self._numbers[kind, cells] = len(self.left)
+        number = self._numbers.get((kind, cells))
+        if number is None:
+            number = self._numbers[kind, cells] = len(self.left)
             left = thousandths(kind.unit, cells)
             self.left.append(left)
             self.worth.append(left * self.price(kind.unit))
@@ -113,34 +113,34 @@ class UnitStates:
             self._cells.append(cells)
             for best in self.best_of:
                 best.append(UNKNOWN)
-        return found
+        return number
 
     def nexts(self, state: int, takes: Takes) -> tuple[int, ...]:
         """The states that one device may lead to, in the order of devices."""
-        known = takes.nexts.get(state)
-        if known is None:
+        nexts = takes.nexts.get(state)
+        if nexts is None:
             kind, cells = self.kind_of[state], self._cells[state]
-            found: dict[int, None] = {}
+            afterwards: dict[int, None] = {}
             for take in takes.cells:
                 after = _less(cells, take)
                 if after is not None:
-                    found[self.number(kind, after)] = None
-            known = takes.nexts[state] = tuple(found)
-        return known
+                    afterwards[self.number(kind, after)] = None
+            nexts = takes.nexts[state] = tuple(afterwards)
+        return nexts
 
     def best(self, state: int, takes: Takes) -> int:
         """The state after one device, of those the one that leaves room for most; NONE where there is no room."""
-        known = takes.best.get(state)
-        if known is None:
+        best = takes.best.get(state)
+        if best is None:
             nexts = self.nexts(state, takes)
-            known = max(nexts, key=self._room, default=NONE) if len(nexts) != 1 else nexts[0]
-            takes.best[state] = known
-        return known
+            best = max(nexts, key=self._room, default=NONE) if len(nexts) != 1 else nexts[0]
+            takes.best[state] = best
+        return best
 
     def best_for(self, state: int, request: int) -> int:
         """The same for a request of the workload."""
-        found = self.best_of[request][state] = self.best(state, self.kind_of[state].takes[request])
-        return found
+        best = self.best_of[request][state] = self.best(state, self.kind_of[state].takes[request])
+        return best
 
     def times(self, state: int, request: int) -> int:
         """How many devices for the request of the workload there is room for; of tiny or empty ones at least UNIT."""
@@ -163,13 +163,13 @@ class UnitStates:
 
 
 def _serves(kind: UnitKind, cells: Cells) -> int:
-    found = 0
+    served = 0
     for request, takes in enumerate(kind.takes):
         for take in takes.cells:
             if _less(cells, take) is not None:
-                found |= 1 << request
+                served |= 1 << request
                 break
-    return found
+    return served
 
 
 def _less(cells: Cells, take: Cells) -> Cells | None:
@@ -228,17 +228,18 @@ class Filled:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FittingPods:
-    """A sequence without the pods for whose devices there is no room.
-
-    served: the requests for which there is. shapes: of its pods. places: where each stands in the sequence. starts: for
-    each place of the sequence, and the end, how many of them stand before. least_cpu: of those with devices.
-    """
+    """A sequence without the pods for whose devices there is no room."""
 
     served: int
+    """The requests for which there is room, as a mask."""
     shapes: list[int]
+    """The shapes of its pods."""
     places: list[int]
+    """Where each pod stands in the sequence."""
     starts: list[int]
+    """How many of the pods stand before each place of the sequence, and before its end."""
     least_cpu: int
+    """The least CPU that a pod with devices requests."""
 
 
 class Rollouts:
@@ -281,24 +282,24 @@ class Rollouts:
         for unit in units:
             kinds[self._states.kind_of[unit]] = None
         key = self._served(units), tuple(kinds)
-        known = self._totals.get(key)
-        if known is None:
+        totals = self._totals.get(key)
+        if totals is None:
             if len(self._totals) >= MOST_PLANS:
                 self._totals.clear()
             most = [self._most(requests, key[1]) for requests in self._requests]
-            known = self._totals[key] = [sum([most[one] for one in plan.shapes]) for plan in self._plans_of(key[0])]
-        return known
+            totals = self._totals[key] = [sum([most[one] for one in plan.shapes]) for plan in self._plans_of(key[0])]
+        return totals
 
     def _most(self, requests: Sequence[tuple[int, int]], kinds: Sequence[UnitKind]) -> int:
-        found = 0
+        most = 0
         for request, count in requests:
             amounts = [
                 self._states.price(kind.unit) * (thousandths(kind.unit, take) + 1)  # rounded up
                 for kind in kinds
                 for take in kind.takes[request].cells
             ]
-            found += count * max(amounts, default=0)
-        return found
+            most += count * max(amounts, default=0)
+        return most
 
     def _served(self, units: Sequence[int]) -> int:
         """The requests for which any of the units has room, as bits."""
@@ -309,13 +310,13 @@ class Rollouts:
 
     def _plans_of(self, served: int) -> list[_FittingPods]:
         """Of each sequence, for units that have room for these requests."""
-        known = self._plans.get(served)
-        if known is None:
+        plans = self._plans.get(served)
+        if plans is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans.clear()
             may_fit = [_is_served(requests, served) for requests in self._requests]
-            known = self._plans[served] = [self._plan(served, sequence, may_fit) for sequence in self._sequences]
-        return known
+            plans = self._plans[served] = [self._plan(served, sequence, may_fit) for sequence in self._sequences]
+        return plans
 
     def _plan(self, served: int, sequence: list[int], may_fit: list[bool]) -> _FittingPods:
         places = [place for place, shape in enumerate(sequence) if may_fit[shape]]
@@ -377,11 +378,11 @@ class Rollouts:
     def _take_all(self, units: list[int], requests: Sequence[tuple[int, int]]) -> int:
         before, amount = list(units), 0
         for request, count in requests:
-            own = self._take(units, request, count)
-            if own < 0:
+            taken = self._take(units, request, count)
+            if taken < 0:
                 units[:] = before
                 return -1
-            amount += own
+            amount += taken
         return amount
 
     def _take_one(self, units: list[int], request: int) -> int:
@@ -413,8 +414,8 @@ class Rollouts:
 
     def _take_divided(self, units: list[int], request: int, count: int) -> int:
         takes = [self._states.kind_of[unit].takes[request] for unit in units]
-        found = tightest(self._states, units, takes, count)
-        return -1 if found is None else self._replace(units, list(dict(found).items()))
+        tight = tightest(self._states, units, takes, count)
+        return -1 if tight is None else self._replace(units, list(dict(tight).items()))
 
     def _replace(self, units: list[int], afters: list[tuple[int, int]]) -> int:
         """Each unit at these places becomes another state; what is taken."""
@@ -428,8 +429,8 @@ class Rollouts:
     def _put(self, units: list[int], unit: int) -> None:
         """Into the order. A unit that no request can use is left out."""
         if self._serves[unit]:
-            place, own = 0, self._left[unit]
-            while place < len(units) and self._left[units[place]] < own:
+            place, left = 0, self._left[unit]
+            while place < len(units) and self._left[units[place]] < left:
                 place += 1
             units.insert(place, unit)
 
@@ -458,7 +459,7 @@ def _divided(
     """The same, where units have to give several devices each; none where these are more than a claim can hold."""
     if count > MAX_RESULTS:
         return None
-    now, found, used = list(units), list[tuple[int, int]](), set[int]()
+    now, steps, used = list(units), list[tuple[int, int]](), set[int]()
     for _ in range(count):
         fitting = [
             (states.left[unit], place)
@@ -470,8 +471,8 @@ def _divided(
         _, place = min(fitting)
         now[place] = states.best(now[place], takes[place])
         used.add(place)
-        found.append((place, now[place]))
-    return found
+        steps.append((place, now[place]))
+    return steps
 
 
 def _only(requests: Sequence[tuple[int, int]], numbers: dict[tuple[int, int], int]) -> int:

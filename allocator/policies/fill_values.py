@@ -57,24 +57,24 @@ class FillSlots:
 
     def of(self, units: Sequence[int], cpu: Sequence[int], memory: Sequence[int]) -> Array:
         """The rooms of nodes, in rows. units: the number of each. Cost: O(nodes times shapes) array operations."""
-        found = np.minimum(self._of_units[np.array(units, np.int64)], self._cpu.by(cpu))
-        return np.minimum(found, self._memory.by(memory), out=found)
+        rooms = np.minimum(self._of_units[np.array(units, np.int64)], self._cpu.by(cpu))
+        return np.minimum(rooms, self._memory.by(memory), out=rooms)
 
     def _row(self, units: Units) -> Array:
         times = sum((self._times_of(unit) for unit in units), np.zeros(self._none + 1))
         times[self._none] = UNIT
-        found = np.full(self._of_units.shape[1], float(UNIT))
+        row = np.full(self._of_units.shape[1], float(UNIT))
         for requests, counts in self._layers:
-            np.minimum(found, np.floor(times[requests] / counts), out=found)
-        return found
+            np.minimum(row, np.floor(times[requests] / counts), out=row)
+        return row
 
     def _times_of(self, unit: int) -> Array:
         """How many devices for each request there is room for on the unit."""
-        known = self._times.get(unit)
-        if known is None:
+        times = self._times.get(unit)
+        if times is None:
             numbers = [self._states.times(unit, request) for request in range(self._none)]
-            known = self._times[unit] = np.array([*numbers, 0], np.float64)
-        return known
+            times = self._times[unit] = np.array([*numbers, 0], np.float64)
+        return times
 
 
 class _Divided:
@@ -86,11 +86,11 @@ class _Divided:
 
     def by(self, left: Sequence[int]) -> Array:
         """In rows."""
-        found: Array = np.array(left, np.float64)[:, None] / self._requested
-        np.floor(found, out=found)
+        times: Array = np.array(left, np.float64)[:, None] / self._requested
+        np.floor(times, out=times)
         if len(self._free):
-            found[:, self._free] = np.inf
-        return found
+            times[:, self._free] = np.inf
+        return times
 
 
 # What the workload of the policy fill-value requests, at the prices of drivers: the shortest one's units cost most.
@@ -132,11 +132,11 @@ def _mean_amounts(states: UnitStates, request: int, units: Mapping[int, int]) ->
 
 
 def _capacity(states: UnitStates, units: Mapping[int, int]) -> Mapping[str, float]:
-    found: dict[str, float] = {}
+    capacity: dict[str, float] = {}
     for unit, number in units.items():
         driver = states.kind_of[unit].unit.driver
-        found[driver] = found.get(driver, 0.0) + number * states.left[unit]
-    return found
+        capacity[driver] = capacity.get(driver, 0.0) + number * states.left[unit]
+    return capacity
 
 
 def _prices(
@@ -212,26 +212,26 @@ class FillPools:
 
     def load(self) -> Array:
         """How much of what is left of each pool those ask for that can go nowhere else."""
-        found: Array = self._slots @ (self._restricted * _with_few_places(self._weights * self._pods_per_slot()))
-        return found / np.maximum(self._left, UNIT * PRICE)
+        asked: Array = self._slots @ (self._restricted * _with_few_places(self._weights * self._pods_per_slot()))
+        return asked / np.maximum(self._left, UNIT * PRICE)
 
     def _pods_per_slot(self) -> Array:
         """How many pods of each shape are still to come for each of its places."""
         slots = np.maximum(self._slots.sum(axis=0), 1.0)
         expected = float(self._left.sum()) / self._mean if self._mean else 0.0
-        found: Array = self._shares * expected / slots
-        return found
+        pods: Array = self._shares * expected / slots
+        return pods
 
 
 def _sum(numbers: Array) -> float:
     """One after the other: the same on every machine."""
-    found: float = sum(numbers.tolist())
-    return found
+    total: float = sum(numbers.tolist())
+    return total
 
 
 def _with_few_places(numbers: Array) -> Array:
-    found: Array = np.rint(PLACES * numbers) / PLACES
-    return found
+    rounded: Array = np.rint(PLACES * numbers) / PLACES
+    return rounded
 
 
 PRESSURE = 0.3
@@ -339,8 +339,8 @@ class FillValues:
 
     def set_node(self, number: int, node: FillNode) -> None:
         """The node is so from now on. Cost: a rollout of each sequence, where no node was like that before."""
-        known = self._nodes.get(number)
-        if known is not None and (known.units, known.cpu, known.memory) == (node.units, node.cpu, node.memory):
+        old = self._nodes.get(number)
+        if old is not None and (old.units, old.cpu, old.memory) == (node.units, node.cpu, node.memory):
             return
         self.remove_node(number)
         self._grow(number)
@@ -384,13 +384,13 @@ class FillValues:
         self._demand = None
 
     def _alike_of(self, node: FillNode) -> "_AlikeNodes":
-        known = self._alike.get(node)
-        if known is None:
+        alike = self._alike.get(node)
+        if alike is None:
             state = self._state(node)
             self._slots.add(self._amounts.units)
             rooms = self._slots.of([state.of_units], [node.cpu], [node.memory])[0]
-            known = self._alike[node] = _AlikeNodes(state, self._pool(node.units), rooms)
-        return known
+            alike = self._alike[node] = _AlikeNodes(state, self._pool(node.units), rooms)
+        return alike
 
     def _state(self, node: FillNode) -> NodeState:
         units = self._amounts.number(node.units)
@@ -402,16 +402,16 @@ class FillValues:
     def _pool(self, units: Units) -> int:
         """The pool of nodes with units of these kinds: by which shapes they can serve if nothing is in use."""
         kinds = frozenset(self.units.kind_of[unit] for unit in units)
-        known = self._pool_of_kinds.get(kinds)
-        if known is None:
+        pool = self._pool_of_kinds.get(kinds)
+        if pool is None:
             served = {number for kind in kinds for number, takes in enumerate(kind.takes) if takes.cells}
             possible = sum(
                 1 << number
                 for number, shape in enumerate(self._shapes)
                 if shape.requests and all(request in served for request, _ in shape.requests)
             )
-            known = self._pool_of_kinds[kinds] = self._pools.number(possible)
-        return known
+            pool = self._pool_of_kinds[kinds] = self._pools.number(possible)
+        return pool
 
     def _grow(self, number: int) -> None:
         more = number + 1 - len(self._state_of)
@@ -441,13 +441,13 @@ class FillValues:
                 return costs
             first = open_[np.argpartition(costs[open_], at_once - 1)[:at_once]] if len(open_) > at_once else open_
             different, places = np.unique(codes[first], return_index=True)
-            found = self._worked_out(pod, demand, numbers[first[places]], kinds[first[places]])
-            own = np.searchsorted(different, codes[open_]) % len(different)
-            same = different[own] == codes[open_]
-            alike, own = open_[same], own[same]
-            costs[alike], is_exact[alike] = found[0][own], True
-            pod.lost[numbers[alike]], pod.scarce[numbers[alike]] = found[1][own], found[2][own]
-            best, at_once = min(best, float(found[0].min())), GROWTH * at_once
+            worked_out = self._worked_out(pod, demand, numbers[first[places]], kinds[first[places]])
+            position = np.searchsorted(different, codes[open_]) % len(different)
+            same = different[position] == codes[open_]
+            alike, position = open_[same], position[same]
+            costs[alike], is_exact[alike] = worked_out[0][position], True
+            pod.lost[numbers[alike]], pod.scarce[numbers[alike]] = worked_out[1][position], worked_out[2][position]
+            best, at_once = min(best, float(worked_out[0].min())), GROWTH * at_once
 
     def steps(self, pod: PodCosts, number: int) -> Sequence[Step]:
         """What becomes of which units of the node by the best choice; nothing where the pod has no room."""
@@ -480,38 +480,38 @@ class FillValues:
         least = np.array([pod.takes_of(kind).least for kind in range(int(kinds.max(initial=-1)) + 1)])[kinds]
         unknown = np.flatnonzero(pod.lost[numbers] == UNKNOWN)
         pod.lost[numbers[unknown]] = self._least_lost(numbers[unknown], least[unknown])
-        found: Array = pod.lost[numbers] + pod.scarce[numbers]
-        found += PRESSURE * demand.load[self._pool_of[numbers]] * least
-        return found
+        bounds: Array = pod.lost[numbers] + pod.scarce[numbers]
+        bounds += PRESSURE * demand.load[self._pool_of[numbers]] * least
+        return bounds
 
     def _least_lost(self, numbers: IntArray, taken: IntArray) -> Array:
         """What sequences fill less of nodes of which that is taken, if they fill what they can."""
         most = np.minimum(self._totals[numbers], (self._worth[numbers] - taken)[:, None]).sum(axis=1)
-        found: Array = (self._filled[numbers] - most) / SEQUENCES
-        return found
+        lost: Array = (self._filled[numbers] - most) / SEQUENCES
+        return lost
 
     def _choices(self, pod: PodCosts, number: int, kind: int) -> NodeChoices:
         state = self._nodes[number]
-        known = pod.choices.get((state.number, kind))
-        if known is None:
-            known = choices_on(self._amounts, self.units, state, pod.takes_of(kind), pod.needs)
-            pod.choices[state.number, kind] = known
-        return known
+        choices = pod.choices.get((state.number, kind))
+        if choices is None:
+            choices = choices_on(self._amounts, self.units, state, pod.takes_of(kind), pod.needs)
+            pod.choices[state.number, kind] = choices
+        return choices
 
     def _worked_out(self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, kinds: IntArray) -> Array:
         """In rows: the cost of the best choice on each node, and the least lost and scarce of all choices there."""
         choices = [self._choices(pod, *one) for one in zip(numbers.tolist(), kinds.tolist(), strict=True)]
         able = [place for place, one in enumerate(choices) if one.steps]
-        found = np.full((3, len(choices)), np.inf)
-        found[2] = 0.0
+        least = np.full((3, len(choices)), np.inf)
+        least[2] = 0.0
         if able:
-            own = [choices[place] for place in able]
-            starts = np.cumsum([0, *[len(one.steps) for one in own[:-1]]])
-            costs, scarce = self._of_choices(pod, demand, numbers[able], own)
-            lost = np.array([lost for one in own for lost in one.lost]) / SEQUENCES
+            of_able = [choices[place] for place in able]
+            starts = np.cumsum([0, *[len(one.steps) for one in of_able[:-1]]])
+            costs, scarce = self._of_choices(pod, demand, numbers[able], of_able)
+            lost = np.array([lost for one in of_able for lost in one.lost]) / SEQUENCES
             for row, values in enumerate((costs, lost, scarce)):
-                found[row, able] = np.minimum.reduceat(values, starts)
-        return found
+                least[row, able] = np.minimum.reduceat(values, starts)
+        return least
 
     def _of_choices(
         self, pod: PodCosts, demand: _FleetDemand, numbers: IntArray, choices: Sequence[NodeChoices]

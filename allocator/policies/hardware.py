@@ -116,11 +116,11 @@ def own_cells(device: Device) -> UnitAmounts:
 
 def drawn(device: Device) -> Mapping[CounterSetID, UnitAmounts]:
     """What the device takes of the cells of each of its counter sets."""
-    found: dict[CounterSetID, dict[str, int]] = {}
+    of_sets: dict[CounterSetID, dict[str, int]] = {}
     for (pool_id, counter_set, name), amount in consumed(device):
-        cells = found.setdefault((pool_id, counter_set), {})
+        cells = of_sets.setdefault((pool_id, counter_set), {})
         cells[name] = cells.get(name, 0) + amount
-    return found
+    return of_sets
 
 
 def _allocated(attempt: NodeAttempt, device: Device, position: int | None) -> Iterator[tuple[Unit, UnitAmounts]]:
@@ -159,19 +159,20 @@ LEVELS: Final = (PCIE_ROOT, NUMA_NODE)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hardware:
-    """What the devices of a view belong to, whatever is in use.
-
-    sets: the cells of each counter set, and what there is of them. units: those of each device. groups: sets of units;
-    parents: for each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node;
-    groups_of: for each unit those that it is in. local: the units of devices that not every node reaches.
-    """
+    """What the devices of a view belong to, whatever is in use."""
 
     sets: Mapping[CounterSetID, UnitAmounts]
+    """The cells of each counter set, and what there is of them."""
     units: Sequence[tuple[Unit, ...]]
+    """The units of each device."""
     groups: Sequence[Sequence[Unit]]
+    """Sets of units."""
     parents: Sequence[tuple[int, ...]]
+    """For each device the numbers of its groups, which are its own units, its PCIe root and its NUMA node."""
     groups_of: Mapping[Unit, Sequence[int]]
+    """The numbers of the groups that each unit is in."""
     local: Sequence[Unit]
+    """The units of devices that not every node reaches."""
 
     def fullness(self, device: Device) -> Iterator[tuple[CounterSetID, int]]:
         """The counter sets of a device of these pools, and how full it makes each."""
@@ -260,9 +261,9 @@ class Fullness:
                 for unit, amount in self._hardware.fullness(attempt.view.devices[pick.device]):
                     used[unit] = used.get(unit, 0) + amount
             charged |= (1 << pick.device) & attempt.shareable
-        for device, own in made.items():
+        for device, picked in made.items():
             if device in self._hardware.units[device]:
-                used[device] = self._own(device, own)
+                used[device] = self._own(device, picked)
         return used
 
     def _own(self, device: int, picks: Sequence[Pick]) -> int:
@@ -333,11 +334,11 @@ def _hardware_of(view: NodeView) -> Hardware:
     groups: dict[Hashable, dict[Unit, None]] = {}
     numbers: dict[Hashable, int] = {}
     parents = []
-    for device, own in zip(view.devices, units, strict=True):
-        keys = (own, *((level, lookup(device, level)) for level in LEVELS))
+    for device, of_device in zip(view.devices, units, strict=True):
+        keys = (of_device, *((level, lookup(device, level)) for level in LEVELS))
         for key in keys:
             numbers.setdefault(key, len(numbers))
-            groups.setdefault(key, {}).update(dict.fromkeys(own))
+            groups.setdefault(key, {}).update(dict.fromkeys(of_device))
         parents.append(tuple(numbers[key] for key in keys))
     local = dict.fromkeys(unit for position in local_devices(view) for unit in units[position])
     groups_of: dict[Unit, list[int]] = {}
@@ -450,31 +451,31 @@ def cells_of(view: NodeView) -> HardwareCells:
 
 def cells_left(attempt: NodeAttempt) -> tuple[Cells, ...]:
     """What is left of each unit. Cost: O(devices of the pools with anything in use)."""
-    known = cells_of(attempt.view)
-    left = [list(unit.whole) for unit in known.units]
+    hardware = cells_of(attempt.view)
+    left = [list(unit.whole) for unit in hardware.units]
     for pool in attempt.view.pools:
         if pool.is_usable:
             positions = attempt.view.positions(pool)
             for device in attempt.allocated_devices(pool):
                 for unit, taken in _allocated(attempt, device, positions.get(device.name)):
-                    for (number, place), amount in known.placed(unit, taken):
+                    for (number, place), amount in hardware.placed(unit, taken):
                         left[number][place] = max(0, left[number][place] - amount)
     return tuple([tuple(cells) for cells in left])
 
 
 def takes_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[tuple[Take, ...], ...]:
     """What the devices can take for the alternative, for each unit. devices: candidates. Cost: O(devices)."""
-    known = cells_of(attempt.view)
-    found: list[dict[Cells, list[int]]] = [{} for _ in known.units]
+    hardware = cells_of(attempt.view)
+    takes: list[dict[Cells, list[int]]] = [{} for _ in hardware.units]
     for position in bits(devices):
-        amounts = [one for own in _taken(attempt, alternative, position) for one in known.placed(*own)]
+        amounts = [one for own in _taken(attempt, alternative, position) for one in hardware.placed(*own)]
         if amounts:
             unit = amounts[0][0][0]
-            cells = [0] * len(known.units[unit].whole)
+            cells = [0] * len(hardware.units[unit].whole)
             for (_, place), amount in amounts:
                 cells[place] += amount
-            found[unit].setdefault(tuple(cells), []).append(position)
-    return tuple([tuple([Take(cells, tuple(own)) for cells, own in of.items()]) for of in found])
+            takes[unit].setdefault(tuple(cells), []).append(position)
+    return tuple([tuple([Take(cells, tuple(own)) for cells, own in of.items()]) for of in takes])
 
 
 def _work_out(view: NodeView) -> HardwareCells:
@@ -484,23 +485,23 @@ def _work_out(view: NodeView) -> HardwareCells:
     drivers: dict[Unit, str] = {}
     for position in local_devices(view):
         device = view.devices[position]
-        own = list(drawn(device))
-        first = _root(joined, own[0] if own else position)
+        of_device = list(drawn(device))
+        first = _root(joined, of_device[0] if of_device else position)
         of_first = amounts.setdefault(first, {})
         drivers.setdefault(first, device.driver)
-        for one in own:
-            root = _root(joined, one)
+        for joined_unit in of_device:
+            root = _root(joined, joined_unit)
             if root != first:
                 joined[root] = first
                 of_first.update(amounts.pop(root, {}))
-            of_first.update({(one, name): amount for name, amount in sets.get(one, {}).items()})
+            of_first.update({(joined_unit, name): amount for name, amount in sets.get(joined_unit, {}).items()})
         of_first.update({(position, name): amount for name, amount in own_cells(device).items()})
     units = [UnitCells(drivers[root], tuple(cells.values())) for root, cells in amounts.items()]
     places = {cell: (unit, place) for unit, cells in enumerate(amounts.values()) for place, cell in enumerate(cells)}
     return HardwareCells(units, places)
 
 
-def _root(joined: Mapping[Unit, Unit], one: Unit) -> Unit:
-    while one in joined:
-        one = joined[one]
-    return one
+def _root(joined: Mapping[Unit, Unit], unit: Unit) -> Unit:
+    while unit in joined:
+        unit = joined[unit]
+    return unit

@@ -38,14 +38,14 @@ def names_a_class(text: str) -> bool:
 def policy_of_class(text: str) -> Policy:
     """A policy of the class. Raises UnusableClass."""
     module, _, name = text.partition(":")
-    found: object = _module(module)
+    value: object = _module(module)
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise UnusableClass(f"{text}: module {module} has no {name}")
-        found = getattr(found, part)
-    if not isinstance(found, type):
-        raise UnusableClass(f"{text} is not a class, but {type(found).__name__}")
-    return _checked(text, _made(text, found))
+        value = getattr(value, part)
+    if not isinstance(value, type):
+        raise UnusableClass(f"{text} is not a class, but {type(value).__name__}")
+    return _checked(text, _made(text, value))
 
 
 def _module(name: str) -> object:
@@ -181,11 +181,11 @@ def _number(value: object) -> float:
 
 
 def _units(picks: object, units: int) -> Sequence[UnitPick]:
-    found = tuple(picks) if isinstance(picks, Iterable) else (picks,)
-    for pick in found:
+    unit_picks = tuple(picks) if isinstance(picks, Iterable) else (picks,)
+    for pick in unit_picks:
         if not isinstance(pick, UnitPick) or not 0 <= pick.unit < units:
             raise _Wrong(pick, f"a UnitPick of {units} units")
-    return found
+    return unit_picks
 
 
 class _Wrong(Exception):
@@ -218,8 +218,8 @@ def _begin(policy: Policy, method: str) -> str:
 def _own_line(error: BaseException) -> str:
     """The last line of the policy's own file that the error has come through; empty where it is not Python."""
     frames = [frame for frame in extract_tb(error.__traceback__) if frame.filename != _THIS]
-    own = [frame for frame in frames if frame.filename == frames[0].filename]
-    return f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
+    own_frames = [frame for frame in frames if frame.filename == frames[0].filename]
+    return f"{own_frames[-1].filename}:{own_frames[-1].lineno}: " if own_frames else ""
 
 
 _THIS = guarded.__code__.co_filename

@@ -197,14 +197,14 @@ def _alike(shapes: Shapes) -> Sequence[_OfAlike] | None:
 
 
 def _work_out_whether_alike(typical: Sequence[Shape]) -> Sequence[_OfAlike] | None:
-    found: list[_OfAlike] = []
+    alike: list[_OfAlike] = []
     for shape in typical:
         amounts = {amount for request in shape.requests for amount in request.amounts} or {0}
         if len(shape.requests) > 1 or len(amounts) > 1:
             return None
         amount = amounts.pop() if shape.requests else None
-        found.append(_OfAlike(shape.cpu, amount, sum(one.count for one in shape.requests), shape.share))
-    return found
+        alike.append(_OfAlike(shape.cpu, amount, sum(one.count for one in shape.requests), shape.share))
+    return alike
 
 
 def _work_out_alike(shapes: Sequence[_OfAlike], cpu: int, units: Sequence[int]) -> float:

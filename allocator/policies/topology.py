@@ -55,21 +55,21 @@ class TopologyPolicy:
 
         def closest_first(slot: DeviceSlot, domain: Mask, picks: Sequence[Pick]) -> Iterable[int]:
             claim = slot.candidates.claim
-            own = [pick.device for pick in picks if pick.candidates.claim == claim]
+            of_claim = [pick.device for pick in picks if pick.candidates.claim == claim]
             others = [pick.device for pick in picks if pick.candidates.claim != claim]
             gone = _gone(attempt, picks)
             needs = [(c.mask & ~gone, need) for c, need in _needed(slot, requests)]
-            picked = _mask(own) | _mask(others)
-            known: dict[tuple[int, ...], tuple[float, float]] = {}
+            picked = _mask(of_claim) | _mask(others)
+            distances: dict[tuple[int, ...], tuple[float, float]] = {}
 
             def distance(device: int) -> tuple[float, float]:
                 if picked >> device & 1:
-                    return layout.together(device, own, needs), layout.total(device, others)
+                    return layout.together(device, of_claim, needs), layout.total(device, others)
                 key = (layout.place[device], *[free >> device & 1 for free, _ in needs])
-                found = known.get(key)
-                if found is None:
-                    found = known[key] = layout.together(device, own, needs), layout.total(device, others)
-                return found
+                pair = distances.get(key)
+                if pair is None:
+                    pair = distances[key] = layout.together(device, of_claim, needs), layout.total(device, others)
+                return pair
 
             return sorted(bits(domain), key=distance)
 
@@ -160,24 +160,24 @@ def layout_of(attempt: NodeAttempt, attributes: Sequence[str]) -> Layout:
 
 def _values_in(attempt: NodeAttempt, attributes: Sequence[str]) -> list[Values]:
     """The values of each device, of as many of the attributes as leave few places and values."""
-    found: list[Values] = [()] * len(attempt.view.devices)
+    values_in: list[Values] = [()] * len(attempt.view.devices)
     for name in attributes:
-        own: list[tuple[int, ...]] = [()] * len(found)
+        of_attribute: list[tuple[int, ...]] = [()] * len(values_in)
         for number, members in enumerate(groups_of(attempt, name).values()):
             for position in bits(members):
-                own[position] = (*own[position], number)
-        more = [(*values, of_name) for values, of_name in zip(found, own, strict=True)]
+                of_attribute[position] = (*of_attribute[position], number)
+        more = [(*values, of_name) for values, of_name in zip(values_in, of_attribute, strict=True)]
         places = set(more)
         if len(places) > MOST_PLACES or sum([len(own) for place in places for own in place]) > MOST_LINKS:
             break
-        found = more
-    return found
+        values_in = more
+    return values_in
 
 
 def _layout(values: Sequence[Values]) -> Layout:
     members: dict[Values, Mask] = {}
-    for device, own in enumerate(values):
-        members[own] = members.get(own, 0) | 1 << device
+    for device, place in enumerate(values):
+        members[place] = members.get(place, 0) | 1 << device
     numbers = {own: number for number, own in enumerate(members)}
     places = tuple(members)
     distances, nearby = _DISTANCES.get(places, len(places) ** 2, lambda: _distances(places))
@@ -199,8 +199,8 @@ def _distances(places: Sequence[Values]) -> tuple[_Matrix, _Matrix]:
     graph: nx.Graph[Hashable] = nx.Graph()
     for number, place in enumerate(places):
         graph.add_edge(number, "node", weight=len(place) + 1)
-        for level, own in enumerate(place):
-            graph.add_edges_from(((number, (level, value)) for value in own), weight=level + 1)
+        for level, numbers in enumerate(place):
+            graph.add_edges_from(((number, (level, value)) for value in numbers), weight=level + 1)
     rows: list[list[int]] = []
     for number, place in enumerate(places):
         paths = nx.single_source_dijkstra_path_length(graph, number)
@@ -217,14 +217,16 @@ def _step(place: Values) -> int:
 
 def _needed(slot: DeviceSlot, requests: Requests) -> Iterator[tuple[Candidates, int]]:
     """What the claim needs after this slot: the rest of the request, then the first alternatives of later ones."""
-    own = slot.candidates
-    if slot.position + 1 < own.need:
-        yield own, own.need - slot.position - 1
+    candidates = slot.candidates
+    if slot.position + 1 < candidates.need:
+        yield candidates, candidates.need - slot.position - 1
     is_later = False
     for alternatives in requests:
-        if is_later and alternatives[0].claim == own.claim:
+        if is_later and alternatives[0].claim == candidates.claim:
             yield alternatives[0], alternatives[0].need
-        is_later |= any((c.claim, c.alternative.name) == (own.claim, own.alternative.name) for c in alternatives)
+        is_later |= any(
+            (c.claim, c.alternative.name) == (candidates.claim, candidates.alternative.name) for c in alternatives
+        )
 
 
 def _gone(attempt: NodeAttempt, picks: Iterable[Pick]) -> Mask:

@@ -37,9 +37,9 @@ class UnitRequest:
 
     def fitting(self, units: Sequence[int]) -> list[int]:
         """The units with room for one of its devices, the one with the least room first, then by number."""
-        found = [unit for unit, amount in enumerate(self.amounts) if 0 < amount <= units[unit]]
-        found.sort(key=units.__getitem__)
-        return found
+        by_room = [unit for unit, amount in enumerate(self.amounts) if 0 < amount <= units[unit]]
+        by_room.sort(key=units.__getitem__)
+        return by_room
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +80,19 @@ NO_SHAPES = Shapes()
 
 @dataclass(frozen=True, slots=True)
 class FreeResources:
-    """What is left of a node. cpu: in thousandths. memory: in bytes. units: of each, in thousandths.
-
-    holds: how many devices the claims have that are there: 0 for one with a part of a device, else the number.
-    shapes: what the workload asks of nodes of this kind.
-    """
+    """What is left of a node."""
 
     name: str
     cpu: int
+    """Thousandths of a CPU."""
     memory: int
+    """Bytes."""
     units: tuple[int, ...]
+    """Thousandths of each unit."""
     holds: frozenset[int] = frozenset()
+    """How many devices the claims have that are there: 0 for one with a part of a device, else the number."""
     shapes: Shapes = NO_SHAPES
+    """What the workload asks of nodes of this kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +174,8 @@ class FromUnits:
         preferred: dict[Unit, int] = {}
         for place, pick in enumerate(self._picks):
             preferred.setdefault(units[pick.unit], place)
-        own = hardware_of(attempt.view).units
-        places = [min((preferred.get(unit, len(units)) for unit in of), default=len(units)) for of in own]
+        units_of = hardware_of(attempt.view).units
+        places = [min((preferred.get(unit, len(units)) for unit in of), default=len(units)) for of in units_of]
 
         def in_units(_slot: DeviceSlot, domain: Mask, _picks: Sequence[Pick]) -> Iterable[int]:
             return sorted(bits(domain), key=places.__getitem__)

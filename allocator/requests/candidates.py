@@ -402,9 +402,10 @@ def _devices(candidates: Candidates) -> int:
 
 def selector_reason(position: int, source: str, expression: str) -> str:
     """The reason of the devices that a selector refuses; one text object for all views that keep it."""
-    return intern(f"fail selector #{position} of {source} ({_shortened(expression)})")
+    return intern(f"fail selector #{position} of {source} ({shortened(expression)})")
 
 
-def _shortened(expression: str, width: int = 100) -> str:
+def shortened(expression: str, width: int = 100) -> str:
+    """The expression on one line, cut where it is longer."""
     line = " ".join(expression.split())
     return line if len(line) <= width else f"{line[: width - 3]}..."

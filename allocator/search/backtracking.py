@@ -116,23 +116,22 @@ class _Level(Protocol):
 
 @dataclass(slots=True)
 class Terms:
-    """The terms of a search.
-
-    budget_steps: of the whole search; a step is a device or an alternative tried, or as much other work. most_picks: of
-    one claim; an alternative that would exceed it is passed over. is_exhaustive: no choice is skipped, for attempts in
-    which every meeting with a device that may end them counts, or in which the order of picks matters. may_end: there
-    are such devices (`Poisoned`, or a rule that raises). is_cancelled: asked before every step. order: in which devices
-    are tried, from `policies.contract.search_by`; None is ascending. order_effort: of `order`, which may take half of
-    the budget; from then on devices are tried ascending.
-    """
+    """The terms of a search."""
 
     budget_steps: int
+    """How many steps the whole search may take; a step is a device or an alternative tried, or as much other work."""
     most_picks: int
+    """How many devices one claim may pick; an alternative that would exceed it is passed over."""
     is_exhaustive: bool = False
+    """Skip no choice: every meeting with a device that may end the attempt counts, or the order of picks matters."""
     may_end: bool = False
+    """There are devices that may end the attempt (`Poisoned`, or a rule that raises)."""
     is_cancelled: Callable[[], bool] = lambda: False
+    """Asked before every step."""
     order: Order | None = None
+    """In which order devices are tried, from `policies.contract.search_by`; None is ascending."""
     order_effort: OrderEffort = USUAL_ORDER_EFFORT
+    """What `order` costs. It may take half of the budget; from then on devices are tried ascending."""
 
 
 class Search:
@@ -183,6 +182,7 @@ class Search:
             if not isinstance(answer, BudgetSpent) or self.steps >= budget:
                 return answer
             self._take_all_back()
+            # Subsets: that a few requests have no answer, the search would find again for each choice before them.
             is_impossible = self._has_hopeless_subset(limit_steps)
             limit_steps *= 10
         if is_impossible and not self.terms.may_end:
@@ -318,14 +318,16 @@ class Search:
             self._charge_each(every)
             if self.steps > self.terms.budget_steps:
                 return False  # not known: the search ends before its next step
+            # The bound of one request: the devices left to it, at best, are fewer than it needs.
             possible = [own for own in every if own.can_have_all()]
             if not possible:
                 return True
-            one = _Contenders.of_one_request(possible)
-            for other in [group for group in groups if group.domain & one.domain]:
+            # The joint bound: requests whose devices overlap are one group, and so are groups that it connects.
+            contenders = _Contenders.of_one_request(possible)
+            for other in [group for group in groups if group.domain & contenders.domain]:
                 groups.remove(other)
-                one = one.with_others(other)
-            groups.append(one)
+                contenders = contenders.with_others(other)
+            groups.append(contenders)
         together = [(group, group.rules()) for group in groups]
         if self._efforts is not None and not self._may_do(sum(self._efforts.joint_work_of(*one) for one in together)):
             return False
@@ -333,9 +335,9 @@ class Search:
 
     def _charge_each(self, contenders: Iterable["_Contenders"]) -> None:
         if self._efforts is not None:
-            for own in contenders:
-                (candidates,) = own.alternatives
-                self.charge(WORK_OF_A_BOUND + self._efforts.work_of(candidates, candidates.mask, own.domain))
+            for contender in contenders:
+                (candidates,) = contender.alternatives
+                self.charge(WORK_OF_A_BOUND + self._efforts.work_of(candidates, candidates.mask, contender.domain))
 
     def picks(self) -> tuple[Pick, ...]:
         """The devices chosen in this branch."""
@@ -376,8 +378,8 @@ class _Contenders:
     def of_one_request(alternatives: Sequence["_Contenders"]) -> "_Contenders":
         """The alternatives of a request, of which one is needed."""
         domain = 0
-        for one in alternatives:
-            domain |= one.domain
+        for alternative in alternatives:
+            domain |= alternative.domain
         return _Contenders(
             domain, min(one.need for one in alternatives), tuple(one.alternatives[0] for one in alternatives), 1
         )
@@ -449,6 +451,7 @@ class RequestFrame:
         self._has_failed |= self._alternative >= 0 and not self._is_passed_over
         self._is_passed_over = False
         if self._alternative < 0 and self._key is not None:
+            # Memory: other picks before it, but all that the rest of the search reads of them is the same.
             if search.memory.is_dead(self._key):
                 self._has_failed = True
                 return False
@@ -573,6 +576,7 @@ class SlotFrame:
     def _skip_twins(self) -> None:
         if self._search.terms.is_exhaustive:
             return
+        # Twins: where this device has failed, those that no rule tells from it now would fail in the same way.
         self._domain &= ~self._search.memory.twins(self._device)
 
 
@@ -584,6 +588,7 @@ class _Efforts:
         # A count that nobody has may be any number: no more devices are picked than there are.
         picks = sum(max(min(c.need, c.mask.bit_count()) for c in alternatives) for alternatives in requests)
         rules = _distinct(rule for candidates in every for rule in candidates.rules)
+        # By identity: the requests of the search keep their rules and candidates as long as it lasts.
         self.of_rule = {id(rule): rule.effort(picks) for rule in rules}
         self._of_alternative = {id(c): _sum([self.of_rule[id(rule)] for rule in c.rules]) for c in every}
 
@@ -614,9 +619,9 @@ class Memory:
         self._dead: dict[Hashable, int] = {}
         self.kept = 0
         self._ahead = self._remaining(requests)
-        own = WORK_OF_A_KEY + max(self._class_of, default=0) // DEVICES_OF_A_UNIT
+        least_work = WORK_OF_A_KEY + max(self._class_of, default=0) // DEVICES_OF_A_UNIT
         self.work_of_key = [
-            own + len(classes.several) + sum(efforts.of_rule[id(rule)].fingerprint for rule in rules)
+            least_work + len(classes.several) + sum(efforts.of_rule[id(rule)].fingerprint for rule in rules)
             for rules, classes in self._ahead
         ]
 
@@ -637,6 +642,7 @@ class Memory:
 
     def bury(self, number: int, key: Hashable) -> None:
         """Remember that the requests from that number on have no answer under this key."""
+        # Forgetting costs time, never an answer: what is not remembered is searched again.
         size = self.work_of_key[number]
         self.kept += size - self._dead.get(key, 0)
         self._dead[key] = size
@@ -649,21 +655,21 @@ class Memory:
 
     def _remaining(self, requests: Sequence[Sequence[Candidates]]) -> Sequence[tuple[tuple[Rule, ...], Classes]]:
         """For each request the rules and the classes of devices that matter to it and to those after it."""
-        found: list[tuple[tuple[Rule, ...], Classes]] = []
+        remaining: list[tuple[tuple[Rule, ...], Classes]] = []
         rules: dict[int, Rule] = {}
         reachable = 0
         classes = Classes((), 0)
         for alternatives in reversed(requests):
-            before, known = reachable, len(rules)
+            before, rules_before = reachable, len(rules)
             for candidates in alternatives:
                 reachable |= candidates.mask
                 rules |= {id(rule): rule for rule in candidates.rules}
             if reachable != before:
                 classes = self._among(reachable)
-            of_all = found[-1][0] if found and len(rules) == known else tuple(rules.values())
-            found.append((of_all, classes))
-        found.reverse()
-        return found
+            of_all = remaining[-1][0] if remaining and len(rules) == rules_before else tuple(rules.values())
+            remaining.append((of_all, classes))
+        remaining.reverse()
+        return remaining
 
     def _among(self, reachable: Mask) -> Classes:
         classes = [members for members in self._classes if members & reachable]

@@ -20,36 +20,37 @@ Category = Literal["selector", "in use", "capacity", "taint", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One step of the funnel: the devices that a static rule refuses. reason: a phrase that follows their number.
-
-    category: for statistics. is_of_all: the devices are among those that `All` asks for. leaves_all: `All` does
-    without them.
-    """
+    """One step of the funnel: the devices that a static rule refuses."""
 
     reason: str
+    """A phrase that follows their number."""
     refused: Mask
     category: Category = "other"
+    """What statistics count it as."""
     is_of_all: bool = False
+    """The devices are among those that `All` asks for."""
     leaves_all: bool = False
+    """`All` does without them."""
 
 
 @dataclass(slots=True, eq=False)
 class Candidates:
-    """One alternative of a request on one view, ready for the search.
-
-    mask: devices that pass every static rule. poison: devices of the mask that cannot be decided; reaching one ends
-    the attempt. forced: the devices that `All` has to get, in order, whether or not they are in the mask.
-    need: devices to pick. rules: the dynamic ones that apply. stages: how `mask` came about.
-    """
+    """One alternative of a request on one view, ready for the search."""
 
     claim: int
     alternative: Alternative
     mask: Mask
+    """Devices that pass every static rule."""
     poison: Mask
+    """Devices of the mask that cannot be decided; reaching one ends the attempt."""
     need: int
+    """How many devices to pick."""
     forced: tuple[int, ...] | None
+    """The devices that `All` has to get, in order, whether or not they are in the mask."""
     rules: tuple["Rule", ...]
+    """The dynamic rules that apply."""
     stages: tuple[Stage, ...]
+    """How `mask` came about."""
 
     @property
     def is_void(self) -> bool:
@@ -135,17 +136,18 @@ class Classes:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much work a rule has, counted in devices, values and amounts that it reads.
-
-    whole: for any domain, and for a pick. narrow, room: in addition for each device of the domain; room applies to
-    `joint_room` too. joint: for `joint_room` in addition, for each alternative. fingerprint: for `Rule.fingerprint`.
-    """
+    """How much work a rule has, counted in devices, values and amounts that it reads."""
 
     whole: int
+    """For any domain, and for a pick."""
     narrow: int = 0
+    """For `narrow` in addition, for each device of the domain."""
     room: int = 0
+    """For `room` and `joint_room` in addition, for each device of the domain."""
     joint: int = 0
+    """For `joint_room` in addition, for each alternative."""
     fingerprint: int = 1
+    """For `Rule.fingerprint`."""
 
 
 class Rule(metaclass=ABCMeta):

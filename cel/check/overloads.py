@@ -47,6 +47,11 @@ class Estimate(NamedTuple):
         """Each end times a cost factor, rounded up."""
         return Estimate(scaled(self.low, factor), scaled(self.high, factor))
 
+    def scaled_if_bounded(self, factor: float) -> "Estimate":
+        """As `scaled`; what has no upper end keeps none."""
+        low, high = self.scaled(factor)
+        return Estimate(low, MAX_UINT if self.high == MAX_UINT else high)
+
     def union(self, other: "Estimate") -> "Estimate":
         """The smallest range that holds both."""
         return Estimate(min(self.low, other.low), max(self.high, other.high))

@@ -20,6 +20,11 @@ def scan_estimate(operands: Sequence[Operand]) -> CallEstimate:
     return CallEstimate(operands[0].size.scaled(STRING_FACTOR))
 
 
+def scan_estimate_since_1_38(operands: Sequence[Operand]) -> CallEstimate:
+    """The same where a size without bound costs without bound."""
+    return CallEstimate(operands[0].size.scaled_if_bounded(STRING_FACTOR))
+
+
 def transformation_estimate(operands: Sequence[Operand]) -> CallEstimate:
     """`scan` for a function whose result is as large as its first argument."""
     return CallEstimate(operands[0].size.scaled(STRING_FACTOR), operands[0].size)

@@ -8,6 +8,7 @@ Source: github.com/google/cel-go/ext/formatting.go, and golang.org/x/text/messag
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -324,18 +325,15 @@ def _wrong_argument(verb: str, argument: Expr, types_: Mapping[Expr, Type]) -> E
     return next((wrong for one in elements if (wrong := _wrong_argument(verb, one, types_)) is not None), None)
 
 
-LIBRARY: Final = Library(
-    "cel.lib.ext.strings.format",
-    overloads=(
-        Overload(
-            "format",
-            "string_format",
-            (STRING, list_of(DYN)),
-            STRING,
-            implementation=_format,
-            member=True,
-            cost=costs.scan,
-            estimate=costs.scan_estimate,
-        ),
-    ),
+_FORMAT: Final = Overload(
+    "format",
+    "string_format",
+    (STRING, list_of(DYN)),
+    STRING,
+    implementation=_format,
+    member=True,
+    cost=costs.scan,
+    estimate=costs.scan_estimate_since_1_38,
 )
+LIBRARY: Final = Library("cel.lib.ext.strings.format", overloads=(_FORMAT,))
+LIBRARY_1_37: Final = replace(LIBRARY, overloads=(replace(_FORMAT, estimate=costs.scan_estimate),))

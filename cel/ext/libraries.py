@@ -24,14 +24,17 @@ _SINCE_1_36: Final = (
     k8s_regex.LIBRARY,
     authz.LIBRARY,
     quantity.LIBRARY_1_37,
-    formatting.LIBRARY,
+    formatting.LIBRARY_1_37,
     sets.LIBRARY,
     ip.LIBRARY,
     cidr.LIBRARY_1_37,
     format.LIBRARY,
     semver.LIBRARY,
 )
-_NEWER: Final = {library.name: library for library in (quantity.LIBRARY, cidr.LIBRARY, lists.LIBRARY)}
+_NEWER: Final = {
+    library.name: library
+    for library in (quantity.LIBRARY, cidr.LIBRARY, lists.LIBRARY, formatting.LIBRARY, strings.LIBRARY)
+}
 
 V1_36: Final[tuple[Library, ...]] = (
     k8s_lists.LIBRARY_1_36,
@@ -39,5 +42,5 @@ V1_36: Final[tuple[Library, ...]] = (
     strings.LIBRARY_1_36,
     lists.LIBRARY_1_36,
 )
-V1_37: Final[tuple[Library, ...]] = (*_SINCE_1_36, strings.LIBRARY, lists.LIBRARY_1_37, k8s_lists.LIBRARY)
+V1_37: Final[tuple[Library, ...]] = (*_SINCE_1_36, strings.LIBRARY_1_37, lists.LIBRARY_1_37, k8s_lists.LIBRARY)
 V1_38: Final = tuple(_NEWER.get(library.name, library) for library in V1_37)

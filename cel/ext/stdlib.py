@@ -7,6 +7,7 @@ Source: common/stdlib/standard.go of github.com/google/cel-go; costs: checker/co
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from cel.check.overloads import (
@@ -64,6 +65,9 @@ _MAP_OF_AB: Final = map_of(_A, _B)
 
 # Costs
 
+_Scale: TypeAlias = Callable[[Estimate, float], Estimate]
+"""A size times a cost factor. Since 1.38 a size without bound costs without bound, but for comparisons."""
+
 
 def _inner_size(value: Value) -> int:
     """The size of the value inside an optional; only the standard library unwraps it."""
@@ -110,8 +114,8 @@ def _cost_of_containing(arguments: Sequence[Value]) -> int:
     return scaled(_inner_size(arguments[0]), STRING_FACTOR) * scaled(_inner_size(arguments[1]), STRING_FACTOR)
 
 
-def _estimate_of_second(operands: Sequence[Operand]) -> CallEstimate:
-    return CallEstimate(operands[1].size.scaled(STRING_FACTOR))
+def _estimate_of_second(operands: Sequence[Operand], scale: _Scale = Estimate.scaled) -> CallEstimate:
+    return CallEstimate(scale(operands[1].size, STRING_FACTOR))
 
 
 def _estimate_of_list(operands: Sequence[Operand]) -> CallEstimate:
@@ -124,33 +128,33 @@ def estimate_of_comparison(operands: Sequence[Operand]) -> CallEstimate:
     return CallEstimate(Estimate(1 if high > 0 else 0, high).scaled(STRING_FACTOR))
 
 
-def _estimate_of_joining(operands: Sequence[Operand]) -> CallEstimate:
+def _estimate_of_joining(operands: Sequence[Operand], scale: _Scale = Estimate.scaled) -> CallEstimate:
     size = operands[0].size.plus(operands[1].size)
-    return CallEstimate(size.scaled(STRING_FACTOR), size)
+    return CallEstimate(scale(size, STRING_FACTOR), size)
 
 
 def _estimate_of_joining_lists(operands: Sequence[Operand]) -> CallEstimate:
     return CallEstimate(ONCE, operands[0].size.plus(operands[1].size))
 
 
-def _estimate_of_matching(operands: Sequence[Operand]) -> CallEstimate:
-    text = operands[0].size.plus(ONCE).scaled(STRING_FACTOR)
-    return CallEstimate(text.times(operands[1].size.scaled(REGEX_FACTOR)))
+def _estimate_of_matching(operands: Sequence[Operand], scale: _Scale = Estimate.scaled) -> CallEstimate:
+    text = scale(operands[0].size.plus(ONCE), STRING_FACTOR)
+    return CallEstimate(text.times(scale(operands[1].size, REGEX_FACTOR)))
 
 
-def _estimate_of_containing(operands: Sequence[Operand]) -> CallEstimate:
-    text = operands[0].size.scaled(STRING_FACTOR)
-    return CallEstimate(text.times(operands[1].size.scaled(STRING_FACTOR)))
+def _estimate_of_containing(operands: Sequence[Operand], scale: _Scale = Estimate.scaled) -> CallEstimate:
+    text = scale(operands[0].size, STRING_FACTOR)
+    return CallEstimate(text.times(scale(operands[1].size, STRING_FACTOR)))
 
 
-def _estimate_of_encoding(operands: Sequence[Operand]) -> CallEstimate:
+def _estimate_of_encoding(operands: Sequence[Operand], scale: _Scale = Estimate.scaled) -> CallEstimate:
     size = operands[0].size
-    return CallEstimate(size.scaled(STRING_FACTOR), Estimate(size.low, size.times(Estimate(4, 4)).high))
+    return CallEstimate(scale(size, STRING_FACTOR), Estimate(size.low, size.times(Estimate(4, 4)).high))
 
 
-def _estimate_of_decoding(operands: Sequence[Operand]) -> CallEstimate:
+def _estimate_of_decoding(operands: Sequence[Operand], scale: _Scale = Estimate.scaled) -> CallEstimate:
     size = operands[0].size
-    return CallEstimate(size.scaled(STRING_FACTOR), Estimate(size.low // 4, size.high))
+    return CallEstimate(scale(size, STRING_FACTOR), Estimate(size.low // 4, size.high))
 
 
 # Operators
@@ -538,9 +542,28 @@ _FUNCTIONS: Final = (
     _in_units("getMilliseconds", "milliseconds", 1_000_000),
 )
 
+_SCALED: Final = frozenset(
+    {
+        _estimate_of_second,
+        _estimate_of_joining,
+        _estimate_of_matching,
+        _estimate_of_containing,
+        _estimate_of_encoding,
+        _estimate_of_decoding,
+    }
+)
+
+
+def _since_1_38(one: Overload) -> Overload:
+    if one.estimate not in _SCALED:
+        return one
+    return replace(one, estimate=partial(one.estimate, scale=Estimate.scaled_if_bounded))
+
+
+_REST: Final = (*_OPERATORS, *_CONVERSIONS, *_FUNCTIONS)
 LIBRARY: Final = Library(
     "standard",
-    overloads=(*_OPERATORS, *_COMPARISONS, *_CONVERSIONS, *_FUNCTIONS),
+    overloads=(*_COMPARISONS, *map(_since_1_38, _REST)),
     types=(BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL, STRING, TIMESTAMP, TYPE, UINT),
 )
-LIBRARY_1_37: Final = replace(LIBRARY, overloads=(*_OPERATORS, *_COMPARISONS_1_37, *_CONVERSIONS, *_FUNCTIONS))
+LIBRARY_1_37: Final = replace(LIBRARY, overloads=(*_COMPARISONS_1_37, *_REST))

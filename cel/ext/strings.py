@@ -6,6 +6,7 @@ Source: github.com/google/cel-go/ext/strings.go, version 2; the costs are those 
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from cel.check.overloads import STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, scaled
@@ -157,11 +158,18 @@ def _join_estimate(operands: Sequence[Operand]) -> CallEstimate:
     return CallEstimate(size.scaled(STRING_FACTOR), size)
 
 
-def _quote_estimate(operands: Sequence[Operand]) -> CallEstimate:
+def _quote_estimate_before_1_38(operands: Sequence[Operand]) -> CallEstimate:
     """At worst every character is escaped; the reference computes the size within uint64, and it wraps around."""
     size = operands[0].size
     quoted = Estimate((size.low + 2) % 2**64, (size.high * 2 + 2) % 2**64)
     return CallEstimate(size.scaled(STRING_FACTOR), quoted)
+
+
+def _quote_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    """At worst every character is escaped."""
+    size, quotes = operands[0].size, Estimate(2, 2)
+    quoted = Estimate(size.low, size.times(quotes).high).plus(quotes)
+    return CallEstimate(size.scaled_if_bounded(STRING_FACTOR), quoted)
 
 
 def _transformation(function: str, id_: str, more: tuple[Type, ...], implementation: Callable[..., Value]) -> Overload:
@@ -252,18 +260,20 @@ _OVERLOADS: Final = (
     _splitting("string_split_string_int", (INT,)),
     _joining("list_join", ()),
     _joining("list_join_string", (STRING,)),
-    Overload(
-        "strings.quote",
-        "strings_quote",
-        (STRING,),
-        STRING,
-        implementation=_quote,
-        cost=costs.scan,
-        estimate=_quote_estimate,
-    ),
 )
+_QUOTING: Final = Overload(
+    "strings.quote",
+    "strings_quote",
+    (STRING,),
+    STRING,
+    implementation=_quote,
+    cost=costs.scan,
+    estimate=_quote_estimate,
+)
+_QUOTING_1_37: Final = replace(_QUOTING, estimate=_quote_estimate_before_1_38)
 
-LIBRARY: Final = Library("cel.lib.ext.strings", overloads=(*_OVERLOADS, *_searches(_index_of, _last_index_of_from)))
-LIBRARY_1_36: Final = Library(
-    "cel.lib.ext.strings", overloads=(*_OVERLOADS, *_searches(_index_of_before_1_37, _last_index_of_before_1_37))
-)
+_SEARCHES: Final = tuple(_searches(_index_of, _last_index_of_from))
+_SEARCHES_1_36: Final = tuple(_searches(_index_of_before_1_37, _last_index_of_before_1_37))
+LIBRARY: Final = Library("cel.lib.ext.strings", overloads=(*_OVERLOADS, _QUOTING, *_SEARCHES))
+LIBRARY_1_37: Final = replace(LIBRARY, overloads=(*_OVERLOADS, _QUOTING_1_37, *_SEARCHES))
+LIBRARY_1_36: Final = replace(LIBRARY, overloads=(*_OVERLOADS, _QUOTING_1_37, *_SEARCHES_1_36))

@@ -18,24 +18,25 @@ from scheduler.state.storage import ObjectKey
 
 @dataclass(slots=True, eq=False)
 class WrittenClaim:
-    """A claim that may have been written to.
-
-    stored: as it was last read or written. allocation: what may be taken back, None where only the reservation is ours.
-    sent: the version that a write was sent under which was not answered, "" if all were. is_own: this attempt allocates
-    it. may_be_stored: something of it is, or nobody knows. written: the version of our last write that was answered.
-    is_taken_over: it was reserved for the pod by somebody else, or may have been, so that another attempt may still
-    bind the pod. is_made: this attempt has made it, and takes it away again.
-    """
+    """A claim that may have been written to."""
 
     key: ClaimRef
     stored: RawClaim
+    """The claim as it was last read or written."""
     allocation: Json | None
+    """The allocation that may be taken back; None where only the reservation is ours."""
     sent: str = ""
+    """The version under which an unanswered write was sent; empty if all were answered."""
     is_own: bool = False
+    """This attempt allocates the claim."""
     may_be_stored: bool = False
+    """Something that this attempt wrote is stored, or nobody knows."""
     written: str = ""
+    """The version of our last write that was answered."""
     is_taken_over: bool = False
+    """Another one has reserved it for the pod, or may have, so that another attempt may still bind the pod."""
     is_made: bool = False
+    """This attempt has made the claim, and takes it away again."""
 
     @property
     def version(self) -> int:
@@ -50,18 +51,18 @@ class WrittenClaim:
 
 @dataclass(slots=True)
 class WrittenPod:
-    """The pod, as the attempt writes to it before and when it binds it.
-
-    version: as it was last read or written. status: fields that have to be written before the pod is bound, None for
-    one that goes. sent: the version that a write was sent under which may still be stored, "" where there is none.
-    failures: writes that failed. names_claim: its status names the claim for its extended resources, or may.
-    """
+    """The pod, as the attempt writes to it before and when it binds it."""
 
     version: str
+    """The version of the pod as it was last read or written."""
     status: Mapping[str, object]
+    """Fields of the status that are to be written before the pod is bound; None for one that goes."""
     sent: str = ""
+    """The version under which a write was sent that may still be stored; empty where there is none."""
     failures: int = 0
+    """How many writes failed."""
     names_claim: bool = False
+    """The pod's status names the claim for its extended resources, or may."""
 
 
 Report = Callable[[AttemptOutcome], None]
@@ -74,22 +75,24 @@ def report_nothing(_: AttemptOutcome) -> None:
 
 @dataclass(slots=True)
 class Attempt:
-    """A decision under way.
-
-    slot: of the writers; given back before the attempt ends. claims: those that may have been written to, in the order
-    of the writes. volumes: PersistentVolumes by their names and claims of such by namespace and name, with the versions
-    that were stored of them. ended: with what, once it is taken back. report: called with why the pod is not bound,
-    before what was written is taken back, and while nobody can say whether it is bound: both may take long.
-    """
+    """A decision under way."""
 
     decision: Decision
     intent: Intent
     slot: Slot
+    """A slot of the writers; given back before the attempt ends."""
     pod: WrittenPod
     claims: list[WrittenClaim] = field(default_factory=list)
+    """The claims that may have been written to, in the order of the writes."""
     volumes: dict[ObjectKey, int] = field(default_factory=dict)
+    """The versions that were stored of PersistentVolumes, by their names, and of claims of such, by namespace and name.
+    """
     ended: AttemptOutcome | None = None
+    """What the attempt ended with, once what it wrote is taken back."""
     report: Report = report_nothing
+    """Called with why the pod is not bound, before what was written is taken back, and while nobody can say whether it
+    is bound: both may take long.
+    """
 
     def note(self, claim: WrittenClaim, version: str) -> None:
         """The claim is about to be written to, under that version."""

@@ -309,11 +309,11 @@ class Attempts:
 
     def _keep_apart(self, decision: Decision) -> None:
         """Split the nodes with the schedulers that we met; take them in another order than one of our own name."""
-        order, own = self._cluster.order, self._binder.scheduler
+        order, our_name = self._cluster.order, self._binder.scheduler
         others = self._holders_of(decision.exclusive)
-        if own in others or not others:
+        if our_name in others or not others:
             order.search_as(self._binder.process)
-        order.split(own, others.union(order.others) - {own})
+        order.split(our_name, others.union(order.others) - {our_name})
         if self._together:
             self._together.cancel()
         self._together = asyncio.get_running_loop().call_later(APART_S, self._come_together)

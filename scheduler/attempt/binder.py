@@ -38,31 +38,32 @@ class Time:
 
 @dataclass(slots=True)
 class Binder:
-    """All that an attempt needs besides its decision. claims: the resource in the served version.
-
-    epoch: larger than that of every process before; set again when this one is elected. process: a name that no
-    other process has, of whatever epoch; two may begin in the same moment, and count their attempts alike.
-    binding_timeout_s: how long devices may take to become ready, and volumes to be bound.
-    changes: by which attempts wait for what the watches show.
-    claim_locks: of the attempts of this process, at the claims that they reserve; each passes on what it has stored.
-    repairs: limits the calls that take writes back, so that a namespace where they fail delays no other.
-    progress: what the attempts are at.
-    """
+    """All that an attempt needs besides its decision."""
 
     api: Api
     claims: Resource
+    """The resource of the claims in the served version."""
     watched: WatchedClaims
     volumes: WatchedVolumes
     time: Time
     scheduler: str
     epoch: int
+    """Larger than the epoch of every process before; set again when this one is elected."""
     process: str
+    """A name that no other process has, of whatever epoch: two may begin in the same moment, and count their attempts
+    alike.
+    """
     listener: Listener
     binding_timeout_s: float = BINDING_TIMEOUT_S
+    """How long devices may take to become ready, and volumes to be bound."""
     claim_locks: KeyLocks[ClaimRef, RawClaim] = field(default_factory=KeyLocks)
+    """Held by attempts of this process at the claims that they reserve; each passes on what it has stored."""
     changes: WatchedChanges = field(default_factory=WatchedChanges)
+    """By these, attempts wait for what the watches show."""
     repairs: CallLimit = field(default_factory=lambda: CallLimit(REPAIRS_MAX, REPAIRS_OF_NAMESPACE_MAX))
+    """Limits the calls that take writes back, so that a namespace where they fail delays no other."""
     progress: CurrentSteps = field(init=False)
+    """What the attempts are at."""
 
     def __post_init__(self) -> None:
         self.progress = CurrentSteps(self.time.monotonic)

@@ -33,8 +33,8 @@ async def find(binder: Binder, namespace: str, name: str) -> Json | None:
 
 async def get(binder: Binder, key: ClaimRef) -> Json | None:
     """The claim as it is stored; None once it is gone, even if another has its name. Raises CallFailed."""
-    found = await find(binder, key.namespace, key.name)
-    return found if found and key_of(found) == key else None
+    stored = await find(binder, key.namespace, key.name)
+    return stored if stored and key_of(stored) == key else None
 
 
 async def found(binder: Binder, namespace: str, name: str, subject: str) -> Json | None:

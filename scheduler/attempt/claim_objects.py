@@ -26,21 +26,24 @@ ANNOTATION = "dra-scheduler.dev/intent"
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """One attempt for one pod.
-
-    scheduler: its name. epoch: of the process, from when it began to write: not smaller than those of all processes
-    before it. process: which one it is of those that have begun at the same time. podUID, node: what the claim is for.
-    attempt: counts within the process. renewal: how often the attempt has written it again, to see whether the claim is
-    still its own; it is no part of the identity.
-    """
+    """One attempt for one pod."""
 
     scheduler: str
+    """The name of the scheduler."""
     epoch: int
+    """When the process began to write: not smaller than the epoch of any process before it."""
     process: str
+    """Which process it is of those that have begun at the same time."""
     podUID: str  # noqa: N815 - as the annotation spells it
+    """The pod that the claim is for."""
     node: str
+    """The node that the claim is for."""
     attempt: int
+    """The number of the attempt within the process."""
     renewal: int = field(default=0, compare=False)
+    """How often the attempt has written it again, to see whether the claim is still its own; it is no part of the
+    identity.
+    """
 
     def __str__(self) -> str:
         values = {name: getattr(self, name) for name in self.__slots__ if name != "renewal" or self.renewal}
@@ -56,10 +59,10 @@ def intent_in(annotations: Mapping[str, Any]) -> Intent | None:
     """The intent among a claim's annotations; None as for `intent_of`."""
     text = annotations.get(ANNOTATION)
     try:
-        found = orjson.loads(text) if isinstance(text, str) else None
+        decoded = orjson.loads(text) if isinstance(text, str) else None
     except orjson.JSONDecodeError:
         return None
-    return _typed(found) if isinstance(found, dict) else None
+    return _typed(decoded) if isinstance(decoded, dict) else None
 
 
 def _typed(found: Mapping[str, object]) -> Intent | None:
@@ -81,8 +84,8 @@ def _typed(found: Mapping[str, object]) -> Intent | None:
 
 def is_of_another_attempt(claim: Mapping[str, Any], intent: Intent) -> bool:
     """Whether another attempt for the same pod has taken the claim over."""
-    found = intent_of(claim)
-    return found is not None and found.podUID == intent.podUID and found != intent
+    present = intent_of(claim)
+    return present is not None and present.podUID == intent.podUID and present != intent
 
 
 RawClaim = Mapping[str, Any]
@@ -120,8 +123,8 @@ def is_deleting(claim: RawClaim) -> bool:
 
 def allocation_of(claim: RawClaim) -> Json | None:
     """status.allocation."""
-    found: Json | None = (claim.get("status") or {}).get("allocation")
-    return found
+    allocation: Json | None = (claim.get("status") or {}).get("allocation")
+    return allocation
 
 
 def consumers_of(claim: RawClaim) -> tuple[str, ...]:
@@ -131,9 +134,9 @@ def consumers_of(claim: RawClaim) -> tuple[str, ...]:
 
 def work_of_another(claim: ClaimObject, pod_uid: str, process: str) -> str:
     """What shows that another process works on the claim for the pod; empty where nothing does."""
-    found = intent_in(claim.metadata.annotations)
-    if found is not None and found.podUID == pod_uid:
-        return "" if found.process == process else str(found)
+    other = intent_in(claim.metadata.annotations)
+    if other is not None and other.podUID == pod_uid:
+        return "" if other.process == process else str(other)
     return "reserved" if any(one.uid == pod_uid for one in claim.reserved_for) else ""
 
 

@@ -38,18 +38,19 @@ MARK = f"its finalizer, or the annotation {ANNOTATION}"
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One write. edit: gives the object to send. what: it writes, for messages.
-
-    is_stored: whether a claim that was read holds it. check: raises AttemptEnded where a claim is no longer what the
-    decision was made on. is_anonymous: what is stored does not show which attempt for the pod has written it.
-    """
+    """One write."""
 
     send: Callable[[Binder, RawClaim], Awaitable[Json]]
     edit: Callable[[RawClaim], Json]
+    """Gives the object to send."""
     is_stored: Callable[[RawClaim], bool]
+    """Whether a claim that was read holds it."""
     check: Callable[[RawClaim], None]
+    """Raises AttemptEnded where a claim is no longer what the decision was made on."""
     what: str
+    """What it writes, for messages."""
     is_anonymous: bool = False
+    """What is stored does not show which attempt for the pod has written it."""
 
 
 async def stored_by(binder: Binder, attempt: Attempt, written: WrittenClaim, claim: RawClaim, write: Write) -> Json:
@@ -93,13 +94,13 @@ async def renew(binder: Binder, attempt: Attempt) -> None:
     attempt.intent = intent = replace(attempt.intent, renewal=attempt.intent.renewal + 1)
 
     def is_ours(current: RawClaim) -> None:
-        found, is_reserved = allocation_of(current), attempt.decision.pod.uid in consumers_of(current)
-        if found is None or not is_reserved or is_of_another_attempt(current, intent):
+        allocation, is_reserved = allocation_of(current), attempt.decision.pod.uid in consumers_of(current)
+        if allocation is None or not is_reserved or is_of_another_attempt(current, intent):
             raise AttemptEnded(Retry(f"claim {key_of(current)} is no longer allocated for pod {attempt.decision.pod}"))
 
     def is_renewed(current: RawClaim) -> bool:
-        found = intent_of(current)
-        return found == intent and found is not None and found.renewal == intent.renewal
+        stored = intent_of(current)
+        return stored == intent and stored is not None and stored.renewal == intent.renewal
 
     for written in list(attempt.claims):
         write = Write(claim_calls.put, lambda current: claim_objects.marked(current, intent), is_renewed, is_ours, MARK)
@@ -189,9 +190,9 @@ async def undo_claim(binder: Binder, attempt: Attempt, written: WrittenClaim, *,
         if fate is not None and not isinstance(fate, Gone):
             raise UndoStopped(fate)
 
-    known = written.stored if written.written == version_of(written.stored) and not written.sent else None
+    as_read = written.stored if written.written == version_of(written.stored) and not written.sent else None
     pod = attempt.intent.podUID
-    return await edit_until_done(binder, written.key, following, known, before=before, for_pod=pod)
+    return await edit_until_done(binder, written.key, following, as_read, before=before, for_pod=pod)
 
 
 def _may_be_relied_on(send: Send, claim: RawClaim, written: WrittenClaim) -> bool:
@@ -279,8 +280,8 @@ class ClaimStep(Step):
     @property
     def may_be_relied_on(self) -> bool:
         """Whether the claim may be reserved for the pod."""
-        one = self.to_undo
-        return one is not None and (not one.is_own or is_marked(one.stored, self.attempt.intent))
+        claim = self.to_undo
+        return claim is not None and (not claim.is_own or is_marked(claim.stored, self.attempt.intent))
 
     async def undo(self, node: str) -> bool:
         """Take the claim back, unless the pod needs it on the node."""

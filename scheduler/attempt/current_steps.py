@@ -15,25 +15,27 @@ LATE_S = 10.0
 SLOT = "Slot"
 DEALLOCATE = "Deallocate"
 UNDO = "Undo"
-"""Steps beside those of `scheduler.attempt.steps`: for its slot, with a claim that is of no use, and back again."""
+"""Steps that are not in `scheduler.attempt.steps`: for its slot, with a claim that is of no use, and back again."""
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class CurrentStep:
-    """Where the attempt for a pod is. node: "" for none. subject: what the step is about, such as `claim ns/a`.
-
-    trouble: the last call of the step that failed. since: by the clock. is_logged: that it takes long.
-    """
+    """Where the attempt for a pod is."""
 
     pod: str
     node: str
+    """Empty where there is none."""
     step: str
     subject: str
+    """What the step is about, such as `claim ns/a`."""
     since: float
+    """When the step began, by the clock."""
     trouble: str = ""
+    """The last call of the step that failed."""
     is_logged: bool = False
+    """It was logged that the step takes long."""
 
     def text(self, now: float) -> str:
         """For a person who asks why the pod is not bound."""
@@ -80,11 +82,11 @@ class CurrentSteps:
     def log_late(self) -> None:
         """Log the attempts that take long at a step, each once."""
         now = self._clock()
-        for one in self._late(now):
-            one.is_logged = True
+        for current in self._late(now):
+            current.is_logged = True
             # Devices and volumes may take minutes; calls that fail should not.
-            level = logging.WARNING if one.trouble else logging.INFO
-            _LOG.log(level, one.text(now), extra={"pod": one.pod, "node": one.node, "step": one.step})
+            level = logging.WARNING if current.trouble else logging.INFO
+            _LOG.log(level, current.text(now), extra={"pod": current.pod, "node": current.node, "step": current.step})
 
     def _late(self, now: float) -> Iterator[CurrentStep]:
         return (one for one in self._current.values() if not one.is_logged and now - one.since >= LATE_S)

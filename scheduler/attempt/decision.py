@@ -52,29 +52,31 @@ class ExtendedPlan:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A pod, its node and its claims. attempt: counts within the process; no two decisions share one.
-
-    is_assigned: the pod has its node already, and only its claims are to be allocated. waits_for_devices: if they are
-    not ready yet. extended: a claim that is not there yet. pod_status: what the pod's status is to say of its devices
-    before it is bound, None for a field that goes; None where that is not ours to say. volumes: what is to be written
-    for it to have its volumes.
-    """
+    """A pod, its node and its claims."""
 
     pod: PodKey
     node: str
     claims: tuple[ClaimPlan, ...]
     attempt: int
+    """The number of the attempt within the process; no two decisions share one."""
     is_assigned: bool = False
+    """The pod has its node already, and only its claims are to be allocated."""
     waits_for_devices: bool = True
+    """Whether to wait for devices that are not ready yet."""
     extended: ExtendedPlan | None = None
+    """A claim for extended resources that is still to be made."""
     pod_status: Mapping[str, object] | None = None
+    """What the pod's status is to say of its devices before it is bound, None for a field that goes; None where that is
+    not ours to say.
+    """
     volumes: VolumePlan = NO_PLAN
+    """What is to be written for the pod to have its volumes."""
 
     @property
     def allocations(self) -> tuple[Allocation, ...]:
         """What the claims get that have nothing yet."""
-        own = [plan.allocation for plan in self.claims if plan.allocation]
-        return (*own, self.extended.allocation) if self.extended else tuple(own)
+        allocations = [plan.allocation for plan in self.claims if plan.allocation]
+        return (*allocations, self.extended.allocation) if self.extended else tuple(allocations)
 
     @property
     def exclusive(self) -> tuple[DeviceID, ...]:
@@ -92,20 +94,21 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Decide again: things are not as they were when this was decided, or a call failed.
-
-    after_s: when, None for the queue's backoff. failed: devices whose binding failed, and may again. is_lost: another
-    attempt was faster, and may well bind the pod. is_taken: the status of a claim says so, which allocators alone
-    write; its annotations are written by whoever may write the claim. is_denied: a webhook, a policy or a quota refuses
-    this one object.
-    """
+    """Decide again: things are not as they were when this was decided, or a call failed."""
 
     reason: str
     after_s: float | None = None
+    """When, in seconds; None for the queue's backoff."""
     failed: tuple[DeviceID, ...] = ()
+    """Devices whose binding failed, and may fail again."""
     is_lost: bool = False
+    """Another attempt was faster, and may well bind the pod."""
     is_taken: bool = False
+    """The status of a claim says so, which allocators alone write; its annotations are written by whoever may write the
+    claim.
+    """
     is_denied: bool = False
+    """A webhook, a policy or a quota refuses this one object."""
 
 
 @dataclass(frozen=True, slots=True)

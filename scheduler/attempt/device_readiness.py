@@ -51,8 +51,8 @@ def state_of(claim: RawClaim, now: datetime, timeout_s: float) -> Readiness:
     for result in conditional:
         conditions = _true_conditions(statuses.get(_device(result)) or {})
         device = DeviceID(result["driver"], result["pool"], result["device"])
-        if found := next(_intersection(result.get("bindingFailureConditions"), conditions), None):
-            reason = f"device binding failed: device {device} has the condition {found}: {conditions[found]}"
+        if failure := next(_intersection(result.get("bindingFailureConditions"), conditions), None):
+            reason = f"device binding failed: device {device} has the condition {failure}: {conditions[failure]}"
             return DevicesFailed((device,), reason.rstrip(": "))
         if not all(name in conditions for name in result["bindingConditions"]):
             waiting.append(device)

@@ -19,12 +19,12 @@ from scheduler.terminal_text import printable
 async def get(api: Api, namespace: str, name: str, uid: str) -> Json | None:
     """The pod as it is stored; None once it is gone, even if another has its name. Raises CallFailed."""
     try:
-        found = await api.request("GET", PODS.path(namespace, name))
+        pod = await api.request("GET", PODS.path(namespace, name))
     except ApiError as error:
         if error.kind is ApiErrorKind.MISSING:
             return None
         raise
-    return found if found["metadata"]["uid"] == uid else None
+    return pod if pod["metadata"]["uid"] == uid else None
 
 
 async def patch_status(api: Api, pod: Mapping[str, Any], status: Mapping[str, object]) -> Json:
@@ -78,10 +78,14 @@ def current(conditions: Sequence[Condition]) -> Condition | None:
 
 def current_of(pod: Mapping[str, Any]) -> Condition | None:
     """The same of a raw pod."""
-    for one in (pod.get("status") or {}).get("conditions") or ():
-        if one["type"] == POD_SCHEDULED:
-            said = one.get("reason") or "", one.get("message") or "", one.get("observedGeneration") or 0
-            return Condition(POD_SCHEDULED, one["status"], *said)
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == POD_SCHEDULED:
+            said = (
+                condition.get("reason") or "",
+                condition.get("message") or "",
+                condition.get("observedGeneration") or 0,
+            )
+            return Condition(POD_SCHEDULED, condition["status"], *said)
     return None
 
 
@@ -128,8 +132,8 @@ def of_pod_now(decision: Decision, pod: Mapping[str, Any]) -> Status:
     """The fields that have to be written to the pod as it is now: another attempt may have left some since."""
     if decision.pod_status is None:
         return {}
-    found = pod.get("status") or {}
-    left: dict[str, object] = dict.fromkeys(name for name in (EXTENDED_STATUS, TAKEN_STATUSES) if found.get(name))
+    stored = pod.get("status") or {}
+    left: dict[str, object] = dict.fromkeys(name for name in (EXTENDED_STATUS, TAKEN_STATUSES) if stored.get(name))
     return {**left, **decision.pod_status}
 
 

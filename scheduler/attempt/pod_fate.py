@@ -54,17 +54,17 @@ async def write_status(binder: Binder, attempt: Attempt, status_of: Callable[[Po
     """
     pod = attempt.decision.pod
     for _ in range(TRIES):
-        found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
-        if found is None or found["spec"].get("nodeName") or not (status := status_of(found)):
+        stored_pod = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+        if stored_pod is None or stored_pod["spec"].get("nodeName") or not (status := status_of(stored_pod)):
             return
         try:
-            stored = await pod_calls.patch_status(binder.api, found, status)
+            stored = await pod_calls.patch_status(binder.api, stored_pod, status)
         except CallFailed as error:
             if write_outcome(error) is not WriteOutcome.CONFLICT:
                 raise
         else:
             # Where the version had moved before, the binding has to find that out.
-            if found["metadata"]["resourceVersion"] == attempt.pod.version:
+            if stored_pod["metadata"]["resourceVersion"] == attempt.pod.version:
                 attempt.pod.version = stored["metadata"]["resourceVersion"]
             return
 
@@ -134,13 +134,13 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
     """
 
     async def move() -> Fate | None:
-        found = await _read(binder, attempt)
-        if isinstance(found, Fate):
-            return found
-        if version in ("", found["metadata"]["resourceVersion"]):
+        pod_or_fate = await _read(binder, attempt)
+        if isinstance(pod_or_fate, Fate):
+            return pod_or_fate
+        if version in ("", pod_or_fate["metadata"]["resourceVersion"]):
             async with binder.repairs.of(attempt.decision.pod.namespace):
-                stored = await pod_calls.patch_status(binder.api, found, _moved(binder, attempt, found))
-            if stored["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]:
+                stored = await pod_calls.patch_status(binder.api, pod_or_fate, _moved(binder, attempt, pod_or_fate))
+            if stored["metadata"]["resourceVersion"] == pod_or_fate["metadata"]["resourceVersion"]:
                 reason = f"pod {attempt.decision.pod} was stored without its condition: {MUTATED}"
                 return Retry(reason, is_denied=True)
         return None
@@ -153,11 +153,11 @@ async def fence(binder: Binder, attempt: Attempt, version: str = "") -> Fate | N
 
 async def unless_shown(binder: Binder, attempt: Attempt, act: Callable[[], Awaitable[Answer]]) -> Answer | Known:
     """What `act` gives. It is cancelled as soon as the watch shows what became of the pod: then that."""
-    found: list[Known] = []
+    fates: list[Known] = []
 
     def look_again() -> None:
-        if not found and (fate := _shown(binder, attempt)):
-            found.append(fate)
+        if not fates and (fate := _shown(binder, attempt)):
+            fates.append(fate)
             limit.reschedule(asyncio.get_running_loop().time())
 
     try:
@@ -169,7 +169,7 @@ async def unless_shown(binder: Binder, attempt: Attempt, act: Callable[[], Await
     except TimeoutError:
         if not limit.expired():
             raise
-        return found[0]
+        return fates[0]
 
 
 async def _known(binder: Binder, attempt: Attempt, ask: Callable[[], Awaitable[Answer]]) -> Answer | Fate:
@@ -198,27 +198,27 @@ def _say_unknown(binder: Binder, attempt: Attempt) -> None:
 
 def _shown(binder: Binder, attempt: Attempt) -> Known | None:
     """What became of the pod, as the watch shows it; None while it may be bound yet, or only the API server can say."""
-    decision, found = attempt.decision, binder.volumes.pod(attempt.decision.pod)
-    if found is None:
+    decision, watched = attempt.decision, binder.volumes.pod(attempt.decision.pod)
+    if watched is None:
         return None
-    if not found.node_name:
-        return Gone(f"pod {decision.pod} is being deleted") if found.is_deleting else None
+    if not watched.node_name:
+        return Gone(f"pod {decision.pod} is being deleted") if watched.is_deleting else None
     if decision.extended is not None and not attempt.pod.names_claim:
         return None  # whether the pod uses the claim that we make is in its status, which is not watched
-    return Bound(found.node_name) if found.node_name == decision.node else BoundElsewhere(found.node_name)
+    return Bound(watched.node_name) if watched.node_name == decision.node else BoundElsewhere(watched.node_name)
 
 
 def _unknown(attempt: Attempt, error: CallFailed) -> Unknown:
-    found = outcome_of(error, f"pod {attempt.decision.pod}")
-    assert isinstance(found, Unknown), found
-    return found
+    outcome = outcome_of(error, f"pod {attempt.decision.pod}")
+    assert isinstance(outcome, Unknown), outcome
+    return outcome
 
 
 async def _read(binder: Binder, attempt: Attempt) -> Fate | Json:
     """As `look`, asked once. Raises CallFailed."""
     pod = attempt.decision.pod
-    found = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
-    return _fate(attempt, found) or found or Gone(f"pod {pod} no longer exists")
+    stored = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
+    return _fate(attempt, stored) or stored or Gone(f"pod {pod} no longer exists")
 
 
 def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:

@@ -117,8 +117,8 @@ async def _fate(binder: Binder, attempt: Attempt, begun: Sequence[Step]) -> Fate
         return await fence(binder, attempt, attempt.pod.sent)
     if attempt.decision.is_assigned or not any(step.may_be_relied_on for step in begun):
         return None
-    found = await look(binder, attempt)
-    return found if isinstance(found, Fate) else None
+    seen = await look(binder, attempt)
+    return seen if isinstance(seen, Fate) else None
 
 
 # Binds a pod: the steps of its attempt, in order.

@@ -418,7 +418,7 @@ class CallLimit:
                 del self._lanes[namespace]
 
     def _is_in_doubt(self, namespace: str) -> bool:
-        """Whether calls of others take long, and nothing is known of those of this namespace."""
+        """Whether calls of other namespaces take long, and nothing is known of this one."""
         speeds = self._speeds
         return speeds.has_slow and not speeds.is_slow(namespace) and namespace not in speeds.quick
 
@@ -471,12 +471,12 @@ class KeyLocks(Generic[Key, Passed]):
     @asynccontextmanager
     async def of(self, key: Key) -> AsyncIterator[KeyLock[Passed]]:
         """The lock, held for as long as the context is open."""
-        found = self._locks.setdefault(key, KeyLock())
-        found.users += 1
+        lock = self._locks.setdefault(key, KeyLock())
+        lock.users += 1
         try:
-            async with found.lock:
-                yield found
+            async with lock.lock:
+                yield lock
         finally:
-            found.users -= 1
-            if not found.users:
+            lock.users -= 1
+            if not lock.users:
                 del self._locks[key]

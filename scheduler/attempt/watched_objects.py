@@ -55,13 +55,13 @@ class WatchedChanges:
     def calling(self, look_again: Callable[[], None], subjects: Iterable[Subject]) -> Iterator[None]:
         """Call this each time that one of these has changed, while the context is open."""
         followed = list(subjects)
-        for one in followed:
-            self._following.setdefault(one, set()).add(look_again)
+        for subject in followed:
+            self._following.setdefault(subject, set()).add(look_again)
         try:
             yield
         finally:
-            for one in followed:
-                self._leave(one, look_again)
+            for subject in followed:
+                self._leave(subject, look_again)
 
     def _leave(self, subject: Subject, look_again: Callable[[], None]) -> None:
         others = self._following.get(subject, set())
@@ -97,8 +97,8 @@ def resource_claim_subject(uid: str) -> Subject:
 
 def _subject(event: Event) -> Subject:
     match event:
-        case PodChanged(old, new) if one := new or old:
-            return "Pod", one.uid
+        case PodChanged(old, new) if pod := new or old:
+            return "Pod", pod.uid
         case ClaimChanged(old, new) if resource_claim := new or old:
             return resource_claim_subject(resource_claim.uid)
         case NodeChanged(old, new) if node := new or old:
@@ -144,10 +144,10 @@ class WatchedClaims:
     def claim(self, known: RawClaim) -> RawClaim | None:
         """The claim as the watch shows it, or as it is known where that is older or cannot be read; None once gone."""
         key = key_of(known)
-        found, name = self._claims.store, Key(key.namespace, key.name)
-        if name in found.undecoded:
+        store, name = self._claims.store, Key(key.namespace, key.name)
+        if name in store.undecoded:
             return known
-        entry = found.entries.get(name)
+        entry = store.entries.get(name)
         if entry is None or entry.uid != key.uid:
             return None
         return entry.value.raw if entry.resource_version > int(version_of(known)) else known
@@ -158,8 +158,8 @@ class WatchedClaims:
 
     def is_reached(self, node: str, selector: NodeSelector | None) -> bool:
         """Whether devices allocated for these nodes can be used on the node; True for one that is not known."""
-        found = self._cluster.node(node)
-        return selector is None or found is None or is_reached(selector, found)
+        watched = self._cluster.node(node)
+        return selector is None or watched is None or is_reached(selector, watched)
 
     def objection(self, decision: Decision) -> str:
         """Why the node cannot give the devices any more; "" while it can."""
@@ -200,8 +200,8 @@ class WatchedVolumes:
 
     def is_active(self, pod: PodKey) -> bool:
         """Whether the pod exists and is not being deleted."""
-        found = self._cluster.pods.known(pod.uid)
-        return found is not None and not found.is_deleting
+        watched = self._cluster.pods.known(pod.uid)
+        return watched is not None and not watched.is_deleting
 
     def written(self, pod: PodKey, key: ObjectKey) -> None:
         """What the pod's decision took of this volume or claim is stored."""

@@ -83,9 +83,9 @@ def may_pass(error: CallFailed) -> bool:
 
 
 def _of_invalid(causes: tuple[Cause, ...]) -> WriteOutcome:
-    found = {_of_cause(cause) for cause in causes}
+    outcomes = {_of_cause(cause) for cause in causes}
     # Where several rules are violated, the one that nobody but an operator can mend comes first.
-    return next((write_outcome for write_outcome in _PRECEDENCE if write_outcome in found), WriteOutcome.FAILED)
+    return next((write_outcome for write_outcome in _PRECEDENCE if write_outcome in outcomes), WriteOutcome.FAILED)
 
 
 _PRECEDENCE = (
@@ -115,7 +115,7 @@ def _of_cause(cause: Cause) -> WriteOutcome:
 
 def outcome_of(error: CallFailed, subject: object) -> AttemptOutcome:
     """What the attempt ends with where the write of `subject`, such as `claim ns/a`, is not tried again."""
-    match found := write_outcome(error):
+    match outcome := write_outcome(error):
         case WriteOutcome.GONE:
             return Retry(f"{subject} no longer exists")
         case WriteOutcome.STALE:
@@ -128,7 +128,7 @@ def outcome_of(error: CallFailed, subject: object) -> AttemptOutcome:
             return Unschedulable(f"{subject}: {error}", ADMIN_ACCESS)
         case _:
             # So is what is denied, as by kube-scheduler: nothing that is watched says when it will not be.
-            return Retry(f"{subject}: {error}", after_s=_asked_s(error), is_denied=found in DENIED)
+            return Retry(f"{subject}: {error}", after_s=_asked_s(error), is_denied=outcome in DENIED)
 
 
 def _asked_s(error: CallFailed) -> float | None:
@@ -167,11 +167,11 @@ class Denials:
 
     def denied(self, kind: str, message: str, now: float) -> None:
         """Something of this kind was denied. message: in the words of who did it, the API server's for example."""
-        known = self._logged.get(kind)
-        if known and now - known.at < EVERY_S:
-            known.more += 1
+        logged = self._logged.get(kind)
+        if logged and now - logged.at < EVERY_S:
+            logged.more += 1
             return
-        more = f" ({known.more} more since the last message)" if known and known.more else ""
+        more = f" ({logged.more} more since the last message)" if logged and logged.more else ""
         _LOG.warning("%s%s", message, more)
         self._logged = {name: one for name, one in self._logged.items() if now - one.at < EVERY_S}
         self._logged[kind] = _Logged(now)
@@ -213,8 +213,8 @@ class Defects:
     def found(self, namespace: str, pod_uid: str, reason: str, now: float) -> None:
         """An attempt for the pod has failed for this reason; the first one stays, so that pods are told the same."""
         self._forget()
-        known = self._seen.get(namespace)
-        since, first = (known.since, known.reason) if known else (now, reason)
+        defect = self._seen.get(namespace)
+        since, first = (defect.since, defect.reason) if defect else (now, reason)
         self._seen[namespace] = _Defect(pod_uid, first, since, now)
         self._probe_at = now + PROBE_S
 

@@ -114,8 +114,8 @@ def _identity_error(raw: Mapping[str, Any]) -> str:
 
 
 def _metadata(raw: object) -> Mapping[str, Any]:
-    found = raw.get("metadata") if isinstance(raw, dict) else None
-    return found if isinstance(found, dict) else {}
+    metadata = raw.get("metadata") if isinstance(raw, dict) else None
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def _text(metadata: Mapping[str, Any], field: str) -> str:

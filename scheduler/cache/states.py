@@ -182,11 +182,11 @@ def _paged(state: State[T], page: Page[T]) -> tuple[State[T], WatchEvent[T] | No
     if isinstance(state, Cut):
         _check(page.resource_version, state.seen)
         return InitList(state.seen, state.lists_by_watch), None
-    found = state.found if isinstance(state, InitPage) else []
-    found.extend(page.objects)
+    objects = state.found if isinstance(state, InitPage) else []
+    objects.extend(page.objects)
     if page.continue_token:
-        return InitPage(state.seen, state.lists_by_watch, found, page.continue_token), None
-    return _listed(InitList(page.resource_version, state.lists_by_watch), state.seen, found)
+        return InitPage(state.seen, state.lists_by_watch, objects, page.continue_token), None
+    return _listed(InitList(page.resource_version, state.lists_by_watch), state.seen, objects)
 
 
 def _listed(state: InitList | Watching, seen: int, found: Iterable[Found[T]]) -> tuple[State[T], WatchEvent[T] | None]:

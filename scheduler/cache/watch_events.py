@@ -56,17 +56,17 @@ class Entry(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Undecoded:
-    """An object that could not be decoded. error: why; held: as of `Holder`; name and uid: empty where unreadable.
-
-    defect: what a decoder raised that it should not have.
-    """
+    """An object that could not be decoded."""
 
     key: Key
     uid: str
     resource_version: int
     error: str
+    """Why it could not be decoded."""
     held: object = None
+    """What it holds all the same, as of `Holder`."""
     defect: Exception | None = field(default=None, compare=False)
+    """What a decoder raised that it should not have."""
 
 
 Found = Entry[T] | Undecoded

@@ -92,21 +92,22 @@ EventHandler = Callable[[WatchEvent[T]], None]
 
 @dataclass(frozen=True, slots=True)
 class Watcher(Generic[T]):
-    """What is watched and how. decode: what is kept of an object; selector: parameters such as fieldSelector.
-
-    held: what an object holds that cannot be decoded. chance: gives a random number from 0 to 1. lists_by_watch: ask
-    for that first, where the server can.
-    """
+    """What is watched and how."""
 
     connection: Connection
     resource: Resource
     decode: Decoder[T]
+    """What is kept of an object."""
     chance: Callable[[], float]
+    """Gives a random number from 0 to 1."""
     selector: Mapping[str, str] = field(default_factory=dict)
+    """Parameters such as fieldSelector."""
     lists_by_watch: bool = True
+    """Ask for a list by a watch first, where the server can give one."""
     backoff: WatchBackoff = field(default_factory=WatchBackoff)
     silence_s: float = SILENCE_S
     held: Holder = holds_nothing
+    """What an object holds that cannot be decoded."""
 
     async def run(self, on_event: EventHandler[T]) -> Never:
         """Report the events until cancelled: first `Restarted`, then changes, `Restarted` again where some were missed.
@@ -182,18 +183,18 @@ class Watcher(Generic[T]):
 
 @dataclass(slots=True)
 class _Course(Generic[T]):
-    """Where a watcher is.
-
-    failures: calls that ended or broke since a watch last delivered an event. Neither an open watch nor a list resets
-    it: what a watch cannot get past is listed again and again. openings: watches opened since anything was last
-    delivered. page_limit: objects in a page of a list.
-    """
+    """Where a watcher is."""
 
     on_event: EventHandler[T]
     state: State[T]
     failures: int = 0
+    """Calls that ended or broke since a watch last delivered an event. Neither an open watch nor a list resets it: what
+    a watch cannot get past is listed again and again.
+    """
     openings: int = 0
+    """Watches opened since anything was last delivered."""
     page_limit: int = states.PAGE_LIMIT
+    """How many objects a page of a list has."""
 
     def take(self, given: Input[T]) -> None:
         self.state, event = states.step(self.state, given)
@@ -283,8 +284,8 @@ class Store(Generic[T]):
         match event:
             case Restarted(objects):
                 self._swap(objects)
-            case Applied(found) if event.resource_version > self.resource_version:
-                self._apply(found)
+            case Applied(applied) if event.resource_version > self.resource_version:
+                self._apply(applied)
             case Deleted() if event.resource_version > self.resource_version:
                 self._delete(event)
         self._proceed(event.resource_version)
@@ -294,23 +295,27 @@ class Store(Generic[T]):
         self._entries.clear()
         self._undecoded.clear()
         for listed in objects:
-            known = before.get(listed.key)
-            found = _identified(listed, known)
-            self._keep(known if known and known.resource_version == found.resource_version else found)
+            entry_before = before.get(listed.key)
+            identified = _identified(listed, entry_before)
+            self._keep(
+                entry_before
+                if entry_before and entry_before.resource_version == identified.resource_version
+                else identified
+            )
         now: dict[Key, Found[T]] = {**self._entries, **self._undecoded}
         for key in before.keys() - now.keys():
             self._report(before[key], None)
-        for key, known in now.items():
-            self._report(before.get(key), known)
+        for key, entry in now.items():
+            self._report(before.get(key), entry)
         self.restarts += self.synced.is_set()
         self.synced.set()
 
     def _apply(self, applied: Found[T]) -> None:
         before = self._known(applied.key)
-        found = _identified(applied, before)
-        self._forget(found.key)
-        self._keep(found)
-        self._report(before, found)
+        identified = _identified(applied, before)
+        self._forget(identified.key)
+        self._keep(identified)
+        self._report(before, identified)
 
     def _delete(self, gone: Deleted) -> None:
         before = self._known(gone.key)
@@ -446,8 +451,8 @@ class Reflector(Generic[T]):
         self._recovered()
         if isinstance(event, Restarted):
             self.is_outdated = False
-        for found in _objects_of(event):
-            self._report(found)
+        for received in _objects_of(event):
+            self._report(received)
         self.store.take(event)
 
     def _interrupted(self, event: Interrupted) -> None:
@@ -462,8 +467,8 @@ class Reflector(Generic[T]):
 
     def _report(self, found: Found[T]) -> None:
         if isinstance(found, Undecoded):
-            known = self.store.undecoded.get(found.key)
-            if known is None or known.error != found.error:
+            reported = self.store.undecoded.get(found.key)
+            if reported is None or reported.error != found.error:
                 named = str(found.key) if found.key.name else "an object without a name"
                 _LOG.warning("%s: skipping %s: %s", self.name, named, found.error, exc_info=found.defect)
 

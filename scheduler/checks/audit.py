@@ -12,6 +12,7 @@ from allocator.words import counted
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.decision.cluster import Cluster
 from scheduler.state.claims import FINALIZER, ClaimObject
 from scheduler.state.evicting_taints import Eviction
 from scheduler.state.rivals import share_misfit
@@ -19,17 +20,19 @@ from scheduler.state.rivals import share_misfit
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """Pools with their devices, claims and pods. knows_pods: pods were looked for, so that those not there are gone.
-
-    evictions: of pods that taints end. nodes: by name, those that are known.
-    """
+    """Pools with their devices, claims and pods."""
 
     pools: Sequence[PoolStatus]
     claims: Mapping[NamespacedName, ClaimObject]
     pods: Sequence[Pod]
     knows_pods: bool
+    """Pods were looked for, so that a pod not listed is gone."""
     evictions: Sequence[Eviction] = ()
+    """Pods that taints end."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
+    """The nodes that are known, by name."""
+    cluster: Cluster | None = None
+    """The cluster of which the pools are."""
 
 
 def claim_subject(found: ClaimObject) -> ObjectName:
@@ -64,10 +67,10 @@ CAPACITY_EXCEEDED = Check(
 def _share_not_counted(state: ClusterState) -> Iterator[Observation]:
     """A share takes of each capacity of its device, and of no other (KEP-5075)."""
     devices = {one.device.id: one.device for pool in state.pools for one in pool.devices}
-    for found in state.claims.values():
-        for result in occupying(found.claim):
+    for claim_object in state.claims.values():
+        for result in occupying(claim_object.claim):
             if problem := share_misfit(result, devices.get(result.id)):
-                yield Observation(claim_subject(found), f"device {result.id}: {problem}", _RESULTS)
+                yield Observation(claim_subject(claim_object), f"device {result.id}: {problem}", _RESULTS)
 
 
 _RESULTS = "status.allocation.devices.results"
@@ -82,11 +85,15 @@ SHARE_NOT_COUNTED = Check(
 
 
 def _claim_not_reserved(state: ClusterState) -> Iterator[Observation]:
-    for found in state.claims.values():
-        if found.claim.allocation is not None and found.claim.allocation.results and not found.reserved_for:
-            devices = counted(len(found.claim.allocation.results), "device")
+    for claim_object in state.claims.values():
+        if (
+            claim_object.claim.allocation is not None
+            and claim_object.claim.allocation.results
+            and not claim_object.reserved_for
+        ):
+            devices = counted(len(claim_object.claim.allocation.results), "device")
             yield Observation(
-                claim_subject(found), f"holds {devices}, but is reserved for nobody", "status.reservedFor"
+                claim_subject(claim_object), f"holds {devices}, but is reserved for nobody", "status.reservedFor"
             )
 
 
@@ -100,9 +107,13 @@ CLAIM_NOT_RESERVED = Check(
 
 
 def _claim_without_finalizer(state: ClusterState) -> Iterator[Observation]:
-    for found in state.claims.values():
-        if found.claim.allocation is not None and FINALIZER not in (found.raw["metadata"].get("finalizers") or ()):
-            yield Observation(claim_subject(found), f"is allocated, but has no finalizer {FINALIZER}", _FINALIZERS)
+    for claim_object in state.claims.values():
+        if claim_object.claim.allocation is not None and FINALIZER not in (
+            claim_object.raw["metadata"].get("finalizers") or ()
+        ):
+            yield Observation(
+                claim_subject(claim_object), f"is allocated, but has no finalizer {FINALIZER}", _FINALIZERS
+            )
 
 
 _FINALIZERS = "metadata.finalizers"
@@ -204,15 +215,15 @@ def _entry_problem(state: ClusterState, pod: Pod, entry: PodClaim) -> str:
         return ""  # the pod needs no claim for this entry
     if not name:
         return f"no claim has been created for {entry.name}"
-    found = state.claims.get((pod.namespace, name))
-    if found is None:
+    claim_object = state.claims.get((pod.namespace, name))
+    if claim_object is None:
         return f"claim {name} does not exist"
-    if found.claim.allocation is None:
+    if claim_object.claim.allocation is None:
         return f"claim {name} is not allocated"
-    node, selector = state.nodes.get(pod.node_name), found.claim.allocation.node_selector
+    node, selector = state.nodes.get(pod.node_name), claim_object.claim.allocation.node_selector
     if node and selector is not None and not selects_leniently(selector, node):
         return f"claim {name} is allocated on other nodes"
-    is_reserved = any(one.is_pod(pod.name, pod.uid) or one.is_pod_group(pod.group) for one in found.reserved_for)
+    is_reserved = any(one.is_pod(pod.name, pod.uid) or one.is_pod_group(pod.group) for one in claim_object.reserved_for)
     return "" if is_reserved else f"claim {name} is not reserved for it{' or its PodGroup' if pod.group else ''}"
 
 
@@ -244,11 +255,11 @@ def _reserved_for_missing_pod(state: ClusterState) -> Iterator[Observation]:
     if not state.knows_pods:
         return
     pods = {(pod.namespace, pod.name): pod for pod in state.pods}
-    for found in state.claims.values():
-        for number, consumer in enumerate(found.reserved_for):
-            if problem := _consumer_problem(found.claim.namespace, consumer, pods):
+    for claim_object in state.claims.values():
+        for number, consumer in enumerate(claim_object.reserved_for):
+            if problem := _consumer_problem(claim_object.claim.namespace, consumer, pods):
                 message = f"is reserved for pod {consumer.name}, {problem}"
-                yield Observation(claim_subject(found), message, f"status.reservedFor[{number}]")
+                yield Observation(claim_subject(claim_object), message, f"status.reservedFor[{number}]")
 
 
 def _consumer_problem(namespace: str, consumer: Consumer, pods: Mapping[tuple[str, str], Pod]) -> str:
@@ -277,9 +288,9 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 def _several_schedulers(state: ClusterState) -> Iterator[Observation]:
     schedulers = {pod.uid: pod.scheduler_name or _DEFAULT_SCHEDULER for pod in state.pods if pod.uid}
     by_driver: dict[str, set[str]] = {}
-    for found in state.claims.values():
-        names = {schedulers[one.uid] for one in found.reserved_for if one.uid in schedulers}
-        for result in found.claim.allocation.results if found.claim.allocation else ():
+    for claim_object in state.claims.values():
+        names = {schedulers[one.uid] for one in claim_object.reserved_for if one.uid in schedulers}
+        for result in claim_object.claim.allocation.results if claim_object.claim.allocation else ():
             by_driver.setdefault(result.driver, set()).update(names)
     for driver, named in sorted(by_driver.items()):
         if len(named) > 1:
@@ -318,10 +329,10 @@ _OF_CLAIMS = (DEVICE_NOT_PUBLISHED, DEVICE_ALLOCATED_TWICE)
 
 def problems_of(pod: Pod, state: ClusterState) -> Iterator[str]:
     """Why a pod that has its node cannot start there, or not stay: what the rules find of it and of its claims."""
-    own = replace(state, pods=[pod], evictions=[one for one in state.evictions if one.pod.uid == pod.uid])
-    yield from (one.message for rule in _OF_PODS for one in rule.check(own))
+    of_pod = replace(state, pods=[pod], evictions=[one for one in state.evictions if one.pod.uid == pod.uid])
+    yield from (one.message for rule in _OF_PODS for one in rule.check(of_pod))
     names = {entry.claim_name or pod.claim_statuses.get(entry.name) for entry in pod.claims}
     claims = {f"{pod.namespace}/{name}" for name in names if name}
-    for one in (one for rule in _OF_CLAIMS for one in rule.check(state)):
-        if not claims.isdisjoint(one.claims):
-            yield f"{one.subject} {one.message}"
+    for observation in (one for rule in _OF_CLAIMS for one in rule.check(state)):
+        if not claims.isdisjoint(observation.claims):
+            yield f"{observation.subject} {observation.message}"

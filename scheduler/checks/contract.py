@@ -36,33 +36,35 @@ class ObjectName:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Something that a rule finds. field: the path in the object, or empty.
-
-    where: the same in words, by the names of requests, such as `request gpu, selector #0`; empty for the whole object.
-    claims: those that it is about, as `namespace/name`, where the subject is a device. place: in the input, where it is
-    not that of the subject: nothing is known of an object with errors, and of two of one name each has its own.
-    """
+    """Something that a rule finds."""
 
     subject: ObjectName
     message: str
     field: str = ""
+    """The path in the object, or empty."""
     claims: tuple[str, ...] = ()
+    """The claims that it is about, as `namespace/name`, where the subject is a device."""
     place: Place | None = None
+    """In the input, where it is not that of the subject: nothing is known of an object with errors, and of two of one
+    name each has its own.
+    """
     where: str = ""
+    """The same in words, by the names of requests, such as `request gpu, selector #0`; empty for the whole object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check(Generic[Checked]):
-    """A rule. name: as users see it, such as `device-allocated-twice`. summary: a sentence on what is wrong then.
-
-    advice: what to do. check: finds every place. Cost of a check: O(what it looks at).
-    """
+    """A rule."""
 
     name: str
+    """The name that users see, such as `device-allocated-twice`."""
     level: FindingLevel
     summary: str
+    """A sentence on what is wrong then."""
     advice: str
+    """What to do about it."""
     check: Callable[[Checked], Iterable[Observation]]
+    """Finds every place. Cost of a check: O(what it looks at)."""
 
 
 @dataclass(frozen=True, slots=True)

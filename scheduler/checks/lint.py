@@ -105,20 +105,26 @@ def _entries_of_requests(manifests: Manifests) -> Iterator[LimitUse]:
         yield asked.subject, f"{at}.requests", "requests", len(requests), REQUESTS_MAX
         yield asked.subject, f"{at}.constraints", "constraints", len(asked.claim.constraints), CONSTRAINTS_MAX
         for number, request in enumerate(requests):
-            one = f"{at}.requests[{number}]"
+            path = f"{at}.requests[{number}]"
             if request.is_first_available:
-                found = len(request.alternatives)
-                yield asked.subject, f"{one}.firstAvailable", f"subrequests of {request.name}", found, ALTERNATIVES_MAX
-            found = max((len(way.selectors) for way in request.alternatives), default=0)
-            yield asked.subject, f"{one}.selectors", f"selectors of {request.name}", found, SELECTORS_MAX
+                number_of_entries = len(request.alternatives)
+                yield (
+                    asked.subject,
+                    f"{path}.firstAvailable",
+                    f"subrequests of {request.name}",
+                    number_of_entries,
+                    ALTERNATIVES_MAX,
+                )
+            number_of_entries = max((len(way.selectors) for way in request.alternatives), default=0)
+            yield asked.subject, f"{path}.selectors", f"selectors of {request.name}", number_of_entries, SELECTORS_MAX
         counts = [max((one.count for one in request.alternatives), default=0) for request in requests]
         yield asked.subject, f"{at}.requests[*].count", "devices", sum(counts), MAX_RESULTS
 
 
 def _consumers_of_claims(manifests: Manifests) -> Iterator[LimitUse]:
-    for (namespace, name), found in sorted(manifests.inventory.claims.items()):
+    for (namespace, name), claim_object in sorted(manifests.inventory.claims.items()):
         subject = ObjectName("ResourceClaim", name, namespace)
-        yield subject, "status.reservedFor", "consumers", len(found.reserved_for), RESERVED_FOR_MAX
+        yield subject, "status.reservedFor", "consumers", len(claim_object.reserved_for), RESERVED_FOR_MAX
 
 
 NEAR_LIMIT = Check(

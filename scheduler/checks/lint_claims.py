@@ -6,6 +6,7 @@ from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.bits import bits
+from allocator.explain.selector_operands import GuiltyOperands
 from allocator.explain.text import summary
 from allocator.fleet.fleet import Fleet
 from allocator.gates import NODE_ALLOCATABLE_RESOURCES
@@ -49,11 +50,11 @@ _KindAndName = tuple[str, str, str]
 
 def _missing_claim(manifests: Manifests) -> Iterator[Observation]:
     inventory = manifests.inventory
-    for one in manifests.pods:
-        for field, key in _named_objects(one.pod):
+    for checked in manifests.pods:
+        for field, key in _named_objects(checked.pod):
             if _is_missing_object(inventory, key):
                 text = f"{key[0]} {key[1]}/{key[2]} does not exist{_meant_object(inventory, key)}"
-                yield Observation(one.subject, text, f"{one.path}.{field}")
+                yield Observation(checked.subject, text, f"{checked.path}.{field}")
 
 
 def _named_objects(pod: Pod) -> Iterator[tuple[str, _KindAndName]]:
@@ -76,9 +77,9 @@ def _is_missing_object(inventory: Inventory, key: _KindAndName) -> bool:
 def _meant_object(inventory: Inventory, key: _KindAndName) -> str:
     """A name of the namespace that is like it, or another namespace that has the name."""
     kind, namespace, name = key
-    known = [one for one in inventory.versions if one[0] == kind]
-    elsewhere = sorted(own for _, own, other in known if other == name)
-    if hint := did_you_mean(name, [other for _, own, other in known if own == namespace]):
+    of_kind = [one for one in inventory.versions if one[0] == kind]
+    elsewhere = sorted(own for _, own, other in of_kind if other == name)
+    if hint := did_you_mean(name, [other for _, own, other in of_kind if own == namespace]):
         return hint
     return f"; there is one in namespace {elsewhere[0]}" if elsewhere else ""
 
@@ -95,14 +96,14 @@ MISSING_CLAIM = Check(
 def _missing_class(manifests: Manifests) -> Iterator[Observation]:
     if "DeviceClass" not in manifests.inventory.kinds:
         return  # the cluster may have it
-    known = {
+    classes = {
         name for kind, _, name in (*manifests.inventory.versions, *manifests.inventory.faults) if kind == "DeviceClass"
     }
     for asked in manifests.asked:
         for path, alternative in alternatives_of(asked):
             name = alternative.class_name
-            if name and name not in known:
-                text = f"DeviceClass {name} does not exist{did_you_mean(name, known)}"
+            if name and name not in classes:
+                text = f"DeviceClass {name} does not exist{did_you_mean(name, classes)}"
                 yield Observation(asked.subject, text, f"{path}.deviceClassName", where=f"request {alternative.name}")
 
 
@@ -118,12 +119,12 @@ MISSING_CLASS = Check(
 def _unknown_attribute(manifests: Manifests) -> Iterator[Observation]:
     if not manifests.devices:
         return
-    known = manifests.names.qualified["attributes"]
+    attributes = manifests.names.qualified["attributes"]
     for asked in manifests.asked:
         for number, constraint in enumerate(asked.claim.constraints):
             field, name = _constrained(constraint)
-            if name and name not in known:
-                message = f"no device has the attribute {name}{did_you_mean(name, known)}"
+            if name and name not in attributes:
+                message = f"no device has the attribute {name}{did_you_mean(name, attributes)}"
                 at = f"{asked.path}.devices.constraints[{number}].{field}"
                 yield Observation(asked.subject, message, at, where=f"constraint #{number}")
 
@@ -145,14 +146,14 @@ UNKNOWN_ATTRIBUTE = Check(
 
 
 def _unknown_request(manifests: Manifests) -> Iterator[Observation]:
-    for one in manifests.pods:
-        entries = {entry.name: entry for entry in one.pod.claims}
-        for field, name, request in _used_requests(one.pod):
-            claim = manifests.named(one.pod, entries[name]) if name in entries else None
-            known = [own.name for own in claim.requests] if claim else [request]
-            if request not in known:
-                text = f"claim {name} has no request {request}{did_you_mean(request, known)}"
-                yield Observation(one.subject, text, f"{one.path}.{field}")
+    for checked in manifests.pods:
+        entries = {entry.name: entry for entry in checked.pod.claims}
+        for field, name, request in _used_requests(checked.pod):
+            claim = manifests.named(checked.pod, entries[name]) if name in entries else None
+            requests = [own.name for own in claim.requests] if claim else [request]
+            if request not in requests:
+                text = f"claim {name} has no request {request}{did_you_mean(request, requests)}"
+                yield Observation(checked.subject, text, f"{checked.path}.{field}")
 
 
 def _used_requests(pod: Pod) -> Iterator[tuple[str, str, str]]:
@@ -177,18 +178,19 @@ UNKNOWN_REQUEST = Check(
 
 
 def _unsatisfiable_request(manifests: Manifests) -> Iterator[Observation]:
-    if not manifests.fleet.all:
+    if not manifests.cluster.fleet.all:
         return
     reported = {str(one.subject) for one in manifests.reported(FindingReason.REFUSED, FindingReason.UNKNOWN_FIELD)}
     classes = {one.name for one in manifests.classes}
     reasons: dict[Hashable, str] = {}
+    guilty = GuiltyOperands(manifests.cluster.fleet.snapshot)
     for asked in manifests.asked:
         named = {alternative.class_name for _, alternative in alternatives_of(asked)}
         if str(asked.subject) in reported or not named <= classes:  # which other rules tell
             continue
         question = _question(asked.claim)
         if question not in reasons:
-            reasons[question] = _why_unsatisfiable(manifests.fleet, asked.claim)
+            reasons[question] = _why_unsatisfiable(manifests.cluster.fleet, asked.claim, guilty)
         if reason := reasons[question]:
             yield Observation(asked.subject, f"fits no node, even if nothing is in use: {reason}", asked.path)
 
@@ -199,7 +201,7 @@ def _question(claim: Claim) -> Hashable:
     return requests, claim.constraints, claim.unknown_fields
 
 
-def _why_unsatisfiable(fleet: Fleet, claim: Claim) -> str:
+def _why_unsatisfiable(fleet: Fleet, claim: Claim, guilty: GuiltyOperands) -> str:
     """Why no node can ever satisfy the claim; empty if one can."""
     try:
         if fleet.able([claim]):
@@ -208,7 +210,8 @@ def _why_unsatisfiable(fleet: Fleet, claim: Claim) -> str:
         refusals = list(fleet.unable([claim], fleet.all))
     except AllocationError as error:
         return str(error).partition("\n")[0]
-    groups = [(fleet.node(next(bits(nodes))).name, outcome, nodes.bit_count()) for outcome, nodes in refusals]
+    first = [(fleet.node(next(bits(nodes))), outcome, nodes.bit_count()) for outcome, nodes in refusals]
+    groups = [(node.name, guilty.named(node, [claim], outcome), number) for node, outcome, number in first]
     return summary(groups, fleet.all.bit_count()).partition("\n")[0]
 
 
@@ -231,23 +234,23 @@ def _unshareable_claim(manifests: Manifests) -> Iterator[Observation]:
     Source: KEP-4381, status.reservedFor; KEP-5517.
     """
     users = _users_of_claims(manifests)
-    for one in manifests.pods:
-        for number, entry in enumerate(one.pod.claims):
-            key = one.pod.namespace, entry.claim_name
+    for checked in manifests.pods:
+        for number, entry in enumerate(checked.pod.claims):
+            key = checked.pod.namespace, entry.claim_name
             if entry.claim_name and (
-                text := _why_unshareable(one, users.get(key, ()), _devices_of_classes(manifests, key), manifests)
+                text := _why_unshareable(checked, users.get(key, ()), _devices_of_classes(manifests, key), manifests)
             ):
-                yield Observation(one.subject, text, f"{one.path}.resourceClaims[{number}].resourceClaimName")
+                yield Observation(checked.subject, text, f"{checked.path}.resourceClaims[{number}].resourceClaimName")
 
 
 def _users_of_claims(manifests: Manifests) -> Mapping[NamespacedName, Sequence[Pod]]:
     """The pods that name each claim, with those that workloads ask for."""
-    found = defaultdict[NamespacedName, list[Pod]](list)
+    users = defaultdict[NamespacedName, list[Pod]](list)
     for pod in (*manifests.inventory.pods, *manifests.expanded):
         for entry in pod.claims:
             if entry.claim_name and not pod.is_over:
-                found[pod.namespace, entry.claim_name].append(pod)
-    return found
+                users[pod.namespace, entry.claim_name].append(pod)
+    return users
 
 
 def _devices_of_classes(manifests: Manifests, key: NamespacedName) -> Sequence[Device]:
@@ -266,7 +269,7 @@ def _why_unshareable(one: CheckedPod, users: Sequence[Pod], devices: Sequence[De
         return ""
     if number > RESERVED_FOR_MAX:
         return f"{number} pods use the claim, which can have at most {RESERVED_FOR_MAX} consumers"
-    counts = manifests.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
+    counts = manifests.cluster.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
     if counts and any(map(_stands_for_resources, devices)):
         return f"{number} pods use the claim, whose devices take resources of the node: only one pod can use it"
     if not devices or not manifests.are_of_one_node(devices):
@@ -298,12 +301,12 @@ UNSHAREABLE_CLAIM = Check(
 
 
 def _unused_claim(manifests: Manifests) -> Iterator[Observation]:
-    for one in manifests.pods:
-        used = {name for container in one.pod.containers for name in container.claims}
-        for number, entry in enumerate(one.pod.claims if one.pod.containers else ()):
+    for checked in manifests.pods:
+        used = {name for container in checked.pod.containers for name in container.claims}
+        for number, entry in enumerate(checked.pod.claims if checked.pod.containers else ()):
             if entry.name not in used:
                 text = f"no container uses the claim {entry.name}"
-                yield Observation(one.subject, text, f"{one.path}.resourceClaims[{number}]")
+                yield Observation(checked.subject, text, f"{checked.path}.resourceClaims[{number}]")
 
 
 UNUSED_CLAIM = Check(

@@ -1,14 +1,16 @@
 """Rules of `dra lint` about devices and what selects them: classes, selectors, taints, capacities, pools."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import cel
+from allocator.allocate import BUDGET_STEPS
 from allocator.api import TaintRule
 from allocator.api.device_class import DeviceTaintSelector
 from allocator.cluster.selectors import Selectors
-from allocator.explain.selector_operands import blaming, operands_of
+from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, guilty
 from allocator.model import Device
+from allocator.search.budget import Budget
 from allocator.words import counted, did_you_mean
 from scheduler.checks.audit import pool_subject
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
@@ -16,14 +18,14 @@ from scheduler.checks.manifests import CheckedSelector, Manifests
 
 
 def _capacity_without_policy(manifests: Manifests) -> Iterator[Observation]:
-    found: Counter[tuple[str, str]] = Counter()
+    without_policy: Counter[tuple[str, str]] = Counter()
     first: dict[tuple[str, str], str] = {}
     for device in manifests.devices:
         for name in device.capacity if device.allow_multiple_allocations else ():
             if name not in device.policies:
-                found[device.driver, name] += 1
+                without_policy[device.driver, name] += 1
                 first.setdefault((device.driver, name), str(device.id))
-    for (driver, name), number in sorted(found.items()):
+    for (driver, name), number in sorted(without_policy.items()):
         devices = counted(number, "shared device")
         message = f"capacity {name} has no requestPolicy on {devices}, first on {first[driver, name]}"
         yield Observation(ObjectName("driver", driver), message)
@@ -39,10 +41,10 @@ CAPACITY_WITHOUT_POLICY = Check(
 
 
 def _class_without_selectors(manifests: Manifests) -> Iterator[Observation]:
-    for one in manifests.classes:
-        if not one.selectors:
+    for device_class in manifests.classes:
+        if not device_class.selectors:
             yield Observation(
-                ObjectName("DeviceClass", one.name), "selects every device of every driver", "spec.selectors"
+                ObjectName("DeviceClass", device_class.name), "selects every device of every driver", "spec.selectors"
             )
 
 
@@ -60,11 +62,11 @@ NEAR_COST = 0.8
 
 
 def _selector_cost(manifests: Manifests) -> Iterator[Observation]:
-    for one in manifests.selectors:
-        cost = manifests.cost(one)
+    for selector in manifests.selectors:
+        cost = manifests.cost(selector)
         if NEAR_COST * cel.COST_LIMIT < cost <= cel.COST_LIMIT:
             message = f"may cost {cost:,} units, {100 * cost // cel.COST_LIMIT} % of the limit of {cel.COST_LIMIT:,}"
-            yield Observation(one.subject, message, one.field, where=one.where)
+            yield Observation(selector.subject, message, selector.field, where=selector.where)
 
 
 SELECTOR_COST = Check(
@@ -78,11 +80,12 @@ SELECTOR_COST = Check(
 
 def _selector_fails(manifests: Manifests) -> Iterator[Observation]:
     explaining = Selectors(manifests.features.environment)
-    for one in manifests.selectors:
-        if failing := manifests.answers(one).failing:
-            error = explaining.error(one.expression, failing[0])
-            message = f"fails on {len(failing)} of {one.whole} ({len(one.devices)}), first on {failing[0].id}: {error}"
-            yield Observation(one.subject, message, one.field, where=one.where)
+    for selector in manifests.selectors:
+        if failing := manifests.answers(selector).failing:
+            error = explaining.error(selector.expression, failing[0])
+            fails = f"fails on {len(failing)} of {selector.whole} ({len(selector.devices)})"
+            message = f"{fails}, first on {failing[0].id}: {error}"
+            yield Observation(selector.subject, message, selector.field, where=selector.where)
 
 
 SELECTOR_FAILS = Check(
@@ -95,11 +98,15 @@ SELECTOR_FAILS = Check(
 
 
 def _selector_matches_all(manifests: Manifests) -> Iterator[Observation]:
-    for one in manifests.selectors:
+    for selector in manifests.selectors:
         # One that comes after others has its meaning beside them: what they leave may well be what it asks for.
-        if one.is_first and one.devices and len(manifests.answers(one).accepted) == len(one.devices):
-            message = f"accepts all of {one.whole} ({len(one.devices)})"
-            yield Observation(one.subject, message, one.field, where=one.where)
+        if (
+            selector.is_first
+            and selector.devices
+            and len(manifests.answers(selector).accepted) == len(selector.devices)
+        ):
+            message = f"accepts all of {selector.whole} ({len(selector.devices)})"
+            yield Observation(selector.subject, message, selector.field, where=selector.where)
 
 
 SELECTOR_MATCHES_ALL = Check(
@@ -112,12 +119,22 @@ SELECTOR_MATCHES_ALL = Check(
 
 
 def _selector_matches_none(manifests: Manifests) -> Iterator[Observation]:
-    for one in manifests.selectors:
-        if one.devices and not manifests.answers(one).accepted:
-            told = blaming(operands_of(one.expression, one.devices, manifests.features.environment))
-            blamed = "".join(f"; {line}" for line in told)
-            message = f"accepts none of {one.whole} ({len(one.devices)}){_meant_name(manifests, one)}{blamed}"
-            yield Observation(one.subject, message, one.field, where=one.where)
+    operands = OperandAnswers(manifests.features.environment, Budget(BUDGET_STEPS).charge)
+    blamed: dict[tuple[str, ...], str] = {}
+    for selector in manifests.selectors:
+        if selector.devices and not manifests.answers(selector).accepted:
+            chain = (*selector.before, selector.expression)
+            if chain not in blamed:
+                blamed[chain] = _blamed(operands.of(selector.expression, selector.devices))
+            meant = _meant_name(manifests, selector)
+            message = f"accepts none of {selector.whole} ({len(selector.devices)}){meant}{blamed[chain]}"
+            yield Observation(selector.subject, message, selector.field, where=selector.where)
+
+
+def _blamed(operands: Sequence[SelectorOperand]) -> str:
+    """All parts of the selector, first the one that removes the last device."""
+    ordered = sorted(operands, key=lambda one: one is not guilty(operands))
+    return "".join(f"; {one.text}" for one in ordered)
 
 
 def _meant_name(manifests: Manifests, selector: CheckedSelector) -> str:
@@ -136,10 +153,10 @@ SELECTOR_MATCHES_NONE = Check(
 
 
 def _selector_too_expensive(manifests: Manifests) -> Iterator[Observation]:
-    for one in manifests.selectors:
-        if (cost := manifests.cost(one)) > cel.COST_LIMIT:
+    for selector in manifests.selectors:
+        if (cost := manifests.cost(selector)) > cel.COST_LIMIT:
             message = f"may cost {cost:,} units, more than the limit of {cel.COST_LIMIT:,}"
-            yield Observation(one.subject, message, one.field, where=one.where)
+            yield Observation(selector.subject, message, selector.field, where=selector.where)
 
 
 SELECTOR_TOO_EXPENSIVE = Check(

@@ -6,13 +6,13 @@ from functools import cached_property
 
 import cel
 from allocator.api.versions import GROUP, SERVED
-from allocator.fleet.fleet import Fleet
 from allocator.gates import Features
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.core_v1.workload import KINDS
+from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, FindingReason
 from scheduler.input.identity import claim_of_template
 from scheduler.input.inventory import IN_NO_NAMESPACE, Inventory
@@ -30,22 +30,22 @@ class WaitingClaim:
 
 @dataclass(frozen=True, slots=True)
 class CheckedSelector:
-    """A selector of a class, or of a request. field: its path. where: the same in words.
-
-    devices: those that it is asked of.
-
-    before: the expressions that are asked before it; no later one is asked of a device that one of them refuses. whole:
-    all that it is asked of, in words. is_first: of the class, or of the request.
-    """
+    """A selector of a class, or of a request."""
 
     subject: ObjectName
     field: str
+    """The path of the selector."""
     expression: str
     before: tuple[str, ...]
+    """The expressions that are asked before it; no later one is asked of a device that one of them refuses."""
     devices: Sequence[Device]
+    """The devices that it is asked of."""
     whole: str
+    """All these devices, in words."""
     is_first: bool
+    """It is the first selector of its class, or of its request."""
     where: str
+    """The same in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +59,18 @@ class CheckedPod:
 
 @dataclass(eq=False)
 class Manifests:
-    """The input. pools: with the devices of the newest generation. fleet: all nodes, with nothing in use.
-
-    expanded: the pods that workloads stand for beside those of the input. switched_off: a line for each gate that is
-    off though the input uses its feature.
-    """
+    """The input."""
 
     inventory: Inventory
     features: Features
     pools: Sequence[PoolStatus]
-    fleet: Fleet
+    """The pools with the devices of their newest generation."""
+    cluster: Cluster
+    """All nodes, with nothing in use."""
     expanded: Sequence[Pod]
+    """The pods that workloads stand for, which are not in the input."""
     switched_off: Sequence[str]
+    """A line for each gate that is off though the input uses its feature."""
 
     def reported(self, *reasons: FindingReason) -> Iterator[Observation]:
         """What was found for these reasons while the input was read."""
@@ -123,8 +123,8 @@ class Manifests:
     def named(self, pod: Pod, entry: PodClaim) -> Claim | None:
         """The claim of the pod's entry, or what its template makes; None where the input does not have it."""
         if entry.claim_name:
-            found = self.inventory.claims.get((pod.namespace, entry.claim_name))
-            return found.claim if found else None
+            claim_object = self.inventory.claims.get((pod.namespace, entry.claim_name))
+            return claim_object.claim if claim_object else None
         return self._of_templates.get((pod.namespace, entry.template_name))
 
     @cached_property
@@ -137,10 +137,10 @@ class Manifests:
         return [*self._of_classes(), *self._of_requests()]
 
     def _of_classes(self) -> Iterator[CheckedSelector]:
-        for one in self.classes:
-            subject = ObjectName("DeviceClass", one.name)
-            fields = [f"spec.selectors[{number}].cel.expression" for number in range(len(one.selectors))]
-            yield from self._chain((subject, ""), fields, (), one.selectors, "the input's devices")
+        for device_class in self.classes:
+            subject = ObjectName("DeviceClass", device_class.name)
+            fields = [f"spec.selectors[{number}].cel.expression" for number in range(len(device_class.selectors))]
+            yield from self._chain((subject, ""), fields, (), device_class.selectors, "the input's devices")
 
     def _of_requests(self) -> Iterator[CheckedSelector]:
         classes = {one.name: one for one in self.classes}
@@ -222,9 +222,13 @@ def _subject(finding: Finding) -> ObjectName:
 
 
 def _of_workloads(inventory: Inventory) -> Iterator[CheckedPod]:
-    for one in inventory.workloads:
-        if not one.note and not _has(inventory, one.namespace, one.owner):
-            yield CheckedPod(ObjectName(one.kind, one.name, one.namespace), _template_path(one.kind), one.template)
+    for workload in inventory.workloads:
+        if not workload.note and not _has(inventory, workload.namespace, workload.owner):
+            yield CheckedPod(
+                ObjectName(workload.kind, workload.name, workload.namespace),
+                _template_path(workload.kind),
+                workload.template,
+            )
 
 
 def _of_pods(inventory: Inventory) -> Iterator[CheckedPod]:
@@ -246,9 +250,9 @@ def _template_path(kind: str) -> str:
 
 
 def _claims(inventory: Inventory) -> Iterator[WaitingClaim]:
-    for (namespace, name), found in sorted(inventory.claims.items()):
-        if found.claim.allocation is None:
-            yield WaitingClaim(ObjectName("ResourceClaim", name, namespace), found.claim, "spec")
+    for (namespace, name), claim_object in sorted(inventory.claims.items()):
+        if claim_object.claim.allocation is None:
+            yield WaitingClaim(ObjectName("ResourceClaim", name, namespace), claim_object.claim, "spec")
 
 
 def _templates(inventory: Inventory) -> Iterator[WaitingClaim]:

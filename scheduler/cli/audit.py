@@ -17,7 +17,7 @@ from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.data_page import MapColumns, PageTable
-from scheduler.output.status_report import MAP, device_map
+from scheduler.output.status_report import MAP, closed_nodes, device_map
 from scheduler.state.evicting_taints import Eviction
 from scheduler.status import claim_statuses
 
@@ -68,8 +68,9 @@ def command(*, given: InputSource, output: str, fail_on: str) -> None:
     sys.exit(BAD_INPUT if inventory.errors else code)
 
 
-def _devices(state: ClusterState) -> tuple[MapColumns, PageTable]:
-    return MAP, device_map(state.pools, claim_statuses(state.claims.values(), state.pods), None)
+def _devices(state: ClusterState) -> tuple[MapColumns, Sequence[PageTable]]:
+    devices = device_map(state.pools, claim_statuses(state.claims.values(), state.pods), state.cluster)
+    return MAP, [devices, closed_nodes(state.cluster, pools=state.pools)]
 
 
 def state_of(inventory: Inventory, features: Features, ending: Sequence[Eviction]) -> ClusterState:
@@ -78,4 +79,4 @@ def state_of(inventory: Inventory, features: Features, ending: Sequence[Eviction
     cluster = cluster_of(inventory, claims, inventory.pods, features)
     pools = list(pool_statuses(cluster.fleet.current))
     nodes = {node.name: node for node in inventory.nodes} if "Node" in inventory.kinds else {}
-    return ClusterState(pools, inventory.claims, inventory.pods, "Pod" in inventory.kinds, ending, nodes)
+    return ClusterState(pools, inventory.claims, inventory.pods, "Pod" in inventory.kinds, ending, nodes, cluster)

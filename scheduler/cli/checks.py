@@ -49,7 +49,7 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     name: str,
     output: str,
     fail_on: str,
-    devices: Callable[[Checked], tuple[MapColumns, PageTable]],
+    devices: Callable[[Checked], tuple[MapColumns, Sequence[PageTable]]],
     head: Sequence[str],
 ) -> int:
     """Run the rules and print what they find. The exit code, if all of the input could be read.

@@ -35,7 +35,8 @@ from scheduler.decision import filters
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, PodToPlace, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
-from scheduler.output.explanation_report import KIND, ExplanationReport, Explanations
+from scheduler.output.explanation_list import Explanations
+from scheduler.output.explanation_report import KIND, ExplanationReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE
 from scheduler.plugins.profile import Profile

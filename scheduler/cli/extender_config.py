@@ -10,7 +10,7 @@ import click
 import orjson
 
 from allocator.api import names
-from allocator.gates import RELEASES
+from allocator.gates import DEFAULT_RELEASE, RELEASES, Release
 from scheduler.cli.cluster_source import gates_of
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
@@ -47,13 +47,15 @@ def kubernetes_option(function: Callable[..., None]) -> Callable[..., None]:
         "release",
         metavar="RELEASE",
         callback=_release,
-        help=f"Release of kube-scheduler, such as 1.38. If newer than {NEWEST}, unknown fields are only warnings.",
+        help=f"Release of kube-scheduler. If newer than {NEWEST}, unknown fields are only warnings.  "
+        f"[default: {DEFAULT_RELEASE}, with the fields of {NEWEST}]",
     )(function)
 
 
-def _release(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...]:
-    """As numbers; the newest known release where none is given."""
-    text = text or NEWEST
+def _release(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """As numbers."""
+    if text is None:
+        return None
     if not re.fullmatch(r"v?1\.\d+(\.\d+)?", text):
         raise click.BadParameter(f"{text!r} is not a release of Kubernetes, such as 1.38")
     return _numbers(text.removeprefix("v"))
@@ -63,17 +65,24 @@ def _numbers(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")[:2]))
 
 
-def kube_configuration(file: Path, release: tuple[int, ...]) -> KubeSchedulerConfiguration:
+def _known(release: tuple[int, ...] | None) -> Release:
+    """The release, or the nearest one that is known; without one, the default."""
+    if release is None:
+        return RELEASES[DEFAULT_RELEASE]
+    return min(RELEASES.values(), key=lambda one: abs(_numbers(one.name)[1] - release[1]))
+
+
+def kube_configuration(file: Path, release: tuple[int, ...] | None) -> KubeSchedulerConfiguration:
     """What it says; the command ends where kube-scheduler could not read it.
 
-    release: of that kube-scheduler. What a newer one may have is reported and left out.
+    release: of that kube-scheduler; None if any known one will do. What a newer one may have is reported and left out.
     """
     try:
         raw = the_object(file, KIND)
     except InvalidConfiguration as invalid:
         stop(*invalid.problems)
     known, unknown = without_unknown(raw)
-    if release > _numbers(NEWEST) or any(one.path == _VERSION for one in unknown):
+    if (release and release > _numbers(NEWEST)) or any(one.path == _VERSION for one in unknown):
         print_to_stderr(f"warning: {file}: {one}{'' if one.path == _VERSION else '; left out'}" for one in unknown)
         raw = known
     found, errors = read(raw)
@@ -100,7 +109,7 @@ Exit codes: 0 without errors, 1 with errors, 2 if the file is not a configuratio
 \b
 Examples:
   dra extender check kube-scheduler.yaml
-  dra extender check kube-scheduler.yaml --kube-scheduler-flags "--feature-gates=DRAExtendedResource=false --v=2"
+  dra extender check kube-scheduler.yaml --kube-scheduler-flags "--v=2"
   dra extender config | dra extender check - -o json
 """
 
@@ -138,7 +147,7 @@ def _values(words: list[str]) -> Iterator[str]:
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.")
 @kubernetes_option
 def check(
-    file: Path, *, gates: Mapping[str, bool] | None, url: str | None, output: str, release: tuple[int, ...]
+    file: Path, *, gates: Mapping[str, bool] | None, url: str | None, output: str, release: tuple[int, ...] | None
 ) -> None:
     """Check kube-scheduler's configuration for the extender.
 
@@ -147,7 +156,7 @@ def check(
     the findings and the JSON.
     """
     configuration = kube_configuration(file, release)
-    judged = Judged(configuration, _number(file, configuration, url), gates)
+    judged = Judged(configuration, _number(file, configuration, url), gates, _known(release))
     traps = traps_of(judged)
     print_to_stderr(
         f"warning: {gate} was not checked: it has to be off; specify {FLAGS_OPTION}" for gate in unjudged(judged)
@@ -185,6 +194,7 @@ Examples:
   dra extender config --scheduler-name a --scheduler-name b    two profiles
   dra extender config --namespace gpu-system                   both are installed there
   dra extender config --mode advisory --scheduler-name default-scheduler
+  dra extender config --kubernetes 1.36                        with the flag that kube-scheduler needs up to 1.36
   dra extender config --url http://127.0.0.1:9443/v1           on one machine, for a first try
 """
 
@@ -257,6 +267,13 @@ Examples:
     default="",
     help="kubeconfig of kube-scheduler. Without one: the service account of its pod.",
 )
+@click.option(
+    "--kubernetes",
+    "release",
+    metavar="RELEASE",
+    callback=_release,
+    help=f"Release of kube-scheduler, which may need flags.  [default: {DEFAULT_RELEASE}]",
+)
 def config(  # noqa: PLR0913 - one for each option
     *,
     mode: str,
@@ -269,18 +286,20 @@ def config(  # noqa: PLR0913 - one for each option
     http_timeout: int,
     weight: int | None,
     kubeconfig: str,
+    release: tuple[int, ...] | None,
 ) -> None:
     """Print a KubeSchedulerConfiguration for kube-scheduler with the extender.
 
-    The required flags of kube-scheduler are printed as a comment and to standard error. Paths are paths on the machine
+    If kube-scheduler needs flags, they are printed as a comment and to standard error. Paths are paths on the machine
     or in the pod of kube-scheduler. Problems are reported as by `dra extender check`.
     """
     _check_names(schedulers)
     if problem := names.short_name(namespace):
         raise click.BadParameter(f"{namespace!r} {problem}", param_hint="--namespace")
     url = url or f"https://dra-extender.{namespace}.svc:9443/v1"
+    certificates = (ca_file, cert_file, key_file)
     setup = Setup(
-        Mode(mode), schedulers, url, ca_file, cert_file, key_file, http_timeout, weight, kubeconfig, namespace
+        Mode(mode), schedulers, url, *certificates, http_timeout, weight, kubeconfig, namespace, _known(release)
     )
     _judge(setup)
     flagged = [f"start kube-scheduler with {flag}" for flag in flags(setup)]
@@ -300,7 +319,7 @@ def _judge(setup: Setup) -> None:
     """Report what would go wrong; the command ends where that is an error."""
     found, errors = read(document(setup))
     assert found is not None, errors
-    traps = traps_of(Judged(found, number=0))
+    traps = traps_of(Judged(found, number=0, release=setup.release))
     print_to_stderr(f"{trap.severity}: {line_of(trap)}" for trap in traps)
     if any(trap.severity is Severity.ERROR for trap in traps):
         stop("nothing was written")

@@ -1,6 +1,7 @@
 """`dra lint`: what is wrong with classes, requests and devices before anybody runs a pod."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 
 import click
@@ -22,6 +23,7 @@ from scheduler.offline.virtual_pods import expand
 from scheduler.output.check_results import CLASS_MAP, class_map, switched_off
 from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.output.input_report import evicted_pods
+from scheduler.output.status_report import closed_nodes
 
 _EPILOG = f"""{EXIT_CODES}
 \b
@@ -76,8 +78,9 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
     sys.exit(code)
 
 
-def _devices(manifests: Manifests) -> tuple[MapColumns, PageTable]:
-    return CLASS_MAP, class_map(manifests.pools, manifests.memberships)
+def _devices(manifests: Manifests) -> tuple[MapColumns, Sequence[PageTable]]:
+    cluster, pools = manifests.cluster, manifests.pools
+    return CLASS_MAP, [class_map(pools, manifests.memberships, cluster), closed_nodes(cluster, pools=pools)]
 
 
 def manifests_of(inventory: Inventory, features: Features) -> Manifests:
@@ -87,4 +90,4 @@ def manifests_of(inventory: Inventory, features: Features) -> Manifests:
     expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
     pools = list(pool_statuses(cluster.fleet.current))
     off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]
-    return Manifests(inventory, features, pools, cluster.fleet, expanded, off)
+    return Manifests(inventory, features, pools, cluster, expanded, off)

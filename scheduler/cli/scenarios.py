@@ -184,6 +184,7 @@ class Plan:
     config: Path | None = None
     durations: str = TRACE
     retries: bool = True
+    preempts: bool = True
     scores: bool = True
     explained: tuple[str, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
@@ -325,6 +326,7 @@ def _settings(plan: Plan, case: Case, start: Start) -> Settings:
         _durations(plan.durations),
         variant.time_scale,
         plan.retries,
+        plan.preempts,
         places,
         frozenset(plan.explained),
         variant.parameters,

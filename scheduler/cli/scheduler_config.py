@@ -39,7 +39,7 @@ Examples:
 )
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="yaml", show_default=True, help="Output format.")
 @kubernetes_option
-def config(file: Path, *, output: str, release: tuple[int, ...]) -> None:
+def config(file: Path, *, output: str, release: tuple[int, ...] | None) -> None:
     """Print the configuration for a KubeSchedulerConfiguration.
 
     Profiles keep their names, plugins, weights and arguments; backoff, leader election and kubeconfig are kept as well.

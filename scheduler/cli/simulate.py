@@ -200,6 +200,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 )
 @overlay_option
 @click.option("--no-retries", is_flag=True, help="Give up pods at the first refusal.")
+@click.option("--no-preemption", is_flag=True, help="Evict no pod for a pod of higher priority.")
 @click.option(
     "--no-scores",
     is_flag=True,
@@ -257,7 +258,8 @@ def command(  # noqa: PLR0913 - one for each option
 
     PATH is the state at the start, as for `dra allocate`. Bound pods stay on their nodes, allocated claims keep their
     devices. The live scheduler's own code makes each decision under a virtual clock, with its queue, backoff and hints:
-    a refused pod is retried when an event may help it, and a pod that ends releases its devices. Everything but the
+    a refused pod is retried when an event may help it, or takes the place of pods of lower priority, and a pod that
+    ends releases its devices. Everything but the
     duration of decisions is the same on every run and machine.
     """
     plan = Plan(
@@ -272,6 +274,7 @@ def command(  # noqa: PLR0913 - one for each option
         config=options["config"],
         durations=options["durations"],
         retries=not options["no_retries"],
+        preempts=not options["no_preemption"],
         scores=not options["no_scores"],
         explained=tuple(_full_name(name) for name in options["explain"]),
     )

@@ -19,6 +19,7 @@ from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
 from scheduler.cli.recorded import InvalidCase, cases_of, field_of, objects_of, of_kind, reference_options, replay_all
+from scheduler.cli.verify_groups import GroupCase, group_differences
 from scheduler.cli.verify_preemption import PostFilterAnswer, WonNodes
 from scheduler.client.api_resources import Resource
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
@@ -66,7 +67,7 @@ Scores = Mapping[str, Mapping[str, int]]
 
 _SUCCESS, _RESOLVABLE, _UNRESOLVABLE = "Success", "Unschedulable", "UnschedulableAndUnresolvable"
 _NODE, _SCORE, _PRE_FILTER, _QUEUE, _CHOICE = "filter", "score", "preFilter", "queue", "choice"
-_POST_FILTER = "postFilter"
+_POST_FILTER, _GROUP = "postFilter", "group"
 _ORDER = {plugin.name: position for position, plugin in enumerate(PLUGINS)}
 _NOT_IN_LIST = "PreFilterResult"
 """What the recorded reason is of a node that is none of those that plugins name."""
@@ -133,7 +134,7 @@ class Difference:
 class ReplayedCase:
     """How one case went. listed: the names of the differences, where all are in docs/differences.md."""
 
-    case: SchedulingCase
+    case: SchedulingCase | GroupCase
     differences: Sequence[Difference] = field(default=())
     listed: tuple[str, ...] = ()
 
@@ -173,8 +174,19 @@ def command(files: tuple[str, ...], release: str, *, is_strict: bool) -> None:
 
 def replay(lines: Iterator[bytes], features: Features) -> Iterator[ReplayedCase]:
     """How each case went. Raises InvalidCase for a line that is none, with its number."""
-    for case in cases_of(lines, case_of):
-        yield replayed_case(case, features)
+    for case in cases_of(lines, _any_case_of):
+        yield replayed_group(case, features) if isinstance(case, GroupCase) else replayed_case(case, features)
+
+
+def replayed_group(case: GroupCase, features: Features) -> ReplayedCase:
+    """Place all pods, and compare. Raises InvalidCase where that is asked for to the letter."""
+    if features.is_strict and case.gang is None:
+        raise InvalidCase(f"case {case.name} is a run with groups, which is compared with --no-strict only")
+    try:
+        found = list(group_differences(case, features))
+    except AllocationError as error:
+        found = [f"got an error: {error}"]
+    return ReplayedCase(case, [Difference("GangScheduling", _GROUP, text) for text in found])
 
 
 def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
@@ -189,12 +201,41 @@ def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
     return ReplayedCase(case, differences, tuple(sorted(names)))
 
 
+def _any_case_of(raw: Raw) -> SchedulingCase | GroupCase:
+    """The case that a line holds: of one pod, or of groups. Raises as `case_of`."""
+    if "pod" not in raw and "pods" in raw:
+        return GroupCase.of(raw, _inventory(_found(raw)), _inventory(_found(_later(raw))))
+    return case_of(raw)
+
+
 def case_of(raw: Raw) -> SchedulingCase:
-    """The case that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
-    found = {name: objects_of(raw, name) for name in FIELDS}
+    """The case of one pod that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
+    found = _found(raw)
     own = _completed_pod(field_of(raw, "pod", dict), -1)
-    pods = [_completed_pod(pod, number) for number, pod in enumerate(found["pods"])]
-    found["pods"] = [*pods, own]
+    found["pods"].append(own)
+    inventory = _inventory(found, own)
+    pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
+    name = str(field_of(raw, "id"))
+    if "expected" not in raw:
+        return SchedulingCase(name, pod, inventory, None)
+    expected = field_of(raw, "expected", dict)
+    return SchedulingCase(name, pod, inventory, _recorded(expected, pod))
+
+
+def _found(raw: Raw) -> dict[str, list[Raw]]:
+    """The objects of the case by their field."""
+    found = {name: objects_of(raw, name) for name in FIELDS}
+    found["pods"] = [_completed_pod(pod, number) for number, pod in enumerate(found["pods"])]
+    return found
+
+
+def _later(raw: Raw) -> Raw:
+    """The objects that are created when all is quiet."""
+    return {"podGroups": raw.get("lateGroups") or [], "pods": raw.get("latePods") or []}
+
+
+def _inventory(found: dict[str, list[Raw]], own: Raw | None = None) -> Inventory:
+    """own: the pod that is asked for, where there is one. Raises InvalidCase."""
     found["namespaces"] += _missing_namespaces(found["namespaces"], found["pods"])
     objects = (
         RawObject(place, {**one, "apiVersion": FIELDS[name].api_version, "kind": FIELDS[name].kind})
@@ -206,12 +247,7 @@ def case_of(raw: Raw) -> SchedulingCase:
     inventory = take_inventory(objects, validate=False)
     if inventory.errors:
         raise InvalidCase("; ".join(map(str, inventory.errors)))
-    pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
-    name = str(field_of(raw, "id"))
-    if "expected" not in raw:
-        return SchedulingCase(name, pod, inventory, None)
-    expected = field_of(raw, "expected", dict)
-    return SchedulingCase(name, pod, inventory, _recorded(expected, pod))
+    return inventory
 
 
 def _is_nowhere(name: str, raw: Raw) -> bool:

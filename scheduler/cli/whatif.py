@@ -1,7 +1,7 @@
 """`dra whatif`: what a change of the cluster, or another policy, does to the placement of everything in the input."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,7 +28,8 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
-from scheduler.offline.placement_difference import DifferenceKind, Places, differences, places_of
+from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, Places, differences, places_of
+from scheduler.offline.pod_victims import victims_by_pod
 from scheduler.output.difference_report import DifferenceReport
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE, YAML
 from scheduler.simulation.changes import claims_without, evicted_from
@@ -85,7 +86,8 @@ def command(  # noqa: PLR0913 - one for each option
 
     PATH is as in `dra allocate`. Everything that is pending is placed twice, by the live scheduler's own decisions.
     Pods on nodes that are drained, fail or are removed become pending, and so do pods that a NoExecute taint of their
-    node or of one of their devices evicts. --policy applies to the second placement.
+    node or of one of their devices evicts. For a pod that has no place afterwards, you see whom preemption would evict.
+    --policy applies to the second placement.
     """
     if not (changes or released or policy):
         raise click.UsageError("Nothing is changed: use --overlay, --release or --policy.")
@@ -108,7 +110,7 @@ def command(  # noqa: PLR0913 - one for each option
         stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
     causes = {f"pod {one.pod}": one.cause for one in evicted}
     found = differences(before, after, {name: causes[name] for name in causes.keys() - set(_names(ending))})
-    report = DifferenceReport(before, after, found)
+    report = DifferenceReport(before, after, second.with_victims(found))
     if output == PAGE:
         (pools, _, cluster), (pools_then, claims, cluster_then) = first.devices(), second.devices()
         report = replace(report, pools=(pools, pools_then), claims=claims, clusters=(cluster, cluster_then))
@@ -125,6 +127,12 @@ class _OnePlacement:
     given: Input
     placement: Placement
     places: Places
+
+    def with_victims(self, found: Sequence[PlaceDifference]) -> list[PlaceDifference]:
+        """The differences with who would be evicted for pods that have no place."""
+        without = [one.after.refused.pod for one in found if one.after and one.after.refused and one.after.refused.pod]
+        victims = {f"pod {pod}": one for pod, one in victims_by_pod(self.placement, without)}
+        return [replace(one, victims=victims.get(one.name)) for one in found]
 
     def devices(self) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:
         return self.given.devices_of(self.placement)

@@ -13,12 +13,14 @@ from allocator.api.versions import GROUP
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One resource in one version. group: empty for the core group; kind: of its objects."""
+    """One resource in one version."""
 
     group: str
+    """Empty for the core group."""
     version: str
     plural: str
     kind: str
+    """The kind of its objects."""
     is_namespaced: bool = True
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
@@ -65,6 +67,8 @@ CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", is_nam
 CSI_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", is_namespaced=False)
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", is_namespaced=False)
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup")
+COMPOSITE_POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "compositepodgroups", "CompositePodGroup")
 SERVICES = Resource("", "v1", "services", "Service")
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
 REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", "ReplicationController")

@@ -395,12 +395,12 @@ async def _lines(call: HttpRequest, content: aiohttp.StreamReader, limit: TimeLi
 
 
 def _object(call: str, body: bytes) -> Json:
-    found = loads_leniently(body)
-    if isinstance(found, RawJson):
+    decoded = loads_leniently(body)
+    if isinstance(decoded, RawJson):
         raise Unanswered(call, "the response is not JSON", is_ambiguous=True)
-    if not isinstance(found, dict):
-        raise Unanswered(call, f"the response is not an object but {type(found).__name__}", is_ambiguous=True)
-    return found
+    if not isinstance(decoded, dict):
+        raise Unanswered(call, f"the response is not an object but {type(decoded).__name__}", is_ambiguous=True)
+    return decoded
 
 
 @asynccontextmanager

@@ -77,10 +77,12 @@ class Programs:
         asked = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": {"interactive": False}}
         environment = {**os.environ, **plugin.environment, "KUBERNETES_EXEC_INFO": json.dumps(asked)}
         name = f"exec.command {plugin.command}"
-        found = _object(name, self._output(name, [plugin.command, *plugin.arguments], environment))
-        if found.get("apiVersion") != plugin.api_version:
-            raise PluginFailed(f"{name}: returned apiVersion {found.get('apiVersion')}, must be {plugin.api_version}")
-        status = found.get("status")
+        credential = _object(name, self._output(name, [plugin.command, *plugin.arguments], environment))
+        if credential.get("apiVersion") != plugin.api_version:
+            raise PluginFailed(
+                f"{name}: returned apiVersion {credential.get('apiVersion')}, must be {plugin.api_version}"
+            )
+        status = credential.get("status")
         if not isinstance(status, dict) or not ("token" in status or "clientCertificateData" in status):
             raise PluginFailed(f"{name}: returned no status.token or status.clientCertificateData")
         if "clientCertificateData" in status and "clientKeyData" not in status:
@@ -138,12 +140,12 @@ def exec_of(raw: Mapping[str, Any]) -> Exec:
 
 def _object(name: str, output: bytes) -> Mapping[str, Any]:
     try:
-        found = json.loads(output)
+        printed = json.loads(output)
     except ValueError as error:
         raise PluginFailed(f"{name}: did not print JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise PluginFailed(f"{name}: did not print an object but {type(found).__name__}")
-    return found
+    if not isinstance(printed, dict):
+        raise PluginFailed(f"{name}: did not print an object but {type(printed).__name__}")
+    return printed
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

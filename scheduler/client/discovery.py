@@ -6,7 +6,8 @@ Source: the API group documents under /apis, and /version.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import orjson
 
@@ -23,9 +24,16 @@ VERSIONS = ("v1", "v1beta2", "v1beta1")
 RULE_VERSIONS = ("v1", "v1beta2", "v1alpha3")
 """Of DeviceTaintRules, the best first; v1beta1 never had them."""
 
+POD_GROUP_VERSIONS = ("v1beta1", "v1alpha3", "v1alpha2")
+"""Of PodGroups, the best first; CompositePodGroups are served in some of them."""
+
 _NOT_FOUND = 404
 _NEEDED = ("resourceclaims", "resourceslices", "deviceclasses")
 _RULES = "devicetaintrules"
+_OF_GROUPS = (api_resources.POD_GROUPS.plural, api_resources.COMPOSITE_POD_GROUPS.plural)
+
+
+_NO_DOCUMENTS: Mapping[str, Json] = MappingProxyType({})
 
 
 class NotServed(Exception):
@@ -34,20 +42,26 @@ class NotServed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What is served. kubernetes: the server's own version, such as v1.36.3; release: the nearest that is known here.
-
-    version: of resource.k8s.io; taint_rules: None where they are not served. emulated: the release that the server
-    behaves as, where it was started with --emulated-version; empty otherwise.
-    """
+    """What is served."""
 
     kubernetes: str
+    """The server's own version, such as v1.36.3."""
     release: str
+    """The nearest release that is known here."""
     version: str
+    """The version of resource.k8s.io."""
     taint_rules: Resource | None
+    """The resource of DeviceTaintRules; None where they are not served."""
     emulated: str = ""
+    """The release that the server behaves as, where it was started with --emulated-version; empty otherwise."""
+    pod_groups: Mapping[str, str] = field(default_factory=dict)
+    """Plural names of kinds of groups to the version in which each is used."""
 
     def resource(self, resource: Resource) -> Resource | None:
         """The resource in the version that is used here; None where it is not served."""
+        if resource.plural in _OF_GROUPS and resource.group == api_resources.POD_GROUPS.group:
+            version = self.pod_groups.get(resource.plural)
+            return replace(resource, version=version) if version else None
         if resource.group != GROUP:
             return resource
         return self.taint_rules if resource.plural == _RULES else replace(resource, version=self.version)
@@ -71,8 +85,8 @@ class Served:
         has_taints = overrides.get(DEVICE_TAINTS, defaults.has(DEVICE_TAINTS))
         stage = defaults.release.gates.get(DEVICE_TAINT_RULES)
         is_served = self.taint_rules is not None
-        found = {DEVICE_TAINT_RULES: is_served and has_taints} if stage and not stage.is_locked else {}
-        return Features.of(self.release, {**found, **overrides})
+        gates = {DEVICE_TAINT_RULES: is_served and has_taints} if stage and not stage.is_locked else {}
+        return Features.of(self.release, {**gates, **overrides})
 
     def __str__(self) -> str:
         rules = self.taint_rules.api_version if self.taint_rules else "not served"
@@ -94,25 +108,51 @@ class Served:
 async def discover(connection: Connection) -> Served:
     """What the server serves. Raises NotServed where devices cannot be allocated, else as `Connection.request` does."""
     version = await connection.request("GET", "/version")
-    group = await _document(connection, f"/apis/{GROUP}")
-    offered = {str(found.get("version")) for found in (group or {}).get("versions") or ()}
-    documents = {name: await _document(connection, f"/apis/{GROUP}/{segment(name)}") for name in sorted(offered)}
-    return served(version, {name: document for name, document in documents.items() if document})
+    documents = await _documents(connection, GROUP)
+    return served(version, documents, await _documents(connection, api_resources.POD_GROUPS.group))
 
 
-def served(version: Json, documents: Mapping[str, Json]) -> Served:
-    """What follows from /version and from the resource list of each version of the group. Raises NotServed."""
-    kubernetes = str(version.get("gitVersion") or "unknown")
-    plurals = {
-        name: {str(found.get("name")) for found in document.get("resources") or ()}
-        for name, document in documents.items()
+async def _documents(connection: Connection, group: str) -> Mapping[str, Json]:
+    """The resource list of each version of a group."""
+    found = await _document(connection, f"/apis/{segment(group)}")
+    offered = {str(one.get("version")) for one in (found or {}).get("versions") or ()}
+    documents = {
+        name: await _document(connection, f"/apis/{segment(group)}/{segment(name)}") for name in sorted(offered)
     }
+    return {name: document for name, document in documents.items() if document}
+
+
+def served(version: Json, documents: Mapping[str, Json], of_scheduling: Mapping[str, Json] = _NO_DOCUMENTS) -> Served:
+    """What follows from /version and from the resource list of each version of the group. Raises NotServed.
+
+    of_scheduling: the same of scheduling.k8s.io.
+    """
+    kubernetes = str(version.get("gitVersion") or "unknown")
+    plurals = _plurals(documents)
     usable = [name for name in VERSIONS if plurals.get(name, set()).issuperset(_NEEDED)]
     if not usable:
         raise NotServed(_not_served(_server(kubernetes, emulated_release(version)), sorted(plurals)))
     rules = [name for name in RULE_VERSIONS if _RULES in plurals.get(name, ())]
     taint_rules = api_resources.taint_rules(rules[0]) if rules else None
-    return Served(kubernetes, nearest_release(version), usable[0], taint_rules, emulated_release(version))
+    release, emulated = nearest_release(version), emulated_release(version)
+    return Served(kubernetes, release, usable[0], taint_rules, emulated, _newest_of_groups(_plurals(of_scheduling)))
+
+
+def _plurals(documents: Mapping[str, Json]) -> Mapping[str, set[str]]:
+    return {
+        name: {str(found.get("name")) for found in document.get("resources") or ()}
+        for name, document in documents.items()
+    }
+
+
+def _newest_of_groups(plurals: Mapping[str, set[str]]) -> Mapping[str, str]:
+    """Each kind in the newest version that has it: 1.37 serves CompositePodGroups only in an older one."""
+    found: dict[str, str] = {}
+    for name in POD_GROUP_VERSIONS:
+        for plural in _OF_GROUPS:
+            if plural in plurals.get(name, ()):
+                found.setdefault(plural, name)
+    return found
 
 
 def emulated_release(version: Mapping[str, object]) -> str:
@@ -164,9 +204,9 @@ def _server(kubernetes: str, emulated: str) -> str:
 
 
 def _not_served(server: str, offered: list[str]) -> str:
-    found = f"only in {', '.join(offered)}" if offered else "not at all"
+    served = f"only in {', '.join(offered)}" if offered else "not at all"
     return (
-        f"{server} serves {GROUP} {found}; one of {', '.join(VERSIONS)} is needed, with "
+        f"{server} serves {GROUP} {served}; one of {', '.join(VERSIONS)} is needed, with "
         f"{', '.join(_NEEDED)}: use Kubernetes 1.34 or later, or enable the feature gate DynamicResourceAllocation "
         f"and --runtime-config={GROUP}/v1beta1=true of the API server"
     )
@@ -199,12 +239,12 @@ async def dump(connection: Connection, served: Served, resources: Iterable[Resou
     """
     for resource in filter(None, map(served.resource, resources)):
         try:
-            found = ListedResource(resource, await _all(connection, resource))
+            listed = ListedResource(resource, await _all(connection, resource))
         except ApiError as error:
             if resource.plural in _NEEDED or error.status not in (_FORBIDDEN, _NOT_THERE):
                 raise
-            found = ListedResource(resource, problem=str(error))
-        yield found
+            listed = ListedResource(resource, problem=str(error))
+        yield listed
 
 
 async def _all(connection: Connection, resource: Resource) -> Sequence[Json]:
@@ -218,17 +258,17 @@ async def _all(connection: Connection, resource: Resource) -> Sequence[Json]:
 
 
 async def _pages(connection: Connection, resource: Resource, query: dict[str, str]) -> Sequence[Json]:
-    found: list[Json] = []
+    objects: list[Json] = []
     token = ""
     while True:
         whole_query = {**query, **({"continue": token} if token else {})}
         page = _page(resource, await connection.text(resource.path(), whole_query, LIST_TIMEOUT_S))
         # Objects in a list carry neither apiVersion nor kind.
         version = {"apiVersion": resource.api_version, "kind": resource.kind}
-        found.extend({**version, **one} for one in page.get("items") or ())
+        objects.extend({**version, **one} for one in page.get("items") or ())
         token = str((page.get("metadata") or {}).get("continue") or "")
         if not token:
-            return found
+            return objects
 
 
 def _page(resource: Resource, text: bytes) -> Json:

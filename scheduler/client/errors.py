@@ -73,16 +73,15 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ApiStatus:
-    """What the server says of its refusal. retry_after_s: from its Retry-After header, None without one.
-
-    is_about_object: its details name an object, or hold anything else.
-    """
+    """What the server says of its refusal."""
 
     reason: str
     message: str
     causes: tuple[Cause, ...] = ()
     retry_after_s: float | None = None
+    """What its Retry-After header says; None without one."""
     is_about_object: bool = False
+    """The details name an object, or hold anything else."""
 
 
 class ApiError(CallFailed):
@@ -163,12 +162,12 @@ def api_error_kind(status: int, said: ApiStatus) -> ApiErrorKind:
 
 def api_error(call: str, status: int, body: bytes, retry_after: str = "") -> ApiError:
     """The error of an answer. retry_after: the header of that name; the ApiStatus may say it too."""
-    found = _status_object(body)
-    details = _object(found.get("details"))
+    status_object = _status_object(body)
+    details = _object(status_object.get("details"))
     causes = details.get("causes")
     listed = tuple(_cause(_object(cause)) for cause in causes) if isinstance(causes, list) else ()
     seconds = _seconds(retry_after, details.get("retryAfterSeconds"))
-    reason, message = _text(found.get("reason")), _text(found.get("message"))
+    reason, message = _text(status_object.get("reason")), _text(status_object.get("message"))
     said = ApiStatus(reason, message, listed, seconds, is_about_object=bool(details))
     return ApiError(call, status, said)
 
@@ -185,10 +184,10 @@ def _text(found: object) -> str:
 def _without_objects(message: str) -> str:
     """The message without the objects that it repeats: parameters for a driver may be confidential."""
     kept, begin = [], 0
-    while found := _OBJECT.search(message, begin):
-        kept += [message[begin : found.start()], "..."]
+    while start := _OBJECT.search(message, begin):
+        kept += [message[begin : start.start()], "..."]
         try:
-            _, begin = _JSON.raw_decode(message, found.start())
+            _, begin = _JSON.raw_decode(message, start.start())
         except (ValueError, RecursionError):
             begin = len(message)  # its end is unknown
     return "".join([*kept, message[begin:]])
@@ -205,10 +204,10 @@ def _without_paths(message: str) -> str:
 def _status_object(body: bytes) -> Mapping[str, object]:
     """The server's ApiStatus; what is none (a path that is not served, a proxy's page) becomes its message."""
     try:
-        found = orjson.loads(body)
+        decoded = orjson.loads(body)
     except orjson.JSONDecodeError:
-        found = None
-    return found if isinstance(found, dict) else {"message": body[:1000].decode(errors="replace").strip()}
+        decoded = None
+    return decoded if isinstance(decoded, dict) else {"message": body[:1000].decode(errors="replace").strip()}
 
 
 def _object(raw: object) -> Mapping[str, object]:

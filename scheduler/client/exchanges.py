@@ -39,18 +39,17 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request.
-
-    path: as it is sent, see `Resource.path`. content: the body, in `content_type`. limits: of connecting, and of
-    waiting while nothing comes.
-    """
+    """A request."""
 
     method: str
     path: str
+    """As it is sent, see `Resource.path`."""
     query: Mapping[str, str] | None
     content: bytes | None
+    """The body, in `content_type`."""
     content_type: str
     limits: aiohttp.ClientTimeout
+    """How long connecting may take, and waiting while nothing comes."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

@@ -53,9 +53,9 @@ def loads(text: bytes) -> Any:
     if _PARAMETERS not in text and _DATA not in text:
         return orjson.loads(text)
     texts, values = _taken_out(text)
-    found = orjson.loads(b"".join(texts))
-    _put_back(found, values)
-    return found
+    decoded = orjson.loads(b"".join(texts))
+    _put_back(decoded, values)
+    return decoded
 
 
 def loads_leniently(text: bytes) -> object:
@@ -121,9 +121,9 @@ def _taken_out(text: bytes) -> tuple[list[bytes], list[RawJson]]:
     texts: list[bytes] = []
     values: list[RawJson] = []
     at, ends = 0, _Ends(text)
-    while (found := _FREE_FORM.search(text, at)) and (end := ends.of(found.end())):
-        texts += (text[at : found.end()], b"%d" % len(values))
-        values.append(RawJson(text[found.end() : end]))
+    while (free_form := _FREE_FORM.search(text, at)) and (end := ends.of(free_form.end())):
+        texts += (text[at : free_form.end()], b"%d" % len(values))
+        values.append(RawJson(text[free_form.end() : end]))
         at = end
     return [*texts, text[at:]], values
 
@@ -222,6 +222,6 @@ def _unescaped(text: bytes) -> bytes:
 
 
 def _after_space(text: bytes, at: int) -> int:
-    found = _SPACE.match(text, at)
-    assert found is not None, at
-    return found.end()
+    space = _SPACE.match(text, at)
+    assert space is not None, at
+    return space.end()

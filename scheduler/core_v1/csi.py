@@ -119,17 +119,17 @@ def _limits(drivers: list[_NodeDriverFields] | tuple[()]) -> Mapping[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class CSIStorageCapacity:
-    """Free capacity for a class. topology: the nodes, by their labels. largest: a volume that can be had.
-
-    amount: all that is free, None where nothing is said of it.
-    """
+    """Free capacity for a class."""
 
     namespace: str
     name: str
     storage_class: str
     topology: LabelSelector = None
+    """The nodes, by their labels."""
     largest: Quantity | None = None
+    """The size of the largest volume that can be had."""
     amount: Quantity | None = None
+    """All that is free; None where nothing is said of it."""
 
     @property
     def key(self) -> tuple[str, str]:

@@ -60,9 +60,9 @@ def asks_unnamed(fields: _Fields) -> bool:
 
 def _virtual_machine(fields: _Fields, _path: FieldPath) -> CustomPod | None:
     """An instance, or the template of instances."""
-    own = _object(fields, "spec")
-    if isinstance(own.get("domain"), dict):
-        return CustomPod({"metadata": {"labels": _labels(fields)}, "spec": _launcher(own)}, spec=("spec",))
+    spec = _object(fields, "spec")
+    if isinstance(spec.get("domain"), dict):
+        return CustomPod({"metadata": {"labels": _labels(fields)}, "spec": _launcher(spec)}, spec=("spec",))
     return CustomPod({"spec": _launcher(fields)}) if isinstance(fields.get("domain"), dict) else None
 
 
@@ -78,13 +78,13 @@ def _launcher(spec: _Fields) -> dict[str, object]:
     ]
     plugged = [one["deviceName"] for one in devices if isinstance(one.get("deviceName"), str)]
     counts = {name: plugged.count(name) for name in plugged}
-    own = _object(domain, "resources")
+    of_domain = _object(domain, "resources")
     cpu, limits = _cpu_of_guest(_object(domain, "cpu"))
     guest = _object(domain, "memory").get("guest")
     memory = {} if guest is None else {"memory": guest}
     resources = {
-        "requests": {**cpu, **memory, **_object(own, "requests"), **counts},
-        "limits": {**limits, **_object(own, "limits"), **counts},
+        "requests": {**cpu, **memory, **_object(of_domain, "requests"), **counts},
+        "limits": {**limits, **_object(of_domain, "limits"), **counts},
         "claims": claims,
     }
     return {**_chosen(spec, _OF_GUESTS), "containers": [_container("compute", resources)]}
@@ -146,9 +146,11 @@ def _dynamo_component(fields: _Fields, path: FieldPath) -> CustomPod | None:
 def _dynamo_service(fields: _Fields) -> dict[str, object]:
     extra, resources = _object(fields, "extraPodSpec"), _object(fields, "resources")
     main, metadata = _object(extra, "mainContainer"), _object(fields, "extraPodMetadata")
-    own = _object(main, "resources")
-    amounts = {name: {**dict(_amounts(resources, name)), **_object(own, name)} for name in ("requests", "limits")}
-    merged = {**amounts, "claims": [*objects(resources, "claims"), *objects(own, "claims")]}
+    of_container = _object(main, "resources")
+    amounts = {
+        name: {**dict(_amounts(resources, name)), **_object(of_container, name)} for name in ("requests", "limits")
+    }
+    merged = {**amounts, "claims": [*objects(resources, "claims"), *objects(of_container, "claims")]}
     rest = {name: value for name, value in extra.items() if name != "mainContainer"}
     containers = [{"name": "main", **main, "resources": merged}, *objects(extra, "containers")]
     labels = {**_object(fields, "labels"), **_object(metadata, "labels")}

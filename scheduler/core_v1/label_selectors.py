@@ -102,19 +102,19 @@ class InvalidLabelQuery(ValueError):
 
 def requirements(query: str) -> tuple[Requirement, ...]:
     """The requirements that all have to hold; none for an empty text. Raises InvalidLabelQuery."""
-    found: list[Requirement] = []
+    requirements_read: list[Requirement] = []
     position = 0
     while query[position:].strip():
         match = _REQUIREMENT.match(query, position)
         if match is None:
             raise InvalidLabelQuery(f"{query[position:].strip()!r} is not {_WRITTEN}")
-        found.append(_requirement(match))
+        requirements_read.append(_requirement(match))
         position = match.end()
     if query.rstrip().endswith(","):
         raise InvalidLabelQuery(f"{query!r} ends with a comma: {_WRITTEN}")
-    if problem := selector_problem(tuple(one for one in found if one.operator not in _NUMERIC)):
+    if problem := selector_problem(tuple(one for one in requirements_read if one.operator not in _NUMERIC)):
         raise InvalidLabelQuery(f"{query!r}: {problem}")
-    return tuple(found)
+    return tuple(requirements_read)
 
 
 def _requirement(match: re.Match[str]) -> Requirement:
@@ -175,13 +175,14 @@ class WeightedTerm:
 
 @dataclass(frozen=True, slots=True)
 class PodAffinity:
-    """All that a pod says of other pods. problem: why some of it cannot be understood, in kube-scheduler's words."""
+    """All that a pod says of other pods."""
 
     required: tuple[AffinityTerm, ...] = ()
     preferred: tuple[WeightedTerm, ...] = ()
     required_anti: tuple[AffinityTerm, ...] = ()
     preferred_anti: tuple[WeightedTerm, ...] = ()
     problem: str = ""
+    """Why some of it cannot be understood, in kube-scheduler's words."""
 
 
 NO_POD_AFFINITY = PodAffinity()
@@ -263,8 +264,8 @@ def _weighted(fields: _WeightedTermFields, namespace: str) -> WeightedTerm:
 
 def _term(fields: _AffinityTermFields, namespace: str) -> AffinityTerm:
     named, selected = fields.namespaces, fields.namespaceSelector
-    own = (namespace,) if not named and selected is None else ()
-    namespaces = frozenset((*own, *(named or ())))
+    own_namespace = (namespace,) if not named and selected is None else ()
+    namespaces = frozenset((*own_namespace, *(named or ())))
     return AffinityTerm(fields.topologyKey, namespaces, label_selector(fields.labelSelector), label_selector(selected))
 
 
@@ -274,9 +275,9 @@ def _problem_of_terms(terms: Iterable[_AffinityTermFields]) -> str:
 
 
 def _problems(terms: Iterable[_AffinityTermFields]) -> Iterator[str]:
-    for one in terms:
-        yield selector_problem(label_selector(one.labelSelector))
-        yield selector_problem(label_selector(one.namespaceSelector))
+    for term in terms:
+        yield selector_problem(label_selector(term.labelSelector))
+        yield selector_problem(label_selector(term.namespaceSelector))
 
 
 def _joined(problems: list[str]) -> str:
@@ -296,22 +297,23 @@ _POLICIES = ("Honor", "Ignore")
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A constraint. selector: of the pods that are counted, in the pod's own namespace, by their labels.
-
-    alike_in: keys of labels in which these have to be like the pod; merged into the selector by `with_labels`.
-    is_hard: a node that breaks it is refused (DoNotSchedule), else it is worse; None where it has no effect.
-    honors_affinity, honors_taints: whether nodes are left out that the pod's node affinity does not match, or whose
-    taints it does not tolerate.
-    """
+    """A constraint."""
 
     max_skew: int
     topology_key: str
     selector: LabelSelector
+    """The pods that are counted, in the pod's own namespace, by their labels."""
     is_hard: bool | None = True
+    """A node that breaks it is refused (DoNotSchedule), else it is worse; None where it has no effect."""
     min_domains: int = 1
     honors_affinity: bool = True
+    """Whether nodes are left out that the pod's node affinity does not match."""
     honors_taints: bool = False
+    """Whether nodes are left out whose taints the pod does not tolerate."""
     alike_in: tuple[str, ...] = ()
+    """Keys of labels in which the pods that are counted have to be like the pod; merged into the selector by
+    `with_labels`.
+    """
 
 
 class SpreadConstraintFields(ObjectFields):

@@ -33,10 +33,10 @@ def images_of_node(raw: Mapping[str, Any]) -> tuple[Image, ...]:
     """What the node says that it has."""
     status = raw.get("status")
     listed = objects(status, "images") if isinstance(status, dict) else ()
-    found = ((one.get("names"), one.get("sizeBytes")) for one in listed)
+    pairs = ((one.get("names"), one.get("sizeBytes")) for one in listed)
     return tuple(
         _image(tuple(name for name in names if isinstance(name, str)), size)
-        for names, size in found
+        for names, size in pairs
         if isinstance(names, list) and isinstance(size, int) and 0 < size < _MOST_BYTES
     )
 

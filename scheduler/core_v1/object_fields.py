@@ -120,9 +120,9 @@ def typed(type_: type[T], raw: Mapping[str, object]) -> tuple[T | None, tuple[Fi
     try:
         return type_.reader.read(raw), ()
     except ValidationError as error:
-        found = field_errors(type_.reader.errors(raw, error, MOST_ERRORS))
-        more = error.error_count() - len(found)
-        return None, (*found, FieldError("", None, f"{more:,} more errors")) if more else found
+        errors = field_errors(type_.reader.errors(raw, error, MOST_ERRORS))
+        more = error.error_count() - len(errors)
+        return None, (*errors, FieldError("", None, f"{more:,} more errors")) if more else errors
 
 
 def first_errors(found: Iterable[FieldError]) -> tuple[FieldError, ...]:

@@ -44,17 +44,17 @@ IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.
 
 @dataclass(frozen=True, slots=True)
 class StorageClass:
-    """A class by its name. topologies: the nodes for which volumes can be provisioned, None for all.
-
-    is_default: for new claims that name no class; created: RFC 3339, the newest of several is taken.
-    """
+    """A class by its name."""
 
     name: str
     provisioner: str = ""
     binding_mode: str = _IMMEDIATE
     topologies: NodeSelector | None = None
+    """The nodes for which volumes can be provisioned, None for all."""
     is_default: bool = False
+    """It is the default for new claims that name no class."""
     created: str = ""
+    """RFC 3339; of several defaults the newest is taken."""
 
     @property
     def waits(self) -> bool:
@@ -135,11 +135,7 @@ class ClaimReference:
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolume:
-    """A volume. affinity: the nodes that reach it, None for all. handle: what its CSI driver calls it, if it has one.
-
-    is_csi: it names its driver itself. plugin: what a volume is of that a driver has taken over, else empty;
-    migrated_affinity: the nodes that reach it, of those that see it as the driver's.
-    """
+    """A volume."""
 
     name: str
     resource_version: str = ""
@@ -150,13 +146,18 @@ class PersistentVolume:
     volume_mode: str = FILESYSTEM
     attributes_class: str = ""
     affinity: NodeSelector | None = None
+    """The nodes that reach it, None for all."""
     claim: ClaimReference | None = None
     phase: str = ""
     is_deleting: bool = False
     handle: Handle | None = None
+    """What its CSI driver calls it, if it has one."""
     is_csi: bool = False
+    """It names its driver itself."""
     plugin: str = ""
+    """The in-tree plugin of the volume, where a CSI driver has taken it over; else empty."""
     migrated_affinity: NodeSelector | None = None
+    """The nodes that reach it, of those that see it as the driver's volume."""
 
     def is_for(self, namespace: str, name: str, uid: str) -> bool:
         """True for a volume that is bound to this claim, or reserved for it."""
@@ -250,10 +251,10 @@ def _with_source(
     if csi is not None:
         named = csi.driver and csi.volumeHandle
         return replace(volume, is_csi=True, handle=Handle(csi.driver, csi.volumeHandle) if named else None)
-    found = migration_of(raw_spec)
-    if found is None:
+    migrated = migration_of(raw_spec)
+    if migrated is None:
         return volume
-    migration, _ = found
+    migration, _ = migrated
     affinity = _migrated_affinity(volume, migration)
     handle = migrated_handle(raw_spec, volume.labels)
     return replace(volume, handle=handle, plugin=migration.plugin, migrated_affinity=affinity)
@@ -309,26 +310,28 @@ _DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True)
 class PersistentVolumeClaim:
-    """A claim. volume: the name of the one that it has or is meant to have. is_bound: it has it for good.
-
-    owner: the uid of its controller. selected_node: where the volume is to be provisioned, None where nobody has said.
-    request: None where none is made. selector: of volumes by their labels, None for all.
-    """
+    """A claim."""
 
     namespace: str
     name: str
     uid: str = ""
     resource_version: str = ""
     owner: str = ""
+    """The uid of its controller."""
     storage_class: str = ""
     volume: str = ""
+    """The name of the volume that it has or is meant to have."""
     is_bound: bool = False
+    """It has the volume for good."""
     selected_node: str | None = None
+    """The node where the volume is to be provisioned; None where nobody has said."""
     request: Quantity | None = None
+    """How much it requests; None where it requests nothing."""
     access_modes: frozenset[str] = frozenset()
     volume_mode: str = FILESYSTEM
     attributes_class: str = ""
     selector: LabelSelector = None
+    """Volumes by their labels; None for all."""
     phase: str = ""
     is_deleting: bool = False
 

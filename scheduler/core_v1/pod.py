@@ -14,6 +14,7 @@ from allocator.api import names
 from allocator.api.findings import FieldError, duplicates, step_text
 from allocator.model import Container, NodeSelector, Term, Toleration
 from cel.values.quantity import Quantity
+from scheduler.core_v1.group_terms import annotations_read
 from scheduler.core_v1.label_selectors import (
     NO_POD_AFFINITY,
     PodAffinity,
@@ -29,9 +30,9 @@ from scheduler.core_v1.label_selectors import (
 )
 from scheduler.core_v1.node import images_of_pod, required_features_of
 from scheduler.core_v1.object_fields import (
+    AnnotatedFields,
     Int32,
     ObjectFields,
-    ObjectMetaFields,
     OwnerFields,
     SelectorTermFields,
     first_errors,
@@ -153,60 +154,69 @@ class Preference:
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod as it stands in the cluster or in the input, or one that a workload stands for.
-
-    affinity: required node affinity, None where there is none. preferences: preferred node affinity. pod_affinity:
-    affinity and anti-affinity to other pods. spread: how pods like it are spread. created: RFC 3339, ""
-    where unknown, as `started`. priority: None where only the class says it, or the default. preempts: whether it may
-    evict pods of lower priority. is_static: the kubelet runs it from a file, and the object only shows it (a mirror
-    pod). claim_statuses: entry name to the name
-    of the generated claim, None where none is needed, "" where it is not known.
-    containers: init containers first; what one requests is, while it is resized, the most that it may hold. budget: the
-    requests of the pod as a whole, by resource. overhead: what its runtime needs. by_claims: what its devices take of
-    the node. device_fields: of its status, those about its devices. images: of containers and volumes, with
-    their tags. required_features: that its node has to declare. group: the name of its PodGroup, up to Kubernetes 1.35
-    workload/group. raw: the object as it came, for output; empty where it was not kept.
-    """
+    """A pod as it stands in the cluster or in the input, or one that a workload stands for."""
 
     namespace: str
     name: str
     uid: str = ""
     created: str = ""
+    """RFC 3339; empty where unknown."""
     labels: Mapping[str, str] = field(default_factory=dict, compare=False)
     priority: int | None = None
+    """None where only the class says it, or the default."""
     priority_class: str = ""
     preempts: bool = True
+    """Whether it may evict pods of lower priority."""
     scheduler_name: str = ""
     node_name: str = ""
     nominated_node: str = ""
     node_selector: Mapping[str, str] = field(default_factory=dict)
     affinity: NodeSelector | None = None
+    """Required node affinity; None where there is none."""
     preferences: tuple[Preference, ...] = ()
+    """Preferred node affinity."""
     pod_affinity: PodAffinity = NO_POD_AFFINITY
+    """Affinity and anti-affinity to other pods."""
     spread: tuple[SpreadConstraint, ...] = ()
+    """How pods like it are spread."""
     tolerations: tuple[Toleration, ...] = ()
     gates: tuple[str, ...] = ()
     claims: tuple[PodClaim, ...] = ()
     claim_statuses: Mapping[str, str | None] = field(default_factory=dict)
+    """The name of the generated claim by the name of the entry; None where none is needed, empty where it is not known.
+    """
     containers: tuple[Container, ...] = ()
+    """Init containers first; what one requests is, while it is resized, the most that it may hold."""
     budget: Mapping[str, Quantity] = field(default_factory=dict)
+    """The requests of the pod as a whole, by resource."""
     overhead: Mapping[str, Quantity] = field(default_factory=dict)
+    """What the runtime of the pod needs."""
     by_claims: tuple[TakenByClaim, ...] = ()
+    """What the pod's devices take of the node."""
     device_fields: tuple[str, ...] = ()
+    """Fields of its status that are about its devices."""
     host_ports: tuple[HostPort, ...] = ()
     images: tuple[str, ...] = ()
+    """The images of containers and volumes, with their tags."""
     required_features: frozenset[str] = frozenset()
+    """Features that its node has to declare."""
     volumes: PodVolumes = NO_VOLUMES
     group: str = ""
+    """The name of its PodGroup; up to Kubernetes 1.35 workload/group."""
+    grouping: Mapping[str, str] = field(default_factory=dict)
+    """Its annotations that decide about groups."""
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
     is_deleting: bool = False
     started: str = ""
+    """When its kubelet took it; RFC 3339, empty where unknown."""
     is_static: bool = False
+    """The kubelet runs it from a file, and the object only shows it (a mirror pod)."""
     owner: Owner | None = None
     resource_version: str = ""
     generation: int = 0
     raw: Mapping[str, object] = field(default_factory=dict, compare=False)
+    """The object as it came, for output; empty where it was not kept."""
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -302,7 +312,7 @@ class _PodSpecFields(ObjectFields):
 
 
 class _PodFields(ObjectFields):
-    metadata: ObjectMetaFields
+    metadata: AnnotatedFields
     spec: _PodSpecFields
     status: PodStatusFields | None = None
 
@@ -315,7 +325,7 @@ class _OwnSpecFields(ObjectFields):
 class _OwnFields(ObjectFields):
     """What a pod does not share with others of its template."""
 
-    metadata: ObjectMetaFields
+    metadata: AnnotatedFields
     spec: _OwnSpecFields
     status: PodStatusFields | None = None
 
@@ -394,6 +404,7 @@ def _own(like: Pod, fields: _OwnFields, raw: Mapping[str, Any], kept: Mapping[st
         device_fields=device_fields_of(status),
         images=images_of_pod(raw["spec"]),
         volumes=pod_volumes(raw["spec"]),
+        grouping=annotations_read(metadata.annotations),
         phase=status.phase or "",
         conditions=conditions_of(status),
         is_deleting=bool(metadata.deletionTimestamp),
@@ -532,8 +543,8 @@ def _affinity_errors(fields: _PodNodeAffinityFields | None) -> Iterator[FieldErr
             yield from name_error(at, expression.key, names.label_key)
     path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
     preferred = fields.preferredDuringSchedulingIgnoredDuringExecution if fields else None
-    for position, one in enumerate(preferred or ()):
-        yield from weight_errors(f"{path}[{position}]", one.weight)
+    for position, preference in enumerate(preferred or ()):
+        yield from weight_errors(f"{path}[{position}]", preference.weight)
 
 
 def _limit_of(toleration: _PodTolerationFields) -> Mapping[str, object]:

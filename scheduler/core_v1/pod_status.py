@@ -33,10 +33,11 @@ ResourceList = Mapping[str, Quantity]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition of a pod. status: True, False or Unknown."""
+    """A condition of a pod."""
 
     type: str
     status: str
+    """True, False or Unknown."""
     reason: str = ""
     message: str = ""
     observed_generation: int = 0
@@ -71,11 +72,12 @@ class OverheadOfClaimFields(ObjectFields):
 
 
 class TakenByClaimFields(ObjectFields):
-    """An entry of status.nodeAllocatableResourceClaimStatuses. resources: the sum, up to Kubernetes 1.36."""
+    """An entry of status.nodeAllocatableResourceClaimStatuses."""
 
     resourceClaimName: str = ""  # noqa: N815 - the API's name
     containers: list[str] | None = None
     resources: dict[str, Amount] | None = None
+    """The sum of what a claim takes, up to Kubernetes 1.36."""
     mapping: list[MappedFields] | None = None
     overhead: list[OverheadOfClaimFields] | None = None
 
@@ -162,10 +164,10 @@ def _taken(fields: TakenByClaimFields) -> ResourceList:
 def in_use(containers: tuple[Container, ...], status: PodStatusFields) -> tuple[Container, ...]:
     """The containers with what they hold at most while they are resized; a plain init container is never resized."""
     statuses = (*(status.initContainerStatuses or ()), *(status.containerStatuses or ()))
-    known = {one.name: one for one in statuses if one.resources}
-    if not known:
+    resized = {one.name: one for one in statuses if one.resources}
+    if not resized:
         return containers
-    return tuple(_in_use(one, known.get(one.name), status) for one in containers)
+    return tuple(_in_use(one, resized.get(one.name), status) for one in containers)
 
 
 def budget_in_use(budget: ResourceList, status: PodStatusFields) -> ResourceList:

@@ -105,10 +105,10 @@ def migration_of(holder: Mapping[str, Any]) -> tuple[Migration, Mapping[str, Any
 
 def migrated_handle(holder: Mapping[str, Any], labels: Labels) -> Handle | None:
     """What the volume is called by the driver that has taken it over, None where none has. labels: of the volume."""
-    found = migration_of(holder)
-    if found is None:
+    migrated = migration_of(holder)
+    if migrated is None:
         return None
-    migration, source = found
+    migration, source = migrated
     name = migration.handle(source, labels)
     return Handle(migration.driver, name) if name else None
 
@@ -178,7 +178,7 @@ def pod_volumes(spec: Mapping[str, Any]) -> PodVolumes:
     return PodVolumes(
         tuple(one for volume in volumes for one in _claims(volume)),
         tuple(one for volume in volumes for one in _disks(volume)),
-        tuple(one for volume in volumes if (one := migrated_handle(volume, {}))),
+        tuple(handle for volume in volumes if (handle := migrated_handle(volume, {}))),
     )
 
 

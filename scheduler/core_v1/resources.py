@@ -38,7 +38,7 @@ class HostPort(NamedTuple):
 def host_ports_of(spec: Mapping[str, Any]) -> tuple[HostPort, ...]:
     """The host ports of sidecars and containers, in their order. spec: raw."""
     is_host = spec.get("hostNetwork") is True
-    return tuple(found for port in _ports(spec) if (found := _host_port(port, is_host=is_host)))
+    return tuple(host_port for port in _ports(spec) if (host_port := _host_port(port, is_host=is_host)))
 
 
 def _ports(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

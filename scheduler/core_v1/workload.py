@@ -49,11 +49,15 @@ def ephemeral_claims(pod: Pod) -> Iterator[tuple[ClaimVolume, VolumeClaimTemplat
     for position, volume in enumerate(objects(spec, "volumes") if isinstance(spec, dict) else ()):
         source = volume.get("ephemeral")
         if isinstance(source, dict) and not isinstance(volume.get("persistentVolumeClaim"), dict):
-            one = ClaimVolume(text_of(volume, "name"), is_ephemeral=True)
+            claim_volume = ClaimVolume(text_of(volume, "name"), is_ephemeral=True)
             path = f"spec.volumes[{position}].ephemeral.volumeClaimTemplate"
             raw = source.get("volumeClaimTemplate")
-            template, errors = decode_volume_claim_template(path, raw, pod.namespace, one.claim_of(pod.name))
-            yield one, replace(template, claim=replace(template.claim, owner=pod.uid)) if template else None, errors
+            template, errors = decode_volume_claim_template(path, raw, pod.namespace, claim_volume.claim_of(pod.name))
+            yield (
+                claim_volume,
+                replace(template, claim=replace(template.claim, owner=pod.uid)) if template else None,
+                errors,
+            )
 
 
 def _names_class(metadata: Mapping[str, object], spec: object) -> bool:
@@ -95,13 +99,7 @@ _OVER: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """An object that stands for pods.
-
-    pods: how many it asks for; None for a DaemonSet, which asks for one on every node that it fits. first_ordinal: the
-    number of the first pod of a StatefulSet. template: the pod that it makes, named after the workload. note: why it
-    asks for none although it is there, or empty. pod_set: which of its templates this is, where it has several.
-    volume_claims: templates of the claims that each pod of a StatefulSet gets.
-    """
+    """An object that stands for pods."""
 
     kind: str
     namespace: str
@@ -109,12 +107,18 @@ class Workload:
     uid: str
     created: str
     pods: int | None
+    """How many pods it asks for; None for a DaemonSet, which asks for one on every node that it fits."""
     template: Pod
+    """The pod that it makes, named after the workload."""
     owner: Owner | None = None
     first_ordinal: int = 0
+    """The number of the first pod of a StatefulSet."""
     note: str = ""
+    """Why it asks for no pods although it is there; else empty."""
     pod_set: str = ""
+    """Which of its templates this is, where it has several."""
     volume_claims: tuple[VolumeClaimTemplate, ...] = ()
+    """Templates of the claims that each pod of a StatefulSet gets."""
     raw_template: Mapping[str, object] = field(default_factory=dict, compare=False)
 
     def __str__(self) -> str:
@@ -175,8 +179,8 @@ def decode_workload(kind: str, raw: Mapping[str, object]) -> tuple[Workload | No
     path, template = _template(kind, fields.spec)
     if template is None:
         return None, (FieldError(path, None, "is required"),)
-    if not isinstance(own := template.get("metadata"), dict | None):
-        return None, (FieldError(f"{path}.metadata", own, "must be an object"),)
+    if not isinstance(metadata_of_pods := template.get("metadata"), dict | None):
+        return None, (FieldError(f"{path}.metadata", metadata_of_pods, "must be an object"),)
     metadata = fields.metadata
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     made = raw_pod(template, metadata.name, namespace)
@@ -208,11 +212,11 @@ def _volume_claims(
 ) -> tuple[tuple[VolumeClaimTemplate, ...], tuple[FieldError, ...]]:
     """The templates of the claims that each pod of a StatefulSet gets, or the errors in them."""
     raws = (spec.volumeClaimTemplates or ()) if kind == "StatefulSet" else ()
-    found = [
+    decoded = [
         decode_volume_claim_template(f"spec.volumeClaimTemplates[{position}]", raw, namespace)
         for position, raw in enumerate(raws)
     ]
-    return tuple(one for one, _ in found if one), tuple(error for _, errors in found for error in errors)
+    return tuple(one for one, _ in decoded if one), tuple(error for _, errors in decoded for error in errors)
 
 
 def _number_errors(spec: _WorkloadSpecFields) -> Iterator[FieldError]:
@@ -241,11 +245,11 @@ def _template(kind: str, spec: _WorkloadSpecFields) -> tuple[str, Mapping[str, o
 def raw_pod(template: Mapping[str, object], name: str, namespace: str) -> dict[str, object]:
     """The pod that the template stands for, under the name of its workload."""
     metadata = template.get("metadata")
-    own = metadata if isinstance(metadata, dict) else {}
+    of_template = metadata if isinstance(metadata, dict) else {}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {**own, "name": name, "namespace": namespace},
+        "metadata": {**of_template, "name": name, "namespace": namespace},
         "spec": template.get("spec", {}),
     }
 
@@ -321,20 +325,22 @@ class _EmbeddedStatus(ObjectFields):
 
 
 class _PodTemplate(NamedTuple):
-    """A pod template. pods: that it stands for. spec: where the spec of the pod is."""
+    """A pod template."""
 
     path: FieldPath
     pod_set: str
     pods: int
+    """How many pods it stands for."""
     raw: Mapping[str, object]
     spec: FieldPath
+    """Where the spec of the pod is."""
 
     def errors(self, found: Iterable[FieldError]) -> Iterator[FieldError]:
         """The errors of the pod as errors of the object."""
-        for one in found:
-            is_of_spec = one.path == "spec" or one.path.startswith("spec.")
-            at = f"{_text(self.spec)}{one.path[4:]}" if is_of_spec else f"{_text(self.path)}.{one.path}"
-            yield FieldError(at, one.value, one.message)
+        for error in found:
+            is_of_spec = error.path == "spec" or error.path.startswith("spec.")
+            at = f"{_text(self.spec)}{error.path[4:]}" if is_of_spec else f"{_text(self.path)}.{error.path}"
+            yield FieldError(at, error.value, error.message)
 
 
 class _TemplateSearch(NamedTuple):
@@ -354,9 +360,9 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
     templates = list(_templates(search, spec, ("spec",), "", 1)) if isinstance(spec, dict) else []
     if not templates:
         return [], ()
-    fields, found = typed(_EmbeddedMetadata, raw)
+    fields, field_errors = typed(_EmbeddedMetadata, raw)
     if fields is None:
-        return [], found
+        return [], field_errors
     metadata = fields.metadata
     errors[:0] = metadata_errors(metadata)
     namespace = metadata.namespace or DEFAULT_NAMESPACE
@@ -364,8 +370,8 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
     names = _distinct([template.pod_set for template in templates]) if len(templates) > 1 else [""]
     for template, pod_set in zip(templates, names, strict=True):
         raw_one = raw_pod(template.raw, metadata.name, namespace)
-        pod, found = decode_pod(raw_one)
-        errors += template.errors(found)
+        pod, field_errors = decode_pod(raw_one)
+        errors += template.errors(field_errors)
         if pod is not None:
             workloads.append(
                 Workload(
@@ -526,11 +532,11 @@ def _pod_set_of(key: str) -> str:
 
 def _distinct(names: list[str]) -> list[str]:
     """The names, with a number where one stands twice or is empty."""
-    found: list[str] = []
+    distinct: list[str] = []
     for position, name in enumerate(names):
-        is_usable = name and name not in found and names.count(name) == 1
-        found.append(name if is_usable else f"{name}-{position}".strip("-"))
-    return found
+        is_usable = name and name not in distinct and names.count(name) == 1
+        distinct.append(name if is_usable else f"{name}-{position}".strip("-"))
+    return distinct
 
 
 def _note(raw: Mapping[str, object], metadata: ObjectMetaFields) -> str:

@@ -49,6 +49,7 @@ from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pod_groups import PodGroupIndex
 from scheduler.state.pods import NodePods, Nominations, pod_requests
 from scheduler.state.pods_by_priority import PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
@@ -126,9 +127,9 @@ class NodeOrder:
         numbers: ascending, at least one. totals: in their order.
         """
         if self._others:
-            own = self._keys[numbers] < _OF_OTHERS
-            if own.any() and totals[own].max() >= totals.max() - MOST_BEHIND:
-                numbers, totals = numbers[own], totals[own]
+            own_nodes = self._keys[numbers] < _OF_OTHERS
+            if own_nodes.any() and totals[own_nodes].max() >= totals.max() - MOST_BEHIND:
+                numbers, totals = numbers[own_nodes], totals[own_nodes]
         place = totals.argmax()  # the first of equals
         highest = totals.item(place)
         if self._is_by_number:
@@ -179,9 +180,9 @@ class _InForce:
     @staticmethod
     def of(profile: Profile, fleet: Fleet, free: FreeByNode, time_limit: DecisionTimeLimit) -> "_InForce":
         """On this fleet, which is taken as it is where the policy is its own."""
-        own = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
+        own_fleet = fleet if fleet.policy is profile.policy else fleet.by(profile.policy)
         plugins = in_order(profile.plugins, fleet.features.release)
-        return _InForce(PodSignatures(time_limit.is_over, plugins), own, scorer_of(profile.policy, free))
+        return _InForce(PodSignatures(time_limit.is_over, plugins), own_fleet, scorer_of(profile.policy, free))
 
 
 class Cluster:
@@ -231,6 +232,7 @@ class Cluster:
         self._default = self._profiles[profiles[0].scheduler_name]
         self.claims = ClaimIndex(self.fleet)
         self.selectors = PodSelectors()
+        self.pod_groups = PodGroupIndex()
         self.budgets = DisruptionBudgets(
             empty_selects_all=features.release.empty_budgets_select or not features.is_strict
         )
@@ -410,8 +412,8 @@ class Cluster:
 
     def consumers_of(self, claim: Claim) -> Iterable[str]:
         """The uids of the pods that the claim is reserved for, as the watch shows it."""
-        found = self.claims.get(claim.namespace, claim.name)
-        return [consumer.uid for consumer in found.reserved_for] if found is not None else []
+        claim_object = self.claims.get(claim.namespace, claim.name)
+        return [consumer.uid for consumer in claim_object.reserved_for] if claim_object is not None else []
 
     def reached(self, selector: NodeSelector) -> Mask:
         """The nodes that the selector matches; none where it is invalid.
@@ -427,14 +429,14 @@ class Cluster:
         return sum(1 << numbers[name] for name in asked if is_reached(selector, self._table[numbers[name]]))
 
     def claims_of(self, pod: Pod) -> Sequence[ClaimObject] | Waiting:
-        """The claims of the pod, each once, or why it has to wait; for another pod's attempt at one of them, too."""
-        found = claims_of(pod, self.claims)
-        if isinstance(found, Waiting):
-            return found
+        """The claims of the pod, each once, or why it has to wait, also for another pod's attempt at one."""
+        claims = claims_of(pod, self.claims)
+        if isinstance(claims, Waiting):
+            return claims
         if waiting := self._awaits_extended(pod):
             return waiting
-        reason = in_flight(pod, found, self.claims)
-        return Waiting(reason) if reason else found
+        reason = in_flight(pod, claims, self.claims)
+        return Waiting(reason) if reason else claims
 
     def _awaits_extended(self, pod: Pod) -> Waiting | None:
         """Why no claim can be made for the pod's extended resources yet; None where it can, or none is needed."""
@@ -451,8 +453,8 @@ class Cluster:
 
     def gate(self, pod: Pod) -> str:
         """Why the pod need not be tried before its claims change; empty where it may be, or has one to let go of."""
-        found = claims_of(pod, self.claims)
-        return found.reason if isinstance(found, Waiting) and found.kept is None else ""
+        claims = claims_of(pod, self.claims)
+        return claims.reason if isinstance(claims, Waiting) and claims.kept is None else ""
 
     # -- what decisions take
 
@@ -470,8 +472,10 @@ class Cluster:
         self.pods.assume(replace(pod, by_claims=placed.by_claims) if placed.by_claims else pod, placed.node)
         if placed.volumes:
             self.volumes.assume(pod.uid, placed.node, placed.volumes)
-        found = [self.claims.get(claim.namespace, claim.name) for claim in placed.claims]
-        return [(one, allocation) for one, allocation in zip(found, allocations, strict=True) if one is not None]
+        claim_objects = [self.claims.get(claim.namespace, claim.name) for claim in placed.claims]
+        return [
+            (one, allocation) for one, allocation in zip(claim_objects, allocations, strict=True) if one is not None
+        ]
 
     def made(self, made_up: str, claim_uid: str) -> None:
         """The claim that was taken for under a made-up uid is there, and has this one."""
@@ -512,6 +516,15 @@ class Cluster:
         self.fleet.remove_allocated((aside,))
 
     # -- assumptions
+
+    @contextmanager
+    def assumed(self, pod: Pod, placed: Placed) -> Iterator[None]:
+        """As if the pod were where it was placed, until the end of the context. Contexts can be nested."""
+        self.reserve(pod, placed)
+        try:
+            yield
+        finally:
+            self.unreserve(pod.uid)
 
     @contextmanager
     def without(self, pods: Collection[str], frees: Callable[[str], bool] = lambda _: True) -> Iterator[None]:
@@ -563,10 +576,10 @@ class Cluster:
 
     def objection(self, node: str, allocations: Iterable[Allocation]) -> str:
         """Why the node can no longer provide these devices; empty if it can."""
-        found = self.node(node)
-        if found is None:
+        present = self.node(node)
+        if present is None:
             return f"node {node} is gone"
-        reached = self.fleet.reached_by(found)
+        reached = self.fleet.reached_by(present)
         for allocation in allocations:
             for result in allocation.results:
                 if result.id not in reached:

@@ -33,9 +33,9 @@ def totals(cycle: Cycle, plugins: Iterable[Plugin], nodes: Numbers, ranks: Numbe
     """The weighted sums of all scores for these nodes. ranks: of `dynamic_resources`, in the order of the nodes."""
     apart: list[Plugin] = []
     alike: list[Plugin] = []
-    for one in plugins:
-        if one.score:
-            (apart if _distinguishes(one, one.score, cycle) else alike).append(one)
+    for plugin in plugins:
+        if plugin.score:
+            (apart if _distinguishes(plugin, plugin.score, cycle) else alike).append(plugin)
     signature = cycle.signature
     if signature.alike is None:
         # Of these, the score of the first node is that of each, for every pod of the signature.
@@ -135,10 +135,11 @@ def _refused_beside_nominated(cycle: Cycle, plugins: Iterable[Plugin], nodes: Ma
     """
     refused, nominated = 0, {number: pods for number, pods in cycle.nominated.items() if nodes >> number & 1}
     filters = [plugin.dynamic for plugin in plugins if plugin.dynamic]
+    # Within the context the cluster counts the nominated pods on their nodes, and filters read it as if they ran.
     with cycle.beside(nominated):
-        for one in filters:
-            if not one.looks_further:
-                refused |= one.refused(cycle)
+        for dynamic in filters:
+            if not dynamic.looks_further:
+                refused |= dynamic.refused(cycle)
     further = [one for one in filters if one.looks_further and _sees_nominated(cycle, one)]
     for number, pods in nominated.items():
         with cycle.beside({number: pods}):
@@ -165,8 +166,8 @@ def rejections(cycle: Cycle, signatures: PodSignatures, passed: Mask = 0) -> Ite
     beside = list(_rejections_beside_nominated(cycle, signatures.plugins, by_node, asked & promised))
     yield from beside
     asked &= ~union(one.nodes for _, one in beside)
-    for plugin, one in _rejections(cycle, signatures.plugins, by_node, asked & promised):
-        yield plugin, replace(one, is_late=True)
+    for plugin, rejected in _rejections(cycle, signatures.plugins, by_node, asked & promised):
+        yield plugin, replace(rejected, is_late=True)
     yield from _rejections(cycle, signatures.plugins, by_node, asked & ~promised)
 
 
@@ -184,11 +185,11 @@ def _beside(cycle: Cycle, one: Dynamic, nominated: Mapping[int, Sequence[Pod]], 
     if not one.looks_further:
         with cycle.beside(nominated):
             return list(one.rejections(cycle, nodes))
-    found: list[Rejected] = []
+    rejections: list[Rejected] = []
     for number in bits(nodes):
         with cycle.beside({number: nominated[number]}):
-            found += one.rejections(cycle, 1 << number)
-    return found
+            rejections += one.rejections(cycle, 1 << number)
+    return rejections
 
 
 def _rejections(
@@ -205,9 +206,9 @@ def _rejections(
         refused = [one for other, one in by_node if other is plugin]
         if plugin.dynamic:
             refused += ask(plugin.dynamic, left) if ask else plugin.dynamic.rejections(cycle, left)
-        for one in refused:
-            if nodes := one.nodes & left:
-                yield plugin, replace(one, nodes=nodes)
+        for rejected in refused:
+            if nodes := rejected.nodes & left:
+                yield plugin, replace(rejected, nodes=nodes)
         left &= ~union(one.nodes for one in refused)
 
 

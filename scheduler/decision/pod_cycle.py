@@ -81,11 +81,11 @@ def decide_claim(cluster: Cluster, claim: Claim) -> ScheduleResult:
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a pod asks of some nodes: of all alike, but for extended resources that some of them provide by claim."""
+    """What a pod asks of some nodes; they differ only in the extended resources that they provide by claim."""
 
     nodes: Mask
     requests: PodRequests
-    """Of what is the nodes' own."""
+    """What the pod requests of the node itself, extended resources that a claim stands for aside."""
     pending: tuple[Claim, ...]
     """The pod's claims without devices."""
     extended: ExtendedClaim | None = None
@@ -100,7 +100,7 @@ class Requirements:
 
 
 class EligibleNodes(NamedTuple):
-    """What a pod asks of some nodes, and those of them where it can be, devices aside."""
+    """What a pod asks of some nodes, and on which of them it can be, devices aside."""
 
     required: Requirements
     allowed: Mask
@@ -111,17 +111,21 @@ class PodCycle:
 
     What is asked for is worked out once and kept: an object is good until the cluster changes.
     claims: the pod's own, each once. full: those that no further pod can use. failed: uids of allocated claims whose
-    devices will not be made ready, with the reason: on no node can they be used.
+    devices will not be made ready, with the reason: on no node can they be used. is_member: the pod is placed with the
+    others of its group.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last three have defaults
         self,
         cluster: Cluster,
         pod: Pod | None,
         claims: Sequence[Claim],
         full: Iterable[Claim] = (),
         failed: Mapping[str, str] = MappingProxyType({}),
+        *,
+        is_member: bool = False,
     ) -> None:
+        self.is_member = is_member
         self.cluster = cluster
         self.pod = pod
         self.claims = claims
@@ -144,7 +148,7 @@ class PodCycle:
     def refused_everywhere(self) -> tuple[Reason, str] | None:
         """What keeps the pod from every node, whatever is free: a plugin, its claims, or their classes."""
         if self.pod is not None:
-            if problem := self.cluster.unsupported(self.pod):
+            if not self.is_member and (problem := self.cluster.unsupported(self.pod)):
                 return UNSUPPORTED, problem
             if refused := refused_by_all(self.view, self.plugins):
                 plugin, problem = refused
@@ -225,9 +229,12 @@ class PodCycle:
                 groups[rank] = groups[rank] | nodes if rank in groups else nodes
         return groups
 
-    def best(self) -> int | None:
-        """The number of the node for the pod, None where there is none: by the policy, then by the plugins' scores."""
-        able = union(self.ranked.values())
+    def best(self, within: Mask = -1) -> int | None:
+        """The number of the node for the pod, None where there is none: by the policy, then by the plugins' scores.
+
+        within: the nodes to choose from.
+        """
+        able = union(self.ranked.values()) & within
         if self.pod is None:
             if not able:
                 return None
@@ -314,11 +321,11 @@ class PodCycle:
 
         The node is one that can give the devices. Cost: an allocation.
         """
-        found = self.with_devices(pod, required, self.allocate(number, required))
-        return found.refusal(number, self.cluster.infos, self.cluster.consumers_of)
+        pod_with_devices = self.with_devices(pod, required, self.allocate(number, required))
+        return pod_with_devices.refusal(number, self.cluster.infos, self.cluster.consumers_of)
 
     def with_devices(self, pod: Pod, required: Requirements, allocations: Sequence[Allocation]) -> WithDevices:
-        """The pod with its devices, as they count for the node. allocations: of those of its claims that had none."""
+        """The pod with its devices, as they count for the node. allocations: of its claims that had none."""
         had = [claim for claim in self.claims if claim.allocation is not None]
         given = [replace(claim, allocation=one) for claim, one in zip(required.pending, allocations, strict=True)]
         fleet = self.cluster.fleet
@@ -334,20 +341,20 @@ class PodCycle:
     def _asks_with_extended_resources(self, pod: Pod) -> Iterator[Requirements]:
         pending, cluster = tuple(self.pending), self.cluster
         for nodes, backed, extended in cluster.extended_resources.by_nodes(pod, cluster.infos, cluster.fleet.all):
-            own = self.requests.without(backed)
+            beside = self.requests.without(backed)
             match extended:
                 case ExtendedClaim(claim=claim):
-                    yield Requirements(nodes, own, (*pending, claim), extended)
+                    yield Requirements(nodes, beside, (*pending, claim), extended)
                 case str(problem):
-                    yield Requirements(nodes, own, pending, problem=problem)
+                    yield Requirements(nodes, beside, pending, problem=problem)
                 case None:
                     # Differs from kube-scheduler, which goes on to write a claim without requests beside the pod's own.
-                    yield Requirements(nodes, own, pending)
+                    yield Requirements(nodes, beside, pending)
 
     def _preferred(self, pod: Pod, able: Mask) -> Mask:
         """The nodes to choose from, before any score: without those where a volume could not be provisioned recently.
 
-        The node that the pod was promised is taken however good others are (kube-scheduler, too).
+        Like kube-scheduler, it takes the node that the pod was promised, however good others are.
         """
         # Differs from kube-scheduler, which may choose that node again, and always does while it is the best one.
         cluster = self.cluster
@@ -367,20 +374,24 @@ class PodCycle:
             return nodes
         rank = max(rank for (rank, _), mask in self.ranked.items() if mask & nodes)
         nodes &= union(mask for (other, _), mask in self.ranked.items() if other == rank)
-        found = [
-            scorer.best(self._name, one.requests, one.pending, own) for one in self.asks if (own := nodes & one.nodes)
+        best_scores = [
+            scorer.best(self._name, one.requests, one.pending, nodes_there)
+            for one in self.asks
+            if (nodes_there := nodes & one.nodes)
         ]
-        best = max(score for score, _ in found)
-        return union(mask for score, mask in found if score == best)
+        best = max(score for score, _ in best_scores)
+        return union(mask for score, mask in best_scores if score == best)
 
     def _missing_class(self) -> str:
-        known = self.cluster.fleet.classes
+        classes = self.cluster.fleet.classes
         for claim in self.pending:
             for request in claim.requests:
-                for one in request.alternatives:
-                    if one.class_name and one.class_name not in known:
-                        meant = did_you_mean(one.class_name, known)
-                        return f"request {one.name}: device class {one.class_name} does not exist{meant}"
+                for alternative in request.alternatives:
+                    if alternative.class_name and alternative.class_name not in classes:
+                        meant = did_you_mean(alternative.class_name, classes)
+                        return (
+                            f"request {alternative.name}: device class {alternative.class_name} does not exist{meant}"
+                        )
         return ""
 
     # -- why not: counted by reason in kube-scheduler's words, with what the nearest node lacks (its FitError)
@@ -403,10 +414,10 @@ class PodCycle:
         reported: Counter[str] = Counter()
         reasons: set[Reason] = set() if everywhere else {NO_NODES}
         resolvable = 0
-        for reason, found in (found for one in rejected for found in one.found()):
-            reported[found.reason] += found.nodes.bit_count()
+        for reason, refused in (found for one in rejected for found in one.found()):
+            reported[refused.reason] += refused.nodes.bit_count()
             reasons.add(reason)
-            resolvable |= found.resolvable
+            resolvable |= refused.resolvable
         lacking = self.lacking_devices([(one.required, one.lacking) for one in rejected])
         are_all = reported.keys() <= {NO_DEVICES}
         unready, volume = next(iter(self.failed.values()), "") if left else "", self.kept_by_a_volume()
@@ -435,23 +446,23 @@ class PodCycle:
 
         groups: nodes that are not able, and what the pod asks of them. Cost: O(different reasons).
         """
-        found = [
+        unable = [
             (required, required.named(outcome), own)
             for required, nodes in groups
             if nodes
             for outcome, own in self.fleet.unable(required.pending, nodes)
         ]
-        if not found:
+        if not unable:
             return LackingDevices()
-        numbers = [next(bits(nodes)) for _, _, nodes in found]
+        numbers = [next(bits(nodes)) for _, _, nodes in unable]
         names = [self.cluster.name_of(number) for number in numbers]
-        by_node = {name: outcome for name, (_, outcome, _) in zip(names, found, strict=True)}
+        by_node = {name: outcome for name, (_, outcome, _) in zip(names, unable, strict=True)}
         nearest = nearest_of(by_node)
         number, required = next(
-            (numbers[place], found[place][0]) for place, name in enumerate(names) if name == nearest
+            (numbers[place], unable[place][0]) for place, name in enumerate(names) if name == nearest
         )
         by_node[nearest] = required.named(self.fleet.refusal(required.pending, number))
-        outcomes = [(by_node[name], nodes) for name, (_, _, nodes) in zip(names, found, strict=True)]
+        outcomes = [(by_node[name], nodes) for name, (_, _, nodes) in zip(names, unable, strict=True)]
         return LackingDevices(outcomes, by_node, nearest)
 
     def refused_by_filters(self, required: Requirements, passed: Mask) -> Iterator[tuple[Plugin, Rejected]]:
@@ -460,9 +471,9 @@ class PodCycle:
             view = self.view.requesting(required.requests)
             # Others are not asked: they are passed over below.
             passed |= ~required.nodes
-            for plugin, one in rejections(view, self.cluster.signatures_of(self.pod), passed):
-                if nodes := one.nodes & required.nodes:
-                    yield plugin, replace(one, nodes=nodes, resolvable=one.resolvable & required.nodes)
+            for plugin, refused in rejections(view, self.cluster.signatures_of(self.pod), passed):
+                if nodes := refused.nodes & required.nodes:
+                    yield plugin, replace(refused, nodes=nodes, resolvable=refused.resolvable & required.nodes)
 
 
 def classes_of(claims: Iterable[Claim]) -> frozenset[str]:
@@ -472,23 +483,23 @@ def classes_of(claims: Iterable[Claim]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Rejections:
-    """The nodes of some requirements by what keeps the pod from them.
-
-    Of those that are left some do not reach what the claims have, some lack devices, and some have no room beside them.
-    """
+    """The nodes of some requirements by what keeps the pod from them."""
 
     required: Requirements
     filtered: Sequence[tuple[Reason, Rejected]]
-    """By filters."""
+    """What filters say of the nodes that they refuse."""
     refused: Sequence[tuple[Reason, Rejected]]
-    """By those of them before devices."""
+    """The same, of the filters that run before devices alone."""
     late: Sequence[tuple[Reason, Rejected]]
     """What keeps the pod from the nodes that a later filter refuses."""
     left: Mask
-    """By none of them."""
+    """The nodes that no filter before devices refuses."""
     unreached: Mask
+    """Nodes left that do not reach what the claims have."""
     lacking: Mask
+    """Nodes left that lack devices."""
     crowded: Mask
+    """Nodes left without room beside the devices."""
 
     @staticmethod
     def of(cycle: PodCycle, asked: EligibleNodes, fitting: Mask = 0) -> "Rejections":
@@ -497,10 +508,10 @@ class Rejections:
         giving = left & cycle.reached & cycle.giving(required)
         of_filters = ((plugin.reason, one) for plugin, one in cycle.refused_by_filters(required, left))
         filtered = [] if cycle.pod is None or cycle.pod.node_name else list(of_filters)
-        found = [] if required.problem else filtered
-        names = {plugin.name for plugin in after_devices(cycle.plugins)} if found else ()
-        refused = [(reason, one) for reason, one in found if not _is_late(reason, one, names)]
-        late = [(reason, one) for reason, one in found if _is_late(reason, one, names)]
+        counted = [] if required.problem else filtered
+        names = {plugin.name for plugin in after_devices(cycle.plugins)} if counted else ()
+        refused = [(reason, one) for reason, one in counted if not _is_late(reason, one, names)]
+        late = [(reason, one) for reason, one in counted if _is_late(reason, one, names)]
         others = list(_lacking_by_node(cycle, required, late)) if late else []
         lacking = left & cycle.reached & ~giving
         return Rejections(required, filtered, refused, others, left, left & ~cycle.reached, lacking, giving & ~fitting)
@@ -530,12 +541,12 @@ def _lacking_by_node(
 ) -> Iterator[tuple[Reason, Rejected]]:
     """The reasons for nodes that are refused by a filter that runs after devices: devices may be missing as well."""
     giving, reached = cycle.giving(required), cycle.reached
-    for reason, one in late:
-        for text, nodes in ((NOT_REACHED, one.nodes & ~reached), (NO_DEVICES, one.nodes & reached & ~giving)):
+    for reason, refused in late:
+        for text, nodes in ((NOT_REACHED, refused.nodes & ~reached), (NO_DEVICES, refused.nodes & reached & ~giving)):
             if nodes:
                 yield DEVICES, Rejected(text, nodes)
-        if nodes := one.nodes & reached & giving:
-            yield reason, Rejected(one.reason, nodes, one.resolvable & nodes)
+        if nodes := refused.nodes & reached & giving:
+            yield reason, Rejected(refused.reason, nodes, refused.resolvable & nodes)
 
 
 def _taken_by_devices(rejected: Iterable[Rejections]) -> frozenset[str]:

@@ -132,9 +132,9 @@ class PodSignatures:
             yield self._static.by_name, Rejected(NOT_NAMED, unnamed)
         if signature.refused_by is None:
             signature.refused_by = [mask_of(signature.first_refused_by(one)) for one in range(signature.filters)]
-        for (plugin, one), refused in zip(self._static.filters, signature.refused_by, strict=True):
+        for (plugin, filter_), refused in zip(self._static.filters, signature.refused_by, strict=True):
             if nodes := refused & ~unnamed:
-                yield plugin, Rejected(one.reason, nodes)
+                yield plugin, Rejected(filter_.reason, nodes)
 
     def refused(self, signature: PodSignature) -> Mapping[str, Mask]:
         """The nodes that filters refuse, by what they say of each node. Cost: O(nodes), where one has changed."""
@@ -151,11 +151,11 @@ class PodSignatures:
         return mask_of(signature.refusals != NO_NODE) & ~union(1 << number for number in numbers)
 
     def _by_text(self, signature: PodSignature) -> Mapping[str, Mask]:
-        found: dict[str, Mask] = {}
+        by_text: dict[str, Mask] = {}
         for number, node in sorted(self._nodes.items()):
             if text := refusal(signature.pod, node, self._static.plugins):
-                found[text] = found.get(text, 0) | 1 << number
-        return found
+                by_text[text] = by_text.get(text, 0) | 1 << number
+        return by_text
 
     def _of_named(self, pod: Pod, named: Iterable[str]) -> PodSignature:
         numbers = [self._numbers[name] for name in named if name in self._numbers]
@@ -198,8 +198,8 @@ class PodSignatures:
                 counts[plugin.name].append(count(pod, node) if node else 0)
         if seen:
             signature.refusals[seen] = refusals
-            for name, found in counts.items():
-                signature.counts[name][seen] = found
+            for name, counted in counts.items():
+                signature.counts[name][seen] = counted
             signature.stale.difference_update(seen)
 
     def _seen_of(self, node: Node) -> Hashable:

@@ -14,35 +14,36 @@ from scheduler.state.volumes import NO_PLAN, VolumePlan
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The pod goes to the node. claims: its own. allocations: of those that had none, in their order.
-
-    extended: the claim to be made for its extended resources, which gets the last allocation. by_claims: what devices
-    take of the node. volumes: what is to be written for it to have its volumes there.
-    """
+    """The pod goes to the node."""
 
     node: str
     claims: tuple[Claim, ...]
+    """The pod's own claims."""
     allocations: tuple[Allocation, ...]
+    """The allocations of the claims that had none, in their order; the last one is for `extended`."""
     extended: ExtendedClaim | None = None
+    """The claim to be made for the extended resources of the pod."""
     by_claims: tuple[TakenByClaim, ...] = ()
+    """What the devices take of the node."""
     volumes: VolumePlan = NO_PLAN
+    """What is to be written for the pod to have its volumes there."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotPlaced:
-    """The pod fits nowhere. stuck: its allocated claims without which it would fit on a node.
-
-    everywhere: the reason that refuses every node at once, whatever is free; else empty. lacking: what the nodes say
-    that lack devices, of those that say the same together. filtered: what filters say of the nodes that they refuse.
-    resolvable: the nodes that the end of other pods could open, devices aside: kube-scheduler's code Unschedulable.
-    """
+    """The pod fits nowhere."""
 
     refusal: Refusal
     stuck: tuple[Claim, ...] = ()
+    """Allocated claims of the pod without which it would fit on a node."""
     everywhere: str = ""
+    """The reason that refuses every node at once, whatever is free; else empty."""
     lacking: Sequence[tuple[Outcome, Mask]] = ()
+    """What nodes say that lack devices; nodes that say the same are together."""
     filtered: Sequence[Rejected] = ()
+    """What filters say of the nodes that they refuse."""
     resolvable: Mask = 0
+    """The nodes that the end of other pods could open, devices aside: kube-scheduler's code Unschedulable."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,12 +100,12 @@ def unfit(cycle: PodCycle, refused: NotPlaced) -> list[Unfit]:
     refused: what was decided; nothing has changed since.
     Cost: O(different reasons), but for what is not known yet of nodes that have changed.
     """
-    found: list[tuple[str | Outcome, Mask]] = []
+    refusals: list[tuple[str | Outcome, Mask]] = []
     for asked in cycle.eligible:
-        found += _not_left(cycle, asked, refused.filtered)
-        found += _crowded(cycle, asked).items()
-    found += refused.lacking
-    return [Unfit(answer, cycle.cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in found]
+        refusals += _not_left(cycle, asked, refused.filtered)
+        refusals += _crowded(cycle, asked).items()
+    refusals += refused.lacking
+    return [Unfit(answer, cycle.cluster.name_of(next(bits(nodes))), nodes) for answer, nodes in refusals]
 
 
 def answers_of(cycle: PodCycle, *, names_devices: bool = True) -> Iterator[tuple[str, NodeAnswer]]:
@@ -114,23 +114,23 @@ def answers_of(cycle: PodCycle, *, names_devices: bool = True) -> Iterator[tuple
     names_devices: a refusal has the node's own devices and their holders, so that no other node shares it.
     Cost: O(nodes), and with names_devices O(devices of the nodes that lack some).
     """
-    found = dict[int, NodeAnswer]()
+    by_number = dict[int, NodeAnswer]()
     for asked in cycle.eligible:
         required, allowed = asked
         texts: dict[int, list[str]] = {}
         for text, nodes in _not_left(cycle, asked, _filtered(cycle, required)):
             for number in bits(nodes):
                 texts.setdefault(number, []).append(text)
-        found |= {number: "; ".join(reported) for number, reported in texts.items()}
+        by_number |= {number: "; ".join(reported) for number, reported in texts.items()}
         left = allowed & cycle.reached
         for answer, nodes in _by_devices(cycle.fleet, required, left, names_devices=names_devices):
-            found |= dict.fromkeys(bits(nodes), answer)
+            by_number |= dict.fromkeys(bits(nodes), answer)
         if cycle.pod is not None and cycle.counts_devices:
             for number in bits(left):
-                if isinstance(found[number], Allocated):
-                    found[number] = cycle.beside_devices(cycle.pod, required, number) or found[number]
-    for number in sorted(found):
-        yield cycle.cluster.name_of(number), found[number]
+                if isinstance(by_number[number], Allocated):
+                    by_number[number] = cycle.beside_devices(cycle.pod, required, number) or by_number[number]
+    for number in sorted(by_number):
+        yield cycle.cluster.name_of(number), by_number[number]
 
 
 def _by_devices(
@@ -148,8 +148,8 @@ def _by_devices(
         else:
             yield required.named(outcome), lacking
     able = fleet.able(pending) & nodes
-    for (_, score), own in fleet.scores(pending, able).items():
-        yield Allocated((), 0, fleet.features, score), own
+    for (_, score), scored in fleet.scores(pending, able).items():
+        yield Allocated((), 0, fleet.features, score), scored
     for number in bits(nodes & ~able):
         try:
             yield fleet.allocate(number, pending), 1 << number
@@ -159,10 +159,11 @@ def _by_devices(
 
 def same_answers(answers: Mapping[str, NodeAnswer]) -> list[tuple[NodeAnswer, list[str]]]:
     """The nodes that share an answer together, in the order of their first nodes."""
-    found: dict[int, tuple[NodeAnswer, list[str]]] = {}
+    together: dict[int, tuple[NodeAnswer, list[str]]] = {}
     for name, answer in answers.items():
-        found.setdefault(id(answer), (answer, []))[1].append(name)
-    return list(found.values())
+        # By identity: `answers` keeps them meanwhile, and to compare them would cost as much as they are long.
+        together.setdefault(id(answer), (answer, []))[1].append(name)
+    return list(together.values())
 
 
 def refusal_on(cycle: PodCycle, number: int) -> Outcome:
@@ -185,30 +186,30 @@ def _not_left(cycle: PodCycle, asked: EligibleNodes, filtered: Iterable[Rejected
     if cycle.pod is not None:
         signature = cycle.view.signature
         for text, nodes in cycle.cluster.signatures_of(cycle.pod).refused(signature).items():
-            if own := nodes & required.nodes:
-                yield text, own
-        for one in filtered:
-            if own := one.nodes & required.nodes & signature.allowed:
-                yield one.reason, own
+            if refused := nodes & required.nodes:
+                yield text, refused
+        for rejected in filtered:
+            if refused := rejected.nodes & required.nodes & signature.allowed:
+                yield rejected.reason, refused
     if required.problem:
         yield required.problem, required.nodes
     if any(claim.allocation for claim in cycle.claims):
         for claim in cycle.claims:
-            if own := left & ~cycle.reached_by(claim):
-                yield f"claim {claim} is allocated, and not reachable from the node", own
-                left &= ~own
+            if refused := left & ~cycle.reached_by(claim):
+                yield f"claim {claim} is allocated, and not reachable from the node", refused
+                left &= ~refused
 
 
 def _crowded(cycle: PodCycle, asked: EligibleNodes) -> Mapping[str, Mask]:
     """The nodes without room beside the devices, by reason. Cost: an allocation for each."""
-    found: dict[str, Mask] = {}
+    crowded: dict[str, Mask] = {}
     if cycle.pod is None or not cycle.counts_devices:
-        return found
+        return crowded
     required, allowed = asked
     for number in bits(allowed & cycle.reached & cycle.giving(required)):
         if text := cycle.beside_devices(cycle.pod, required, number):
-            found[text] = found.get(text, 0) | 1 << number
-    return found
+            crowded[text] = crowded.get(text, 0) | 1 << number
+    return crowded
 
 
 # Which node comes nearest to taking a pod, of those that refuse it whatever devices they have.
@@ -223,10 +224,10 @@ def nearest_refusing(cycle: PodCycle, nodes: Mask) -> int:
     infos = cycle.cluster.infos
     reasons, missing = np.zeros(infos.size, np.int64), np.zeros(infos.size)
     for required in cycle.asks:
-        own = required.nodes & nodes
+        asked_here = required.nodes & nodes
         for refused in _refused(cycle, required):
-            reasons += flags_of(refused & own, infos.size)
-        numbers = numbers_of(own)
+            reasons += flags_of(refused & asked_here, infos.size)
+        numbers = numbers_of(asked_here)
         missing[numbers] = fraction_missing(required.requests, infos, numbers)
     asked = numbers_of(nodes)
     return int(asked[np.lexsort((missing[asked], reasons[asked]))[0]])  # a stable sort: the first of equals
@@ -267,11 +268,11 @@ class PluginRefusal:
 
 def refusing_plugins(cycle: PodCycle) -> Mapping[str, str]:
     """The plugin that refuses each node, by the node's name, as far as one does for another reason than devices."""
-    found: dict[str, str] = {}
+    by_node: dict[str, str] = {}
     for required in () if cycle.pod is None or cycle.pod.node_name else cycle.asks:
-        for plugin, one in cycle.refused_by_filters(required, 0):
-            found.update(dict.fromkeys(map(cycle.cluster.name_of, bits(one.nodes)), plugin.name))
-    return found
+        for plugin, rejected in cycle.refused_by_filters(required, 0):
+            by_node.update(dict.fromkeys(map(cycle.cluster.name_of, bits(rejected.nodes)), plugin.name))
+    return by_node
 
 
 def plugin_refusal(cycle: PodCycle, node: Node, number: int) -> PluginRefusal | None:
@@ -302,6 +303,7 @@ def _helps(cycle: PodCycle, pod: Pod, requests: PodRequests, change: Change, pla
         is_refused = bool(plugin.dynamic and plugin.dynamic.refused(view) >> place.number & 1)
         return not is_refused and not (plugin.static and plugin.static.refusal(changed, node))
 
+    # The change is made in the cluster itself, and undone at the end: nothing is copied for the question.
     with view.without(change.gone):
         if not all(map(passes, cycle.plugins)):
             return False

@@ -148,7 +148,9 @@ class Binds:
         """
         if pod.uid in self._freeing or self.is_under_way(pod.uid):
             return
-        objects = [found for one in claims if (found := self._cluster.claims.get(one.namespace, one.name))]
+        objects = [
+            claim_object for one in claims if (claim_object := self._cluster.claims.get(one.namespace, one.name))
+        ]
         self._freeing.add(pod.uid)
         self._attempts.start(self._free(pod, objects))
 

@@ -77,6 +77,7 @@ class Extender:
 
     def __init__(self, configuration: ExtenderConfiguration, site: Site) -> None:
         self._is_stopping = False
+        self._cluster_name = site.name
         self._configuration = configuration
         self._is_authoritative = configuration.mode is Mode.AUTHORITATIVE
         self._metrics = ExtenderMetrics(self._reading)
@@ -178,6 +179,7 @@ class Extender:
             queue=self._queue,
             waiting=lambda: len(self._poke.waiting),
             troubles=endpoints.troubles,
+            cluster_name=self._cluster_name,
         )
         return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
 

@@ -30,11 +30,11 @@ class Hopeless(Exception):
 
 def needs_of(cluster: Cluster, pod: Pod) -> PodCycle:
     """What the pod needs, as things are now. Raises Hopeless."""
-    found = cluster.claims_of(pod)
-    if isinstance(found, Waiting):
-        kept = found.kept.claim if found.kept is not None else None
-        raise Hopeless(found.reason, is_behind=found.is_behind, kept=kept)
-    needs = PodCycle(cluster, pod, [one.claim for one in found], full(pod, found))
+    claims = cluster.claims_of(pod)
+    if isinstance(claims, Waiting):
+        kept = claims.kept.claim if claims.kept is not None else None
+        raise Hopeless(claims.reason, is_behind=claims.is_behind, kept=kept)
+    needs = PodCycle(cluster, pod, [one.claim for one in claims], full(pod, claims))
     if problem := needs.claims_refused_everywhere():
         raise Hopeless(problem[1])
     return needs
@@ -61,8 +61,8 @@ class Asked:
         return self._listed(within[self._numbers])
 
     def _listed(self, flags: Flags) -> list[str]:
-        found: list[str] = self._names[flags].tolist()
-        return found
+        names: list[str] = self._names[flags].tolist()
+        return names
 
 
 def best_last(cluster: Cluster, pod: Pod, pending: Sequence[Claim], ranks: Mapping[Rank, Mask]) -> list[Mask]:

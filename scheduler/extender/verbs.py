@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, islice
 from typing import Any
 
@@ -15,18 +15,21 @@ from allocator.bits import Mask, union
 from allocator.explain.text import node_text
 from allocator.fleet.answers import Rank
 from allocator.model import Claim
-from allocator.outcome import Allocated, AllocationError, Exhausted
+from allocator.outcome import AllocationError, Exhausted
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
 from scheduler.decision.time_limits import NamespaceShare, TooLong
 from scheduler.extender import wire
 from scheduler.extender.bind import Binds
+from scheduler.extender.kept_nodes import kept_nodes, preemptor_of, winnable
 from scheduler.extender.poke import Poke
 from scheduler.extender.question import Asked, Hopeless, best_last, needs_of
 from scheduler.extender.wire import MAX_SCORE
+from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.runtime.server import Malformed
-from scheduler.state.claims import ClaimObject, Waiting, claims_of
+from scheduler.state.claims import Waiting
+from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import mask_of, numbers_of
 from scheduler.ui.decision_log import DecisionLog
 
@@ -83,61 +86,6 @@ def _rotated(nodes: Mask, number: int, call: int) -> Mask:
     flags = np.zeros(int(numbers[-1]) + 1, np.bool_)
     flags[numbers[(call * number + np.arange(number)) % len(numbers)]] = True
     return mask_of(flags)
-
-
-# preempt: the nodes among kube-scheduler's candidates where the devices would fit after the evictions.
-#
-# The devices of a claim become free once all pods that it is reserved for are evicted. No victim is added or removed:
-# kube-scheduler has selected them for its own resources, and a node where they do not free enough devices is dropped.
-# From 1.38 on it also sends nodes where its own filters pass already, without victims: they go back as they came.
-
-
-def kept_nodes(cluster: Cluster, pod: Pod, victims: Mapping[str, Collection[str]]) -> list[str]:
-    """The nodes to keep. victims: uids of pods by node; a node without any is kept as it came.
-
-    Cost: O(nodes) allocations.
-    """
-    try:
-        needs = needs_of(cluster, pod)
-    except Hopeless:
-        return []
-    own = {claim.uid for claim in needs.claims}
-    freed = {node: tuple(_freed(cluster, frozenset(uids), own)) for node, uids in victims.items() if uids}
-    try:
-        with cluster.time_limit.limited():
-            return [node for node in victims if node not in freed or _fits(cluster, node, needs, freed[node])]
-    except TooLong:
-        return []
-
-
-def _fits(cluster: Cluster, node: str, needs: PodCycle, freed: Sequence[Claim]) -> bool:
-    number = cluster.number_of(node)
-    if number is None or not needs.reached >> number & 1:
-        return False
-    if not needs.pending:
-        return True
-    try:
-        return isinstance(cluster.fleet.allocate(number, needs.pending, freed), Allocated)
-    except AllocationError:
-        return False
-
-
-def _freed(cluster: Cluster, gone: frozenset[str], own: set[str]) -> Iterator[Claim]:
-    """The devices that are free once these pods are gone. own: uids of claims that the pod itself needs as well."""
-    held = {one.claim.uid: one for uid in gone for one in _used_by(cluster, uid)}
-    for claim_uid in held.keys() - own:
-        users = {user.uid for user in held[claim_uid].reserved_for}
-        holding = cluster.claims.holding(claim_uid)
-        # A claim that is reserved for nobody keeps its devices: only the end of its last consumer frees them.
-        if users and users <= gone and holding and holding.counted:
-            yield holding.counted
-
-
-def _used_by(cluster: Cluster, pod_uid: str) -> Iterable[ClaimObject]:
-    """The claims of a pod that is on a node."""
-    pod = cluster.pods.bound(pod_uid)
-    found = claims_of(pod, cluster.claims) if pod else ()
-    return () if isinstance(found, Waiting) else found
 
 
 # Answers of bind wait for each other, so that kube-scheduler keeps its connections.
@@ -203,12 +151,13 @@ class HeldAnswers:
 # All answers come from the caches and from reservations. Nothing is read from the API server, and nothing is reserved:
 # kube-scheduler may take any of the nodes, or none.
 #
-# Differs from the plugin DynamicResources: nodes with too few devices are reported as unresolvable. kube-scheduler's
-# preemption evaluates nodes with its in-tree filters only, which do not know about devices, so it would not find useful
-# victims.
+# Differs from the plugin DynamicResources up to 1.37: nodes with too few devices are reported as unresolvable.
+# kube-scheduler's preemption evaluates nodes with its in-tree filters only, which do not know about devices, so it
+# would not find useful victims. From 1.38 on it asks `preempt`, and the nodes that can be won are left open for that.
 
 
 EVERY_NODE = Sampling()
+UNKNOWN_NODE = "node {} is not known yet to the extender"
 
 
 class Undecided(Exception):
@@ -219,7 +168,8 @@ class Undecided(Exception):
 class Filtered:
     """The nodes that pass, in the order of the question, and why the others do not, unless there are enough.
 
-    failed: why it is not known whether the node could. unresolvable: why the node cannot. stuck: where it is known that
+    failed: why it is not known whether the node could, or why it cannot before somebody is evicted. unresolvable: why
+    the node cannot. stuck: where it is known that
     no node passes, the allocated claims of the pod that keep it from some of them, or one that is being deleted.
     """
 
@@ -229,10 +179,18 @@ class Filtered:
     stuck: tuple[Claim, ...] = ()
 
 
-def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sampling = EVERY_NODE) -> Filtered:
+def filter_nodes(
+    cluster: Cluster,
+    pod: Pod,
+    names: Sequence[str],
+    sampling: Sampling = EVERY_NODE,
+    preemptor: Preemptor | None = None,
+) -> Filtered:
     """The answer for a pod that has claims. sampling: how many of the nodes that can pass. Raises Undecided.
 
-    Cost: O(nodes asked about, and what has changed since a pod like this was asked about).
+    preemptor: None where no node that lacks devices is left open for preemption.
+    Cost: O(nodes asked about, and what has changed since a pod like this was asked about); where none of them passes,
+    that of a preemption.
     """
     try:
         needs = needs_of(cluster, pod)
@@ -249,12 +207,34 @@ def filter_nodes(cluster: Cluster, pod: Pod, names: Sequence[str], sampling: Sam
     if not sampling.is_enough(able, len(names)):
         best_first = reversed(best_last(cluster, pod, needs.pending, ranks))
         return Filtered(asked.named(sampling.passing(best_first, len(names))))
-    failed = {name: f"node {name} is not known yet to the extender" for name in asked.unknown()}
+    failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}
     unresolvable = dict.fromkeys(asked.named(asked.mask & ~reached), NOT_REACHED)
+    won: dict[str, str] = {}
+    open_ = winnable(preemptor, needs, reached & ~able) if preemptor is not None and not able else 0
     for (text, is_known), nodes in _refused(cluster, pod, needs.pending, reached & ~able).items():
-        (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes), text))
+        (unresolvable if is_known else failed).update(dict.fromkeys(asked.named(nodes & ~(open_ * is_known)), text))
+        won.update(dict.fromkeys(asked.named(nodes & (open_ * is_known)), text))
     stuck = () if able or failed else tuple(_stuck(needs, asked.mask))
-    return Filtered(asked.named(able), failed, unresolvable, stuck)
+    return Filtered(asked.named(able), failed | won, unresolvable, stuck)
+
+
+def without_classes(cluster: Cluster, pod: Pod, found: Filtered) -> Filtered:
+    """Without the nodes that provide extended resources of the pod only by a claim of a device class.
+
+    kube-scheduler leaves these resources to its plugin DynamicResources, which is off where the extender allocates: it
+    would bind the pod without its devices. Up to 1.36 a gate could keep it from that.
+    """
+    if not cluster.extended_resources.asked_by(pod):
+        return found
+    asked, passed, refused = Asked(cluster, found.passed), [], dict(found.unresolvable)
+    for nodes, backed, _ in cluster.extended_resources.by_nodes(pod, cluster.infos, asked.mask):
+        if backed:
+            reason = f"only a device class provides {', '.join(backed)}, and the extender makes no claim for it"
+            refused.update(dict.fromkeys(asked.named(nodes), reason))
+        else:
+            passed = asked.named(nodes)
+    failed = {name: UNKNOWN_NODE.format(name) for name in asked.unknown()}
+    return replace(found, passed=passed, failed={**found.failed, **failed}, unresolvable=refused)
 
 
 def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -> Mapping[Rank, Mask]:
@@ -269,11 +249,11 @@ def _able(cluster: Cluster, pod: Pod, pending: Sequence[Claim], reached: Mask) -
 
 def _refused(cluster: Cluster, pod: Pod, pending: Sequence[Claim], nodes: Mask) -> Mapping[tuple[str, bool], Mask]:
     """The nodes by why they refuse, and by whether that is certain: not where the budget of steps was spent."""
-    found: dict[tuple[str, bool], Mask] = {}
+    by_reason: dict[tuple[str, bool], Mask] = {}
     for outcome, refused in cluster.fleet.unable_by_node(pending, nodes) if nodes else ():
         key = node_text(outcome, reader=pod.namespace), not isinstance(outcome, Exhausted)
-        found[key] = found.get(key, 0) | refused
-    return found
+        by_reason[key] = by_reason.get(key, 0) | refused
+    return by_reason
 
 
 def _stuck(needs: PodCycle, asked: Mask) -> Iterator[Claim]:
@@ -290,8 +270,8 @@ def _stuck(needs: PodCycle, asked: Mask) -> Iterator[Claim]:
 def prioritize(cluster: Cluster, pod: Pod, names: Sequence[str]) -> Mapping[str, int]:
     """The scores of the nodes; all 0 if they are equal, or if the pod's claims changed meanwhile."""
     scores = dict.fromkeys(names, 0)
-    found = cluster.claims_of(pod)
-    pending = [] if isinstance(found, Waiting) else [one.claim for one in found if one.claim.allocation is None]
+    claims = cluster.claims_of(pod)
+    pending = [] if isinstance(claims, Waiting) else [one.claim for one in claims if one.claim.allocation is None]
     if not pending:
         return scores
     asked = Asked(cluster, names)
@@ -352,6 +332,9 @@ class Verbs:
         self._answers = HeldAnswers()
         self._clock, self._processor = clock, processor
         self._time = NamespaceShare()
+        self._preemptor = preemptor_of(cluster)
+        adds_victims = binds is not None and cluster.fleet.features.release.extenders_add_victims
+        self._leaves_open = self._preemptor if adds_victims and self._preemptor.wins_devices else None
 
     async def filter(self, body: bytes) -> bytes:
         """An ExtenderFilterResult for ExtenderArgs."""
@@ -360,10 +343,10 @@ class Verbs:
             pod = self._pod(args.Pod)
             if self._binds is not None and is_ours(pod, self._schedulers):
                 await self._binds.expected.before(pod)
-            found = self._filtered(pod, wire.names_of(args))
+            filtered = self._filtered(pod, wire.names_of(args))
         except (Malformed, Undecided, TooLong) as problem:
             return wire.error_result(str(problem))
-        return wire.filter_result(args, found.passed, found.failed, found.unresolvable)
+        return wire.filter_result(args, filtered.passed, filtered.failed, filtered.unresolvable)
 
     def prioritize(self, body: bytes) -> bytes:
         """A HostPriorityList for ExtenderArgs. Raises Malformed."""
@@ -384,8 +367,10 @@ class Verbs:
             return wire.preemption_result({})
         uids = {node: [victim.UID for victim in one.Pods or ()] for node, one in victims.items()}
         with self._counted(pod.namespace):
-            kept = kept_nodes(self._cluster, pod, uids)
-        return wire.preemption_result({node: victims[node] for node in kept})
+            kept = kept_nodes(self._preemptor, pod, uids)
+        return wire.preemption_result(
+            {node: victims[node] if won is None else _meta_victims(won) for node, won in kept.items()}
+        )
 
     async def bind(self, body: bytes) -> bytes:
         """An ExtenderBindingResult for ExtenderBindingArgs."""
@@ -416,6 +401,18 @@ class Verbs:
         return pod
 
     def _filtered(self, pod: Pod, names: Sequence[str]) -> Filtered:
+        if self._leaves_out_classes(pod):
+            if unready := self._unready():
+                raise Undecided(unready)
+            found = self._filtered_by_claims(pod, names)
+            return without_classes(self._cluster, pod, found)
+        return self._filtered_by_claims(pod, names)
+
+    def _leaves_out_classes(self, pod: Pod) -> bool:
+        """Whether the pod may request extended resources for which nobody makes a claim: the plugin is off."""
+        return self._binds is not None and pod.scheduler_name in self._schedulers and may_ask(pod)
+
+    def _filtered_by_claims(self, pod: Pod, names: Sequence[str]) -> Filtered:
         if not is_ours(pod, self._schedulers):
             return Filtered(names)
         if unready := self._unready():
@@ -427,9 +424,9 @@ class Verbs:
                 f"decisions for pods of namespace {pod.namespace} take long: pods of other namespaces go first"
             )
         with self._counted(pod.namespace), self._cluster.time_limit.limited():
-            found = filter_nodes(self._cluster, pod, names, self._sampling)
-        self._note(pod, names, found)
-        return found
+            filtered = filter_nodes(self._cluster, pod, names, self._sampling, self._leaves_open)
+        self._note(pod, names, filtered)
+        return filtered
 
     def _lets_others_go_first(self, namespace: str) -> bool:
         """Whether the namespace has used its share of time, and others need it.
@@ -465,6 +462,11 @@ class Verbs:
         is_about_all = not pod.nominated_node or list(names) != [pod.nominated_node]
         if self._binds is not None and found.stuck and is_about_all:
             self._binds.free(pod, found.stuck)
+
+
+def _meta_victims(won: NodeToWin) -> wire.MetaVictims:
+    pods = [wire.MetaPod(UID=one.uid) for one in won.pods]
+    return wire.MetaVictims(Pods=pods, NumPDBViolations=won.violations)
 
 
 def _first_reason(found: Filtered) -> str:

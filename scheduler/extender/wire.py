@@ -167,10 +167,10 @@ def _has_more_values(value: object, most: int) -> bool:
 
 def _typed(type_: type[Request], raw: Mapping[str, object], prefix: str = "") -> Request:
     """The object with typed fields. prefix: of its fields in errors. Raises Malformed."""
-    found, errors = typed(type_, raw)
-    if found is None:
+    request, errors = typed(type_, raw)
+    if request is None:
         raise Malformed("; ".join(f"{prefix}{error}" for error in errors))
-    return found
+    return request
 
 
 def names_of(args: ExtenderArgs) -> list[str]:

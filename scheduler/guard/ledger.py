@@ -139,19 +139,19 @@ class Ledger:
         holding = self._cluster.claims.holding(uid)
         is_gone = holding is None or holding.is_gone
         self._note(uid, is_gone=is_gone)
-        known = self._open.get(uid, ())
-        if not known:
+        open_updates = self._open.get(uid, ())
+        if not open_updates:
             return
-        left = () if is_gone else tuple(one for one in known if one.update.version >= _version(holding))
-        if left != known:
+        left = () if is_gone else tuple(one for one in open_updates if one.update.version >= _version(holding))
+        if left != open_updates:
             self._keep(uid, left)
 
     def expire(self, began: float) -> int:
         """A list that began then has been taken in: what could not be stored any more by then was not. How many."""
         before = self.open
-        for uid, known in list(self._open.items()):
-            left = tuple(one for one in known if one.until > began)
-            if left != known:
+        for uid, open_updates in list(self._open.items()):
+            left = tuple(one for one in open_updates if one.until > began)
+            if left != open_updates:
                 self._keep(uid, left)
         return before - self.open
 
@@ -244,11 +244,11 @@ def _overtaken(allowed: Iterable[Allowed], update: Update) -> Iterator[Allowed]:
     Of those that build on one version, only one can be stored. So an update that is asked for again, since another
     webhook has denied it, counts once. Its shares have other ids each time: these are taken, and the amounts once.
     """
-    for one in allowed:
-        if one.update.version != update.version or _amounts(one.update.claim) != _amounts(update.claim):
-            yield one
-        elif _shares(one.update.claim) != _shares(update.claim):
-            yield replace(one, update=replace(one.update, claim=_without_amounts(one.update.claim)))
+    for before in allowed:
+        if before.update.version != update.version or _amounts(before.update.claim) != _amounts(update.claim):
+            yield before
+        elif _shares(before.update.claim) != _shares(update.claim):
+            yield replace(before, update=replace(before.update, claim=_without_amounts(before.update.claim)))
 
 
 def _amounts(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, Quantity]]]]:

@@ -240,12 +240,12 @@ class Guard:
 
     def _check(self) -> None:
         self._cluster.fleet.refresh()  # nobody asks it here, and it would keep what has changed since then
-        found = self._cluster.violations()
-        for violation in found:
+        violations = self._cluster.violations()
+        for violation in violations:
             if violation not in self._violations:
                 self._metrics.violated(violation.invariant)
                 _LOG.error("%s: %s", violation.subject, violation.message)
-        self._violations = found
+        self._violations = violations
 
     async def _closed(self) -> bool:
         """Whether nothing is open any more, soon after no more is allowed."""
@@ -266,10 +266,10 @@ class Guard:
         if isinstance(new, Undecoded):
             _LOG.warning("%s %s cannot be read: %s", resource.kind, new.key, new.error)
         self._updates.update(resource, old, new)
-        found = new or old
-        assert found is not None
+        shown = new or old
+        assert shown is not None
         if resource.kind == KIND:
-            self._ledger.shown(found.uid)
+            self._ledger.shown(shown.uid)
 
     # -- answers
 
@@ -316,14 +316,14 @@ class Guard:
         )
 
     def _queue(self) -> Iterator[Mapping[str, object]]:
-        for one in tuple(self._ledger.opened()):
-            claim = one.update.claim
+        for allowed in tuple(self._ledger.opened()):
+            claim = allowed.update.claim
             yield {
                 "claim": str(claim),
                 "uid": claim.uid,
-                "resourceVersion": str(one.update.version),
+                "resourceVersion": str(allowed.update.version),
                 "devices": [str(result.id) for result in occupying(claim)],
-                "secondsLeft": round(max(one.until - self._time.monotonic(), 0.0), 1),
+                "secondsLeft": round(max(allowed.until - self._time.monotonic(), 0.0), 1),
             }
 
     def _reading(self) -> GuardReading:

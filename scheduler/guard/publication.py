@@ -114,10 +114,10 @@ class Publication:
 
     async def _publish_path(self) -> None:
         path = WEBHOOKS.path(name=self._webhook_configuration)
-        found = await self._api.request("GET", path)
+        stored = await self._api.request("GET", path)
         changed = [
             {"name": webhook["name"], "clientConfig": wanted}
-            for webhook in found.get("webhooks") or ()
+            for webhook in stored.get("webhooks") or ()
             if (wanted := self._wanted(webhook["clientConfig"]))
         ]
         if changed:
@@ -143,11 +143,11 @@ class Publication:
 
     async def _publish_address(self) -> None:
         path = ENDPOINT_SLICES.path(self._namespace, self._endpoint_slice)
-        found = await self._api.request("GET", path)
+        stored = await self._api.request("GET", path)
         wanted: Json = {
             "endpoints": [{"addresses": [self._address], "conditions": {"ready": True}}],
             "ports": [{"name": PORT, "port": self._port, "protocol": "TCP"}],
         }
-        if any(found.get(field) != value for field, value in wanted.items()):
-            await self._api.request("PUT", path, body={**found, **wanted})
+        if any(stored.get(field) != value for field, value in wanted.items()):
+            await self._api.request("PUT", path, body={**stored, **wanted})
             _LOG.info("published the address of this process in %s/%s", self._namespace, self._endpoint_slice)

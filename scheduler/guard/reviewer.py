@@ -249,13 +249,13 @@ def _short(text: str, field: str) -> str:
 
 
 def _request(raw: Json) -> AdmissionRequest:
-    found, errors = typed(AdmissionReview, raw)
-    if found is None:
+    review, errors = typed(AdmissionReview, raw)
+    if review is None:
         raise Malformed("; ".join(map(str, errors)))
-    for field, value, wanted in (("apiVersion", found.api_version, API_VERSION), ("kind", found.kind, KIND)):
+    for field, value, wanted in (("apiVersion", review.api_version, API_VERSION), ("kind", review.kind, KIND)):
         if value != wanted:
             raise Malformed(str(FieldError(field, value, f"must be {wanted}")))
-    return found.request
+    return review.request
 
 
 def _version(old: Json) -> int:
@@ -349,18 +349,18 @@ class Reviewer:
         Raises Malformed.
         """
         question = read(body)
-        found = self._judged(question)
-        return found if isinstance(found, bytes) else self._patient(question, found)
+        response = self._judged(question)
+        return response if isinstance(response, bytes) else self._patient(question, response)
 
     async def _patient(self, question: Review, unknown: Denial) -> bytes:
         """The answer once all devices are published, or were waited for long enough."""
         until = self._monotonic() + WAIT_S
         while self._monotonic() < until:
             await asyncio.sleep(_LOOK_S)
-            found = self._judged(question)
-            if isinstance(found, bytes):
-                return found
-            unknown = found
+            response = self._judged(question)
+            if isinstance(response, bytes):
+                return response
+            unknown = response
         return self._denied(question, unknown)
 
     def _judged(self, question: Review) -> bytes | Denial:

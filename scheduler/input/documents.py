@@ -242,11 +242,12 @@ class FindingReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something wrong, or worth a warning, at a place. subject: kind and name of the object, where it has them."""
+    """Something wrong, or worth a warning, at a place."""
 
     place: Place
     message: str
     subject: str = ""
+    """The kind and name of the object, where it has them."""
     is_warning: bool = False
     reason: FindingReason = FindingReason.UNREADABLE
 
@@ -427,9 +428,9 @@ def _described(value: object) -> str:
 def _shortened(found: Iterable[RawObject | Finding], place: Place) -> Iterator[RawObject | Finding]:
     """The objects of a document, and the first of what are none."""
     number = 0
-    for one in found:
-        number += isinstance(one, Finding)
-        if isinstance(one, RawObject) or number <= MAX_FINDINGS:
-            yield one
+    for entry in found:
+        number += isinstance(entry, Finding)
+        if isinstance(entry, RawObject) or number <= MAX_FINDINGS:
+            yield entry
     if number > MAX_FINDINGS:
         yield Finding(place, f"and {number - MAX_FINDINGS} more entries are not objects")

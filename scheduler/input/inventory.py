@@ -161,43 +161,45 @@ class InputClaim:
 
 @dataclass(slots=True)
 class Inventory:
-    """What the input holds, as far as it can be used.
-
-    holders: claims with errors, of which only the devices that they have count. faults: why a claim or a template is
-    not used although it is there, by (kind, namespace, name). makers: the same of templates that an object of the input
-    has made in a cluster, by (namespace, name). kinds: also of objects with errors. skipped: how many of
-    other kinds, by `kind (group)`. unseen: how many of these ask for claims, so that pods may wait of which nothing is
-    known. nodes: those that slices name, if the input contains no Node. objects: all others, by their type (`of`).
-    places, versions: where each object stands and its apiVersion, by (kind, namespace, name). labels: of those that
-    have any, by the same.
-    """
+    """What the input holds, as far as it can be used."""
 
     slices: list[Slice] = field(default_factory=list)
     classes: list[DeviceClass] = field(default_factory=list)
     claims: dict[tuple[str, str], InputClaim] = field(default_factory=dict)
     holders: list[Claim] = field(default_factory=list)
+    """Claims with errors, of which only the devices that they have count."""
     templates: dict[tuple[str, str], ClaimTemplate] = field(default_factory=dict)
     faults: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """Why a claim or a template is not used although it is there, by (kind, namespace, name)."""
     makers: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Why a template is not in the input: an object of the input makes it in a cluster; by (namespace, name)."""
     taint_rules: list[TaintRule] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)
+    """The nodes; if the input contains no Node, the ones that slices name."""
     objects: dict[type, list[Any]] = field(default_factory=dict)  # Any: of the type that is the key
+    """Objects of all other types that are decoded, by type (`of`)."""
     pods: list[Pod] = field(default_factory=list)
     workloads: list[Workload] = field(default_factory=list)
     kinds: set[str] = field(default_factory=set)
+    """All kinds of the input, also of objects with errors."""
     skipped: Counter[str] = field(default_factory=Counter)
+    """How many objects of other kinds there are, by `kind (group)`."""
     unseen: int = 0
+    """How many of the skipped objects ask for claims, so that pods may wait of which nothing is known."""
     places: dict[tuple[str, str, str], Place] = field(default_factory=dict)
+    """Where each object stands, by (kind, namespace, name)."""
     versions: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    """The apiVersion of each object, by (kind, namespace, name)."""
     labels: dict[tuple[str, str, str], Mapping[str, str]] = field(default_factory=dict)
+    """The labels of each object that has any, by (kind, namespace, name)."""
     errors: list[Finding] = field(default_factory=list)
     warnings: list[Finding] = field(default_factory=list)
 
     def of(self, model: type[Typed]) -> list[Typed]:
         """The objects of those kinds that become the model; they may be added to."""
-        own = BY_MODEL[model].inventory
-        found: list[Typed] = self.objects.setdefault(model, []) if own == OBJECTS else getattr(self, own)
-        return found
+        attribute = BY_MODEL[model].inventory
+        objects: list[Typed] = self.objects.setdefault(model, []) if attribute == OBJECTS else getattr(self, attribute)
+        return objects
 
     @property
     def namespaces(self) -> Mapping[str, Mapping[str, str]]:
@@ -219,19 +221,21 @@ def take_inventory(
     """
     reader = _InventoryReader(features, validate=validate)
     reader.overlay(overlay)
-    for found in objects:
-        reader.take(found)
+    for read in objects:
+        reader.take(read)
     reader.end()
     return reader.inventory
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """An object as it stands at a place. decoded: what of it counts. keep: what puts it into the inventory."""
+    """An object as it stands at a place."""
 
     place: Place
     decoded: object
+    """What of the object counts."""
     keep: Callable[[], None]
+    """Puts it into the inventory."""
     uid: str
     version: str
     api_version: str
@@ -256,10 +260,10 @@ class _InventoryReader:
 
     def overlay(self, objects: Iterable[RawObject | Finding]) -> None:
         """Add the objects, which nothing that comes later replaces."""
-        found = list(objects)
-        for one in found:
-            self.take(one)
-        raws = [one.raw for one in found if isinstance(one, RawObject)]
+        listed = list(objects)
+        for read in listed:
+            self.take(read)
+        raws = [one.raw for one in listed if isinstance(one, RawObject)]
         self._overlaid = frozenset(_key(raw, str(raw.get("kind"))) for raw in raws if _metadata(raw, "name"))
 
     def take(self, found: RawObject | Finding) -> None:
@@ -269,32 +273,32 @@ class _InventoryReader:
         elif not self._overlaid or _key(found.raw, str(found.raw.get("kind"))) not in self._overlaid:
             self._read(found)
 
-    def _read(self, found: RawObject) -> None:
-        if not is_object(found.raw):
-            self._no_object(found)
+    def _read(self, read: RawObject) -> None:
+        if not is_object(read.raw):
+            self._no_object(read)
             return
-        version, kind = intern(str(found.raw["apiVersion"])), intern(str(found.raw["kind"]))
+        version, kind = intern(str(read.raw["apiVersion"])), intern(str(read.raw["kind"]))
         self.inventory.kinds.add(kind)
-        raw = self._named(found.raw, kind)
-        if raw is not found.raw:
-            found = replace(found, raw=raw)
+        raw = self._named(read.raw, kind)
+        if raw is not read.raw:
+            read = replace(read, raw=raw)
         for error in owner_errors(_owners(raw)):
-            self._warn(found, kind, f"{error}; the API server refuses the object", FindingReason.REFUSED)
+            self._warn(read, kind, f"{error}; the API server refuses the object", FindingReason.REFUSED)
         group = version.rpartition("/")[0]
         if is_decoded(version, kind):
-            self._device_object(found, kind)
+            self._device_object(read, kind)
         elif row := IN_FILES.get((group, kind)):
             assert row.decode
             decoder = partial(row.decode, validate=self._validate)
-            self._typed(found, kind, decoder, self.inventory.of(row.model).append)
+            self._typed(read, kind, decoder, self.inventory.of(row.model).append)
         elif group in (WORKLOADS.get(kind), "extensions") and kind in WORKLOADS:
-            keep = partial(self._keep_workload, found, kind)
-            self._typed(found, kind, lambda raw: decode_workload(kind, raw), keep)
+            keep = partial(self._keep_workload, read, kind)
+            self._typed(read, kind, lambda raw: decode_workload(kind, raw), keep)
         elif kind in VERSIONS and _is_kubernetes(group):
             error = FieldError("apiVersion", version, f"must be {VERSIONS[kind]} for a {kind}")
-            self._error(found.place, subject_of(kind, found.raw), str(error))
+            self._error(read.place, subject_of(kind, read.raw), str(error))
         else:
-            self._other_object(found, kind, group)
+            self._other_object(read, kind, group)
 
     def _named(self, raw: Mapping[str, object], kind: str) -> Mapping[str, object]:
         """The object with a name, where it has but a generateName: of two alike each gets its own."""
@@ -382,10 +386,10 @@ class _InventoryReader:
                 self._keep_template(template, [warning.path for warning in decoded.warnings])
 
     def _keep_template(self, template: ClaimTemplate, unknown: Sequence[str]) -> None:
-        own = [path.removeprefix("spec.") for path in unknown if not path.startswith(_NOT_OF_THE_TEMPLATE)]
-        if own:
+        unknown_fields = [path.removeprefix("spec.") for path in unknown if not path.startswith(_NOT_OF_THE_TEMPLATE)]
+        if unknown_fields:
             key = ("ResourceClaimTemplate", template.namespace, template.name)
-            self.inventory.faults[key] = f"has unknown fields: {', '.join(own)}"
+            self.inventory.faults[key] = f"has unknown fields: {', '.join(unknown_fields)}"
         else:
             self.inventory.templates[template.namespace, template.name] = template
 

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from allocator.api.versions import Json
+from allocator.gates import DEFAULT_RELEASE, EXTENDED_RESOURCE, RELEASES, Release
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import API_VERSION, DEFAULT_SCHEDULER, DYNAMIC_RESOURCES, KIND
-from scheduler.kube_scheduler.traps import EVERY_NODE, EXTENDED_RESOURCE, GATES_FLAG
+from scheduler.kube_scheduler.traps import EVERY_NODE, GATES_FLAG, is_locked
 
 KUBE_SYSTEM = "kube-system"
 """Where kube-scheduler has its lease unless it is told otherwise."""
@@ -25,7 +26,7 @@ class Setup:
     schedulers: the names of profiles, at least one. url: of the extender, without the verb. ca_file, cert_file,
     key_file: as kube-scheduler finds them; not used over plain HTTP. weight: of the extender's scores among those of
     the plugins; None where the policy counts in filter alone. kubeconfig: with which kube-scheduler reaches the API
-    server; empty: as its pod's own account. namespace: of a second kube-scheduler's lease.
+    server; empty: as its pod's own account. namespace: of a second kube-scheduler's lease. release: of kube-scheduler.
     """
 
     mode: Mode
@@ -38,6 +39,7 @@ class Setup:
     weight: int | None = None
     kubeconfig: str = ""
     namespace: str = KUBE_SYSTEM
+    release: Release = RELEASES[DEFAULT_RELEASE]
 
 
 def document(setup: Setup) -> Json:
@@ -55,7 +57,8 @@ def document(setup: Setup) -> Json:
 
 def flags(setup: Setup) -> list[str]:
     """With which flags, beside the configuration, kube-scheduler has to be started."""
-    return [f"{GATES_FLAG}={EXTENDED_RESOURCE}=false"] if setup.mode is Mode.AUTHORITATIVE else []
+    is_named = setup.mode is Mode.AUTHORITATIVE and not is_locked(EXTENDED_RESOURCE, setup.release)
+    return [f"{GATES_FLAG}={EXTENDED_RESOURCE}=false"] if is_named else []
 
 
 def _lease(setup: Setup) -> Json:

@@ -12,6 +12,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from allocator.api.findings import shown
 from allocator.api.versions import Json
+from allocator.gates import DEFAULT_RELEASE, EXTENDED_RESOURCE, RELEASES, Release
 from allocator.words import counted
 from scheduler.extender.configuration import LEAST_TIMEOUT_S, ROLLBACK_S, Mode
 from scheduler.kube_scheduler.configuration import (
@@ -29,9 +30,6 @@ from scheduler.kube_scheduler.configuration import (
     seconds,
 )
 from scheduler.runtime.configuration import is_loopback
-
-EXTENDED_RESOURCE = "DRAExtendedResource"
-"""The gate by which a container's resource may stand for devices of a class."""
 
 GATES_FLAG = "--feature-gates"
 
@@ -78,11 +76,13 @@ class Judged:
     """The configuration to check.
 
     number: of the entry of `extenders` that is ours. gates: those that the flags set; None: the flags are not known.
+    release: of kube-scheduler.
     """
 
     configuration: KubeSchedulerConfiguration
     number: int
     gates: Mapping[str, bool] | None = None
+    release: Release = RELEASES[DEFAULT_RELEASE]
 
     @property
     def extender(self) -> KubeExtender:
@@ -169,7 +169,31 @@ def _points_off(named: NamedProfile) -> list[str]:
     return [point for point in ALL_POINTS if point not in on]
 
 
+def is_locked(gate: str, release: Release) -> bool:
+    """Whether a kube-scheduler of the release does not start with another value than the gate has."""
+    return gate in release.gates and release.gates[gate].is_locked
+
+
+def _forbidden_gate(judged: Judged) -> Iterator[Trap]:
+    """Gates that a component has locked, or does not have."""
+    for gate, is_on in (judged.gates or {}).items():
+        if problem := _forbidden(gate, is_on=is_on, release=judged.release):
+            consequence = f"kube-scheduler does not start: Kubernetes {judged.release.name} {problem}"
+            yield Trap(Severity.ERROR, f"{GATES_FLAG} {gate}", is_on, consequence, "leave the gate out")
+
+
+def _forbidden(gate: str, *, is_on: bool, release: Release) -> str:
+    if gate in release.gates:
+        is_changed = is_locked(gate, release) and is_on is not release.gates[gate].is_on
+        return "has locked the gate to the other value" if is_changed else ""
+    later = release.later_with(gate)
+    return f"does not have the gate, which came with {later}" if later else ""
+
+
 def _extended_resource(judged: Judged) -> Iterator[Trap]:
+    """Where the gate is locked, filter refuses such pods a node that would have to give them a device by a claim."""
+    if is_locked(EXTENDED_RESOURCE, judged.release):
+        return
     if not judged.is_authoritative or judged.gates is None or not _is_on(judged.gates, EXTENDED_RESOURCE):
         return
     consequence = (
@@ -380,6 +404,7 @@ _TRAPS: Sequence[Callable[[Judged], Iterator[Trap]]] = (
     _ignorable,
     _plugin_on,
     _plugin_off,
+    _forbidden_gate,
     _extended_resource,
     _managed_resources,
     _address,
@@ -434,6 +459,7 @@ def _summary(judged: Judged, traps: Sequence[Trap]) -> str:
 def unjudged(judged: Judged) -> list[str]:
     """The gates that were not judged, since the flags are not known."""
     is_unknown = judged.is_authoritative and judged.gates is None
+    is_unknown = is_unknown and not is_locked(EXTENDED_RESOURCE, judged.release)
     return [EXTENDED_RESOURCE] if is_unknown else []
 
 

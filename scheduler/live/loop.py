@@ -175,25 +175,25 @@ class Loop:
             return
         if self._is_held(entry, started):
             return
-        found = self._cluster.claims_of(pod)
-        if isinstance(found, Waiting):
-            kept = [found.kept] if found.kept else []
+        pod_claims = self._cluster.claims_of(pod)
+        if isinstance(pod_claims, Waiting):
+            kept = [pod_claims.kept] if pod_claims.kept else []
             if (until := self._left_until(entry, kept, started)) > started:
                 self._queue.held(pod.uid, started, until, why=LEFT)
                 return
-            refusal = Refusal(frozenset({CLAIMS}), pod_requests(pod), message=found.reason)
+            refusal = Refusal(frozenset({CLAIMS}), pod_requests(pod), message=pod_claims.reason)
             self._refuse_or_free(entry, refusal, kept, started)
             return
-        if (until := self._left_until(entry, found, started)) > started:
+        if (until := self._left_until(entry, pod_claims, started)) > started:
             self._queue.held(pod.uid, started, until, why=LEFT)
             return
-        failed = self._broken(found)
+        failed = self._broken(pod_claims)
         self._cluster.time_limit.most_s = min(max(entry.spent_s, SLICE_LEAST_S), SLICE_MOST_S)
         reasons = {uid: one.reason for uid, one in failed.items()}
         began = self._processor()
-        claims = [one.claim for one in found]
+        claims = [one.claim for one in pod_claims]
         self._cluster.expect(pod, claims)
-        decided = decide(self._cluster, pod, claims, full(pod, found), reasons)
+        decided = decide(self._cluster, pod, claims, full(pod, pod_claims), reasons)
         took_s = self._clock() - started
         self._time.spent(pod.namespace, self._processor() - began, started + took_s)
         if isinstance(decided, OutOfTime):
@@ -204,7 +204,7 @@ class Loop:
             case Placed():
                 self._place(entry, decided, started)
             case NotPlaced(refusal, stuck):
-                self._refuse_or_free(entry, refusal, [one for one in found if one.claim in stuck], started, failed)
+                self._refuse_or_free(entry, refusal, [one for one in pod_claims if one.claim in stuck], started, failed)
             case Failed(reason):
                 self._fail(entry, reason, started)
 

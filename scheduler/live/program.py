@@ -156,6 +156,7 @@ class Scheduler:
         self._writes = False
         self._election: LeaderElection | None = None
         api = site.connection
+        self._cluster_name = site.name
         if elects.leader_elect and not configuration.dry_run:
             self._election = LeaderElection(api.apart(calls=1), elects, new_identity(), replace(TIME, monotonic=CLOCK))
             api = api.only_while(self._election.is_leading)
@@ -293,14 +294,15 @@ class Scheduler:
             queue=self._waiting_pods,
             waiting=lambda: sum(self._queue.pending().values()),
             troubles=endpoints.troubles,
+            cluster_name=self._cluster_name,
         )
         return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
 
     def _waiting_pods(self) -> Iterator[dict[str, object]]:
         """As the queue shows them; a pod with an attempt under way says what that is at."""
-        for one in self._queue.dump():
-            current = self._core.binder.progress.of(str(one["uid"]))
-            yield {**one, "message": current} if current else one
+        for row in self._queue.dump():
+            current = self._core.binder.progress.of(str(row["uid"]))
+            yield {**row, "message": current} if current else row
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
@@ -340,18 +342,18 @@ class Scheduler:
 
     def _is_being_allocated(self, pod: Pod) -> bool:
         """Whether an attempt is under way that began when the pod had its node already."""
-        known = self._queue.get(pod.uid)
-        return known is not None and known.place is PodPlace.IN_FLIGHT and bool(known.pod.node_name)
+        queued = self._queue.get(pod.uid)
+        return queued is not None and queued.place is PodPlace.IN_FLIGHT and bool(queued.pod.node_name)
 
     def _is_prescheduled(self, pod: Pod) -> bool:
         """Whether the pod has a node, and a claim without devices, or one that is not the pod's yet."""
         if not pod.node_name or not pod.claims or pod.is_over or not self._is_ours(pod):
             return False
-        found = self._cluster.claims_of(pod)
-        if isinstance(found, Waiting):
-            return not found.is_unsupported
+        claims = self._cluster.claims_of(pod)
+        if isinstance(claims, Waiting):
+            return not claims.is_unsupported
         return any(
-            one.claim.allocation is None or all(user.uid != pod.uid for user in one.reserved_for) for one in found
+            one.claim.allocation is None or all(user.uid != pod.uid for user in one.reserved_for) for one in claims
         )
 
 

@@ -151,26 +151,28 @@ class FillWorkload:
     def _numbered(self, shapes: Sequence[tuple[float, WorkloadShape]]) -> Iterator[FillShape]:
         numbers: dict[Hashable, int] = {}
         for share, shape in shapes:
-            own: list[tuple[int, int]] = []
-            for claim, request, one in asked_by(shape.claims):
-                key = fingerprint_of([Claim("", "", "", (Request("", (_single(one),)),))])
-                own.append((numbers.setdefault(key, len(numbers)), EVERY if one.mode == "All" else one.count))
+            numbered: list[tuple[int, int]] = []
+            for claim, request, alternative in asked_by(shape.claims):
+                key = fingerprint_of([Claim("", "", "", (Request("", (_single(alternative),)),))])
+                numbered.append(
+                    (numbers.setdefault(key, len(numbers)), EVERY if alternative.mode == "All" else alternative.count)
+                )
                 self._requests.setdefault(key, (claim, request))
-            yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(own))
+            yield FillShape(share, shape.cpu, mebibytes(shape.memory), tuple(numbered))
 
     def _new_kinds(self, number: int, node: NodeCells) -> Iterator[bool]:
         """Find the kinds of the node's units; where no node was like that before, that is a step for each request."""
-        known = self._kinds_of.get(number)
-        if known is not None and known[0] is node.units:
+        kinds = self._kinds_of.get(number)
+        if kinds is not None and kinds[0] is node.units:
             return
         key = self._key(number, node)
         if key not in self._kinds:
             takes: list[Sequence[Takes]] = []
             devices: list[int] = []
             for claim, request in self._requests.values():
-                own = takes_on(self._free, number, claim, request)
-                takes.append([self.units.takes(tuple([take.cells for take in of])) for of in own])
-                devices.append(_devices_of(own))
+                of_units = takes_on(self._free, number, claim, request)
+                takes.append([self.units.takes(tuple([take.cells for take in of])) for of in of_units])
+                devices.append(_devices_of(of_units))
                 yield True
             self._kinds[key] = tuple(self.units.kinds(node.units, takes))
             self._devices[key] = tuple(devices)
@@ -215,18 +217,18 @@ class AskedDevices:
         unknown = numbers[self._kind_of[numbers] == UNKNOWN]
         for number in unknown.tolist():
             self._kind_of[number] = self._kind(number)
-        found: Numbers = self._kind_of[numbers]
-        return found
+        kinds: Numbers = self._kind_of[numbers]
+        return kinds
 
     def one_of(self, kind: int) -> int | None:
         """A node of that kind that is there; None if none is."""
-        found = np.flatnonzero(self._kind_of == kind)
-        return int(found[0]) if len(found) else None
+        nodes = np.flatnonzero(self._kind_of == kind)
+        return int(nodes[0]) if len(nodes) else None
 
     def requests(self, kind: int) -> Iterator[tuple[Sequence[Sequence[Take]], int]]:
         """For each request what may be taken of each unit of nodes of that kind, and how many devices."""
-        for own, (_, _, one) in zip(self._devices[kind], self._asked, strict=True):
-            yield own, _devices_of(own) if one.mode == "All" else one.count
+        for of_units, (_, _, alternative) in zip(self._devices[kind], self._asked, strict=True):
+            yield of_units, _devices_of(of_units) if alternative.mode == "All" else alternative.count
 
     def devices(self, number: int, unit: int, taken: Cells) -> list[int]:
         """The devices of the node, by position, that take this of the unit in that place."""
@@ -256,11 +258,11 @@ class AskedDevices:
         node = self._nodes[number]
         key = self._hardware.of(number), tuple(node.units)
         self._units_of[number] = node.units
-        known = self._numbers.get(key)
-        if known is None:
-            known = self._numbers[key] = len(self._devices)
+        kind = self._numbers.get(key)
+        if kind is None:
+            kind = self._numbers[key] = len(self._devices)
             self._devices.append([takes_on(self._free, number, claim, request) for claim, request, _ in self._asked])
-        return known
+        return kind
 
 
 class AskedTakes:
@@ -277,13 +279,13 @@ class AskedTakes:
         if self._kinds_of_nodes != self._workload.kinds_of_nodes:
             self._kinds_of_nodes = self._workload.kinds_of_nodes
             self._known.clear()
-        known = self._known.get(kind)
-        if known is None:
+        takes = self._known.get(kind)
+        if takes is None:
             number = self._asked.one_of(kind)
             if number is None:
                 return _NO_TAKES
-            known = self._known[kind] = self._on(number, kind)
-        return known
+            takes = self._known[kind] = self._on(number, kind)
+        return takes
 
     def _on(self, number: int, kind: int) -> NodeTakes:
         requests = [(self._interned(own), count) for own, count in self._asked.requests(kind)]
@@ -300,9 +302,9 @@ def asked_by(claims: Sequence[Claim]) -> Iterator[tuple[Claim, Request, Alternat
     """The requests that take devices, with their first alternatives."""
     for claim in claims:
         for request in claim.requests:
-            for one in request.alternatives[:1]:
-                if not one.admin_access:
-                    yield claim, request, one
+            for first in request.alternatives[:1]:
+                if not first.admin_access:
+                    yield claim, request, first
 
 
 def takes_on(free: FreeByNode, number: int, claim: Claim, request: Request) -> Sequence[Sequence[Take]]:
@@ -327,11 +329,11 @@ def _with_numbers(shape: FillShape, nodes: Mapping[tuple[int, ...], int]) -> Fil
 
 
 def _usual(request: int, nodes: Mapping[tuple[int, ...], int]) -> int:
-    found: Counter[int] = Counter()
+    nodes_by_count: Counter[int] = Counter()
     for devices, number in nodes.items():
         if devices[request]:
-            found[devices[request]] += number
-    return max(found, key=lambda devices: (found[devices], devices), default=1)
+            nodes_by_count[devices[request]] += number
+    return max(nodes_by_count, key=lambda devices: (nodes_by_count[devices], devices), default=1)
 
 
 def mebibytes(requested: int) -> int:
@@ -391,11 +393,11 @@ class FillScores:
         """The policy for the attempt on that node, see `NodeScorer.on`."""
         workload = self._caught_up()
         asked, pod = self._pod(workload, requests, claims)
-        now, found = list(workload.values.units_of(number)), list[int]()
+        now, devices = list(workload.values.units_of(number)), list[int]()
         for place, after in workload.values.steps(pod, number):
-            found += asked.devices(number, place, workload.units.taken(now[place], after))
+            devices += asked.devices(number, place, workload.units.taken(now[place], after))
             now[place] = after
-        return FromDevices(self.policy.name, found)
+        return FromDevices(self.policy.name, devices)
 
     def _scored(self, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[Numbers, Floats]:
         workload, numbers = self._caught_up(), numbers_of(nodes)

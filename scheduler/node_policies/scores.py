@@ -110,12 +110,12 @@ class NodeScores:
         """The best score of these nodes, and those that have it. See `NodeScorer.best`."""
         kept = self._scored(name, requests, claims, nodes)
         best, of_best = kept.table.highest()
-        if found := of_best & nodes:
-            return best, found
+        if best_nodes := of_best & nodes:
+            return best, best_nodes
         numbers = numbers_of(nodes)  # the best score is that of nodes beside these
-        own = kept.table.scores[numbers]
-        best = own.max().item()
-        return best, mask_of_numbers(numbers[own == best], kept.table.size)
+        scores = kept.table.scores[numbers]
+        best = scores.max().item()
+        return best, mask_of_numbers(numbers[scores == best], kept.table.size)
 
     def all(
         self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask

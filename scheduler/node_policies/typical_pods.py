@@ -26,19 +26,22 @@ MOST_SEEN = 1 << 16
 
 @dataclass(slots=True, eq=False)
 class WorkloadShape:
-    """Pods that ask for the same. cpu: in thousandths. claims: of one of them. count: how many there are.
-
-    memories: of all of them, in bytes. sizes: what the claims ask for, as it counts for `order`. start: for how many
-    pods more it counts, of which nobody has seen one; start_memory: of one of these.
-    """
+    """Pods that ask for the same."""
 
     cpu: int
+    """Thousandths of a CPU that one pod requests."""
     claims: tuple[Claim, ...]
+    """The claims of one pod."""
     sizes: tuple[object, ...]
+    """What the claims ask for, as it counts for `order`."""
     count: int = 0
+    """How many pods there are."""
     memories: int = 0
+    """The memory of all of them, in bytes."""
     start: float = 0.0
+    """For how many pods more it counts, of which nobody has seen one."""
     start_memory: int = 0
+    """The memory of one of these."""
 
     @property
     def weight(self) -> float:
@@ -111,8 +114,8 @@ class PodShapes:
         counts: dict[tuple[int, int], _Counted] = {}  # which holds what is counted, so that no other gets its identity
         for requests, claims in pods:
             counts.setdefault((id(requests), id(claims)), _Counted(requests, claims)).number += 1
-        for one in counts.values():
-            self._add(one.requests, one.claims, one.number)
+        for counted in counts.values():
+            self._add(counted.requests, counted.claims, counted.number)
         self.changes += 1
 
     def see(self, uid: str, requests: PodRequests, claims: Sequence[Claim]) -> None:

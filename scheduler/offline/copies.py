@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from scheduler.core_v1.pod import Pod
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import InputClaim
-from scheduler.offline.placement import Placement, PodToPlace, UnplacedPod
+from scheduler.offline.placement import HiddenError, Placement, PodToPlace, UnplacedPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,12 +15,14 @@ class FittingCopies:
     """How many copies fit, by node in the order in which they came. stopped: the first that does not fit.
 
     is_cut: there are as many as are tried, and more may fit. elsewhere: copies on nodes that by_node leaves out.
+    hidden: where kube-scheduler gives up copies, with how many.
     """
 
     by_node: Mapping[str, int] = field(default_factory=dict)
     stopped: UnplacedPod | None = None
     is_cut: bool = False
     elsewhere: int = 0
+    hidden: HiddenError | None = None
 
     @property
     def number(self) -> int:
@@ -46,13 +48,16 @@ def fit(placement: Placement, copy: Copy, most: int | None, progress: Callable[[
     Cost: a decision for each copy.
     """
     by_node: Counter[str] = Counter()
+    hidden: HiddenError | None = None
+    placement.tells_hidden_errors = True
     for number in range(MOST_COPIES if most is None else most):
         result = placement.take(copy(number))
         if isinstance(result, UnplacedPod):
-            return FittingCopies(by_node, result)
+            return FittingCopies(by_node, result, hidden=hidden)
         by_node[result.node] += 1
+        hidden = hidden or result.hidden
         progress(number + 1)
-    return FittingCopies(by_node, is_cut=most is None)
+    return FittingCopies(by_node, is_cut=most is None, hidden=hidden)
 
 
 def copies_of_pod(placement: Placement, pod: Pod) -> Copy:

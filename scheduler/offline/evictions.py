@@ -24,8 +24,8 @@ def evictions(inventory: Inventory, features: Features) -> Sequence[Eviction]:
     claims, of_groups = _claims_by_user(inventory.claims.values()), _claims_by_group(inventory.claims.values())
     running = (pod for pod in inventory.pods if pod.node_name and not pod.is_over)
     held = ((pod, [*_claims_of(pod, claims), *_claims_of_group(pod, of_groups)]) for pod in running)
-    found = (taints.end(pod, pod.node_name, of_pod) for pod, of_pod in held)
-    return sorted(filter(None, found), key=lambda one: (one.time_s, str(one.pod)))
+    ends = (taints.end(pod, pod.node_name, of_pod) for pod, of_pod in held)
+    return sorted(filter(None, ends), key=lambda one: (one.time_s, str(one.pod)))
 
 
 def _taints(inventory: Inventory, features: Features) -> EvictingTaints:
@@ -57,23 +57,23 @@ _User = tuple[str, str, str]
 
 def _claims_by_user(claims: Iterable[InputClaim]) -> Mapping[_User, Sequence[Claim]]:
     """The allocated claims of each pod that they are reserved for; also under no uid, as manifests have none."""
-    found: dict[_User, list[Claim]] = {}
-    for one in claims:
-        for user in one.reserved_for if one.claim.allocation else ():
+    by_user: dict[_User, list[Claim]] = {}
+    for input_claim in claims:
+        for user in input_claim.reserved_for if input_claim.claim.allocation else ():
             if user.is_pod(user.name, user.uid):
                 for uid in {user.uid, ""}:
-                    found.setdefault((one.claim.namespace, user.name, uid), []).append(one.claim)
-    return found
+                    by_user.setdefault((input_claim.claim.namespace, user.name, uid), []).append(input_claim.claim)
+    return by_user
 
 
 def _claims_by_group(claims: Iterable[InputClaim]) -> Mapping[tuple[str, str], Sequence[Claim]]:
     """The allocated claims of each PodGroup that they are reserved for, by namespace and name: pods know no uid."""
-    found: dict[tuple[str, str], list[Claim]] = {}
-    for one in claims:
-        for user in one.reserved_for if one.claim.allocation else ():
+    by_group: dict[tuple[str, str], list[Claim]] = {}
+    for input_claim in claims:
+        for user in input_claim.reserved_for if input_claim.claim.allocation else ():
             if user.is_pod_group(user.name):
-                found.setdefault((one.claim.namespace, user.name), []).append(one.claim)
-    return found
+                by_group.setdefault((input_claim.claim.namespace, user.name), []).append(input_claim.claim)
+    return by_group
 
 
 def _claims_of_group(pod: Pod, claims: Mapping[tuple[str, str], Sequence[Claim]]) -> Sequence[Claim]:

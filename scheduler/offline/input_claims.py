@@ -93,7 +93,7 @@ class Claims:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
         if pod.claims and pod.group:
             return Waiting(f"belongs to a pod group: {GROUPS_UNSUPPORTED}")
-        found: list[tuple[PodClaim, InputClaim]] = []
+        resolved_claims: list[tuple[PodClaim, InputClaim]] = []
         for entry in pod.claims:
             resolved = self._by_name(pod, entry) if entry.claim_name else self._by_template(pod, entry)
             if isinstance(resolved, Waiting):
@@ -104,16 +104,16 @@ class Claims:
                 return Waiting(f"claim {resolved.claim} belongs to a pod group: {GROUPS_UNSUPPORTED}")
             if resolved.decoded.metadata.deletion_timestamp:
                 return Waiting(f"claim {resolved.claim} is being deleted")
-            found.append((entry, resolved))
-        return found
+            resolved_claims.append((entry, resolved))
+        return resolved_claims
 
     def asked_by(self, pod: Pod) -> Iterator[Claim]:
         """What the pod's claims ask for; none is made, and those that cannot be are left out."""
         for entry in pod.claims:
             name = entry.claim_name or pod.claim_statuses.get(entry.name)
             if name:
-                if found := self.objects.get((pod.namespace, name)):
-                    yield found.claim
+                if input_claim := self.objects.get((pod.namespace, name)):
+                    yield input_claim.claim
             elif claim := self._asked_of_template((pod.namespace, entry.template_name)):
                 yield claim
 
@@ -151,16 +151,16 @@ class Claims:
             self._by_entry.pop((owner.uid, found.metadata.annotations.get(ENTRY_ANNOTATION, "")), None)
 
     def _by_name(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
-        found = self.objects.get((pod.namespace, entry.claim_name))
-        return found or self._missing(pod.namespace, entry.claim_name)
+        input_claim = self.objects.get((pod.namespace, entry.claim_name))
+        return input_claim or self._missing(pod.namespace, entry.claim_name)
 
     def _by_template(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting | None:
         if entry.name in pod.claim_statuses:
             name = pod.claim_statuses[entry.name]
             if name is None:
                 return None
-            found = self.objects.get((pod.namespace, name))
-            return self._owned(pod, found) if found else self._missing(pod.namespace, name)
+            input_claim = self.objects.get((pod.namespace, name))
+            return self._owned(pod, input_claim) if input_claim else self._missing(pod.namespace, name)
         if orphan := self._by_entry.get((uid_of_pod(pod), entry.name)):
             return self.objects[orphan]
         return self._make(pod, entry)
@@ -197,10 +197,10 @@ class Claims:
             return Waiting(
                 f"cannot create a claim from template {pod.namespace}/{entry.template_name}: {decoded.errors[0]}"
             )
-        found = InputClaim(decoded.object, decoded)
-        self.keep(found)
-        self._by_entry[uid_of_pod(pod), entry.name] = found.claim.namespace, found.claim.name
-        return found
+        made = InputClaim(decoded.object, decoded)
+        self.keep(made)
+        self._by_entry[uid_of_pod(pod), entry.name] = made.claim.namespace, made.claim.name
+        return made
 
     def _decoded(self, pod: Pod, entry: PodClaim, name: str, template: ClaimTemplate) -> Decoded:
         """The claim of that name; by what was made of the template before, where the object as such is not kept."""
@@ -259,13 +259,13 @@ def statuses_of(pod: Pod, found: Sequence[tuple[PodClaim, InputClaim]]) -> Mappi
 def _identified(claims: Mapping[tuple[str, str], InputClaim]) -> Iterator[tuple[tuple[str, str], InputClaim]]:
     """The claims, each with a uid of its own: one that has none, or that of another one, gets one here."""
     seen: set[str] = set()
-    for key, found in claims.items():
-        uid = found.claim.uid
+    for key, input_claim in claims.items():
+        uid = input_claim.claim.uid
         if not uid or uid in seen:
             uid = uid_of("ResourceClaim", *key)
-            found = replace(found, claim=replace(found.claim, uid=uid))  # noqa: PLW2901 - the same one
+            input_claim = replace(input_claim, claim=replace(input_claim.claim, uid=uid))  # noqa: PLW2901 - the same one
         seen.add(uid)
-        yield key, found
+        yield key, input_claim
 
 
 def owned_metadata(pod: Pod, name: str, name_prefix: str = "") -> dict[str, object]:

@@ -162,19 +162,20 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]{4}-?[0-9A-Fa-f]
 
 @dataclass
 class KeptTexts:
-    """What certain objects say that stays.
-
-    drivers: that publish devices and volumes. attributes, capacities: names that devices have, each with and without
-    its domain. descriptions: texts of attributes that say what a device is; values: those of all attributes. compared:
-    keys of labels of which a selector compares the numbers.
-    """
+    """What certain objects say that stays."""
 
     drivers: set[str] = field(default_factory=lambda: set(PLUGINS))
+    """Drivers that publish devices and volumes."""
     attributes: set[str] = field(default_factory=set)
+    """Names of attributes that devices have, each with and without its domain."""
     capacities: set[str] = field(default_factory=set)
+    """Names of capacities likewise."""
     descriptions: set[str] = field(default_factory=set)
+    """Texts of attributes that say what a device is."""
     values: set[str] = field(default_factory=set)
+    """Values of all attributes."""
     compared: set[str] = field(default_factory=set)
+    """Keys of labels of which a selector compares the numbers."""
 
     @staticmethod
     def of(objects: Iterable[Mapping[str, JsonValue]]) -> "KeptTexts":
@@ -261,20 +262,20 @@ def is_resource_of_kubernetes(name: str) -> bool:
 def spellings(names: Iterable[str], driver: str) -> Iterator[str]:
     """Each name of an attribute or a capacity, with and without its domain."""
     for name in names:
-        domain, slash, own = name.rpartition("/")
+        domain, slash, without_domain = name.rpartition("/")
         yield name
         if not slash:
             yield f"{driver}/{name}"
         elif domain == driver:
-            yield own
+            yield without_domain
 
 
 def _texts_at(value: JsonValue, path: Sequence[str]) -> Iterator[str]:
     """The texts at the end of the path, in all entries of lists; none of an empty path."""
     for name in path[:1]:
         for holder in listed(value) or [value]:
-            found = fields_of(holder).get(name)
-            yield from _texts_at(found, path[1:]) if path[1:] else [found] if isinstance(found, str) else ()
+            inner = fields_of(holder).get(name)
+            yield from _texts_at(inner, path[1:]) if path[1:] else [inner] if isinstance(inner, str) else ()
 
 
 def _compared(value: JsonValue) -> Iterator[str]:

@@ -14,10 +14,12 @@ from allocator.api.allocation import Consumer
 from allocator.bits import Mask, bits
 from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
+from allocator.explain.barren_selectors import BarrenSelectors
+from allocator.explain.selector_operands import GuiltyOperands
 from allocator.fleet.alike import DeviceQuestion
 from allocator.gates import ADMIN_ACCESS
 from allocator.model import Allocation, Alternative, Claim, DeviceID
-from allocator.outcome import AllocationError, InvalidPool
+from allocator.outcome import AllocationError, InvalidPool, Outcome
 from allocator.status import OrderedAnswers
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Pod
@@ -48,9 +50,14 @@ class HiddenError:
     reason: str
     number: int = 1
 
+    @property
+    def text(self) -> str:
+        """What becomes of each of them, in a line."""
+        return f"kube-scheduler gives up at node {self.node}: {self.reason} (--strict decides as it does)"
+
     def __str__(self) -> str:
         others = f" and {self.number - 1} like it" if self.number > 1 else ""
-        return f"kube-scheduler gives up {self.subject}{others} at node {self.node}: {self.reason}"
+        return f"{self.subject}{others}: {self.text}"
 
 
 @dataclass(slots=True)
@@ -95,10 +102,10 @@ class HiddenErrors:
 
     def _suspicious(self, pending: Sequence[Claim]) -> Mask:
         failing = frozenset[DeviceID]().union(*map(self._failing, pending))
-        fleet, found = self.cluster.fleet, 0
+        fleet, suspicious = self.cluster.fleet, 0
         for number in bits(fleet.all):
-            found |= (not failing.isdisjoint(fleet.reached_by(fleet.node(number)))) << number
-        return found
+            suspicious |= (not failing.isdisjoint(fleet.reached_by(fleet.node(number)))) << number
+        return suspicious
 
     def _failing(self, claim: Claim) -> frozenset[DeviceID]:
         """The devices on which a selector of the claim fails, after those before it accepted them."""
@@ -109,8 +116,8 @@ class HiddenErrors:
         fleet, key = self.cluster.fleet, (alternative.class_name, alternative.selectors)
         if key not in self._by_selectors and (device_class := fleet.classes.get(alternative.class_name)):
             chain = tuple(expression for _, _, expression in selectors_of(device_class, alternative))
-            found = [self._answers.of(chain[: number + 1]).failing for number in range(len(chain))]
-            self._by_selectors[key] = frozenset(device.id for failing in found for device in failing)
+            failing_of_chain = [self._answers.of(chain[: number + 1]).failing for number in range(len(chain))]
+            self._by_selectors[key] = frozenset(device.id for failing in failing_of_chain for device in failing)
         return self._by_selectors.get(key, frozenset())
 
     @cached_property
@@ -150,32 +157,34 @@ class PlacedPod:
     """A pod, or a claim that no pod uses, has its node and all its devices.
 
     pod: as it is bound. claims: those of the pod, in order. extended: of the last of them, where it was made for
-    extended resources.
+    extended resources. hidden: where kube-scheduler gives it up, if that was looked for.
     """
 
     pod: Pod | None
     claims: tuple[Claim, ...]
     node: str
     extended: ExtendedClaim | None = None
+    hidden: HiddenError | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnplacedPod:
-    """A pod, or a claim that no pod uses, that got nothing.
-
-    reason: what holds for every node, else empty. unfit: why not, of nodes that say the same together. asked: the
-    number of all nodes. updating: pools whose devices could not be had, in words. nodes: what each node says, where
-    that was asked for. kept: which volume keeps the pod on one node, in words.
-    """
+    """A pod, or a claim that no pod uses, that got nothing."""
 
     pod: Pod | None
     claims: tuple[Claim, ...]
     reason: str = ""
+    """What holds for every node, else empty."""
     unfit: tuple[Unfit, ...] = ()
+    """Why not, with the nodes that say the same together."""
     asked: int = 0
+    """How many nodes there are in all."""
     updating: tuple[str, ...] = ()
+    """Pools whose devices could not be had, in words."""
     nodes: Mapping[str, NodeAnswer] | None = None
+    """What each node says, where that was asked for."""
     kept: str = ""
+    """Which volume keeps the pod on one node, in words."""
 
 
 Result = PlacedPod | UnplacedPod
@@ -240,12 +249,12 @@ class Placement:
         """The pod with its claims, ready to be decided; nothing changes."""
         if reason := _waits(pod):
             return PodToPlace(pod, (), UnplacedPod(pod, (), reason))
-        found = self.claims.of(pod)
-        if isinstance(found, Waiting):
-            return PodToPlace(pod, (), UnplacedPod(pod, (), found.reason))
-        objects = list({id(one): one for _, one in found}.values())
+        pod_claims = self.claims.of(pod)
+        if isinstance(pod_claims, Waiting):
+            return PodToPlace(pod, (), UnplacedPod(pod, (), pod_claims.reason))
+        objects = list({id(one): one for _, one in pod_claims}.values())
         claims = tuple(one.claim for one in objects)
-        statuses = statuses_of(pod, found)
+        statuses = statuses_of(pod, pod_claims)
         if not pod.uid or statuses != pod.claim_statuses:
             pod = pod.changed(uid=uid_of_pod(pod), claim_statuses=statuses)
         look = PodToPlace(pod, claims, full=tuple(full(pod, objects)))
@@ -258,9 +267,9 @@ class Placement:
 
     def look_at_claim(self, claim: Claim) -> PodToPlace:
         """A claim that no pod uses, ready to be decided."""
-        found = self.claims.objects[claim.namespace, claim.name]
-        claims = (found.claim,)
-        if found.metadata.deletion_timestamp and found.claim.allocation is None:
+        input_claim = self.claims.objects[claim.namespace, claim.name]
+        claims = (input_claim.claim,)
+        if input_claim.metadata.deletion_timestamp and input_claim.claim.allocation is None:
             return PodToPlace(None, claims, UnplacedPod(None, claims, "is being deleted"))
         reason = self._without_nodes()
         return PodToPlace(None, claims, UnplacedPod(None, claims, reason) if reason else None)
@@ -283,9 +292,8 @@ class Placement:
             return look.result
         match self.decide(look):
             case Placed() as chosen:
-                if self.tells_hidden_errors:
-                    self.hidden_errors.look(look.pod, look.claims)
-                return self.commit(look, chosen)
+                hidden = self.hidden_errors.look(look.pod, look.claims) if self.tells_hidden_errors else None
+                return replace(self.commit(look, chosen), hidden=hidden)
             case Failed(reason):
                 return UnplacedPod(look.pod, look.claims, reason)
             case NotPlaced(everywhere=reason) if reason:
@@ -306,7 +314,7 @@ class Placement:
     @cached_property
     def _updating(self) -> Mapping[str, Sequence[str]]:
         """Node to its pools that are being updated. Cost: O(devices), once, as no slice changes."""
-        found: dict[str, Sequence[str]] = {}
+        updating: dict[str, Sequence[str]] = {}
         snapshot = self.cluster.fleet.snapshot
         for name in self.cluster.names():
             node = self.cluster.node(name)
@@ -315,21 +323,50 @@ class Placement:
                 if missing := [
                     f"{'/'.join(pool.id)} ({pool.missing})" for pool in snapshot.pools(node) if pool.missing
                 ]:
-                    found[name] = missing
-        return found
+                    updating[name] = missing
+        return updating
 
     def _refused(self, look: PodToPlace, refused: NotPlaced) -> UnplacedPod:
         cycle = self.cycle(look)
-        groups = unfit(cycle, refused)
+        groups = [replace(one, answer=self._with_operand(cycle, one.node, one.answer)) for one in unfit(cycle, refused)]
         lacking = 0
-        for one in groups:
-            if not isinstance(one.answer, str):
-                lacking |= one.nodes
+        for group in groups:
+            if not isinstance(group.answer, str):
+                lacking |= group.nodes
         names = [name for name in self._updating if lacking >> (self.cluster.number_of(name) or 0) & 1]
-        nodes = dict(answers_of(cycle)) if self._shows_every_node else None
+        nodes = self.with_guilty_operands(cycle, dict(answers_of(cycle))) if self._shows_every_node else None
         asked = self.cluster.fleet.all.bit_count()
         kept = cycle.kept_by_a_volume()
         return UnplacedPod(look.pod, look.claims, "", tuple(groups), asked, self.updating(names), nodes, kept)
+
+    def with_guilty_operands(self, cycle: PodCycle, answers: Mapping[str, NodeAnswer]) -> dict[str, NodeAnswer]:
+        """The answers, in which a selector with a cut text says which part of it removes the last device.
+
+        Nodes that share an answer still do. Cost: as `GuiltyOperands.named`, once for each answer.
+        """
+        named: dict[int, NodeAnswer] = {}
+        for name, answer in answers.items():
+            if id(answer) not in named:
+                named[id(answer)] = (
+                    answer if isinstance(answer, AllocationError) else self._with_operand(cycle, name, answer)
+                )
+        return {name: named[id(answer)] for name, answer in answers.items()}
+
+    def _with_operand(self, cycle: PodCycle, name: str, answer: str | Outcome) -> str | Outcome:
+        number = self.cluster.number_of(name)
+        if isinstance(answer, str) or number is None:
+            return answer
+        return self._guilty_operands.named(self.cluster.node(name), cycle.asks_of(number).pending, answer)
+
+    @cached_property
+    def barren_selectors(self) -> BarrenSelectors:
+        """The selectors of pending claims that no device passes. Cost: O(devices), once."""
+        return BarrenSelectors(self.cluster.fleet.snapshot)
+
+    @cached_property
+    def _guilty_operands(self) -> GuiltyOperands:
+        """Of all refusals, as slices and classes stay the same."""
+        return GuiltyOperands(self.cluster.fleet.snapshot)
 
     def release(self, placed: PlacedPod) -> list[Claim]:
         """The pod is gone, and so are the claims that were made for it; others are freed once nobody uses them.
@@ -350,11 +387,11 @@ class Placement:
         for pod in pods:
             self.cluster.remove_pod(pod.uid)
             for key in dict.fromkeys(claim_keys(pod)):
-                if found := self.claims.objects.get(key):
-                    self._release(found, pod)
+                if claim_object := self.claims.objects.get(key):
+                    self._release(claim_object, pod)
         for claim in held:
-            if found := self.claims.objects.get((claim.namespace, claim.name)):
-                self._keep(found.unallocated(), replace(found.claim, allocation=None), None)
+            if claim_object := self.claims.objects.get((claim.namespace, claim.name)):
+                self._keep(claim_object.unallocated(), replace(claim_object.claim, allocation=None), None)
         return list(map(str, held))
 
     def _claims_of(self, placed: PlacedPod) -> Iterator[InputClaim]:
@@ -397,8 +434,8 @@ class Placement:
             assert look.pod is not None
             objects.append(extended_claim_object(look.pod, chosen.extended))
         claims = tuple(_allocated([one.claim for one in objects], chosen.allocations))
-        for found, claim in zip(objects, claims, strict=True):
-            self._keep(found, claim, look.pod)
+        for input_claim, claim in zip(objects, claims, strict=True):
+            self._keep(input_claim, claim, look.pod)
         bound = look.pod and look.pod.changed(node_name=chosen.node, by_claims=chosen.by_claims)
         if bound is not None:
             self.cluster.set_pod(bound)
@@ -430,8 +467,8 @@ def is_pending(pod: Pod, claims: Mapping[tuple[str, str], InputClaim], extended:
     if not pod.node_name:
         return bool(pod.claims or extended.asked_by(pod))
     names = [entry.claim_name or pod.claim_statuses.get(entry.name, "") for entry in pod.claims]
-    found = [claims.get((pod.namespace, name)) for name in names if name is not None]
-    return not all(claim and claim.claim.allocation for claim in found)
+    used = [claims.get((pod.namespace, name)) for name in names if name is not None]
+    return not all(claim and claim.claim.allocation for claim in used)
 
 
 def unused_claims(claims: Claims, pods: Iterable[Pod]) -> list[Claim]:

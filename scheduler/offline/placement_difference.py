@@ -9,6 +9,7 @@ from allocator.model import Allocation
 from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
+from scheduler.offline.pod_victims import PodVictims
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +34,19 @@ class DifferenceKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlaceDifference:
-    """A pod whose place differs. name: `pod NAMESPACE/NAME` or `claim NAMESPACE/NAME`.
-
-    evicted: why it is evicted from its place before the change, empty where it is not. A pod of the kind EVICTED finds
-    the same place again.
-    """
+    """A pod whose place differs."""
 
     name: str
+    """`pod NAMESPACE/NAME` or `claim NAMESPACE/NAME`."""
     kind: DifferenceKind
     before: PlaceOfPod | None
     after: PlaceOfPod | None
     evicted: str = ""
+    """Why it is evicted from its place before the change, empty where it is not. A pod of the kind EVICTED finds the
+    same place again.
+    """
+    victims: PodVictims | None = None
+    """Who would be evicted so that a pod without a place after the change gets one."""
 
 
 Places = Mapping[str, PlaceOfPod]
@@ -53,17 +56,17 @@ _NONE: Mapping[str, str] = MappingProxyType({})
 
 def places_of(pods: Iterable[Pod], claims: Claims, results: Iterable[Result]) -> Places:
     """Where everything is: pods that have their node already, and results. claims: as they are afterwards."""
-    found = {f"pod {pod}": PlaceOfPod(pod.node_name, _devices_of_pod(pod, claims)) for pod in pods if not pod.is_over}
+    places = {f"pod {pod}": PlaceOfPod(pod.node_name, _devices_of_pod(pod, claims)) for pod in pods if not pod.is_over}
     for result in results:
         name = f"pod {result.pod}" if result.pod else f"claim {result.claims[0]}"
-        found[name] = _place(result)
-    return found
+        places[name] = _place(result)
+    return places
 
 
 def _devices_of_pod(pod: Pod, claims: Claims) -> tuple[str, ...]:
     extended = claims.of_extended_resources(pod)
-    own = [extended.claim] if extended else []
-    return _devices(claim.allocation for claim in (*claims.asked_by(pod), *own))
+    extended_claims = [extended.claim] if extended else []
+    return _devices(claim.allocation for claim in (*claims.asked_by(pod), *extended_claims))
 
 
 def _place(result: Result) -> PlaceOfPod:
@@ -82,13 +85,13 @@ def differences(before: Places, after: Places, evicted: Mapping[str, str] = _NON
 
     evicted: the pods that the change evicts, by `pod NAMESPACE/NAME`, with why.
     """
-    found = [
+    moved = [
         PlaceDifference(name, kind, before.get(name), after.get(name), evicted.get(name, ""))
         for name in before.keys() | after.keys()
         if (kind := _kind(before.get(name), after.get(name), is_evicted=name in evicted)) is not None
     ]
     order = list(DifferenceKind)
-    return sorted(found, key=lambda one: (order.index(one.kind), one.name))
+    return sorted(moved, key=lambda one: (order.index(one.kind), one.name))
 
 
 def _kind(before: PlaceOfPod | None, after: PlaceOfPod | None, *, is_evicted: bool) -> DifferenceKind | None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from allocator.bits import union
+from allocator.explain.barren_selectors import BarrenSelector
 from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.explain.text import has_matching_devices, nearest_of
 from allocator.gates import Features
@@ -38,32 +39,37 @@ devices, or it cannot stay there."""
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What becomes of a pod, or of a claim that no pod uses, and why.
-
-    summary: what holds whatever the nodes say, else empty. answers: of the nodes, in the order of their names. node:
-    the one with details, empty if there is none; on_node: its devices, None where none are requested.
-    verdict: on the node where one was asked for, else on all. refusal: of the node, where it is a plugin's. plugins:
-    those that refuse the nodes, by name, for other reasons than devices. updating: pools whose devices could not be
-    had, in words. kept: which volume keeps the pod on one node, in words. hidden: where kube-scheduler gives up a pod
-    that fits here. evictions: what evictions could do for a pod that fits nowhere.
-    """
+    """What becomes of a pod, or of a claim that no pod uses, and why."""
 
     pod: Pod | None
     claims: tuple[Claim, ...]
     features: Features
     policy: str
     verdict: Verdict
+    """The verdict on the node that was asked for, else on all nodes."""
     summary: str = ""
+    """What holds whatever the nodes say, else empty."""
     answers: Mapping[str, NodeAnswer] | None = None
+    """What each node says, in the order of their names."""
     node: str = ""
+    """The node with details; empty if there is none."""
     is_asked_for: bool = False
     on_node: NodeExplanation | None = None
+    """What becomes of its devices on that node; None where it requests none."""
     refusal: PluginRefusal | None = None
+    """Why a plugin refuses that node, where one does."""
     plugins: Mapping[str, str] = field(default_factory=dict)
+    """The plugin that refuses each node for another reason than devices, by the name of the node."""
     updating: tuple[str, ...] = ()
+    """Pools whose devices could not be had, in words."""
     kept: str = ""
+    """Which volume keeps the pod on one node, in words."""
     hidden: HiddenError | None = None
+    """An error for which kube-scheduler gives up a pod that fits here."""
+    barren: tuple[BarrenSelector, ...] = ()
+    """Selectors of several parts that no device of any node passes."""
     evictions: EvictionAnswers | None = None
+    """What evictions could do for a pod that fits nowhere."""
 
 
 def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
@@ -88,6 +94,7 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
     nearest = _nearest(answers)
     if is_brief and nearest:
         answers[nearest] = _named(cycle, nearest)
+    answers = placement.with_guilty_operands(cycle, answers)
     chosen = decided.node if isinstance(decided, Placed) else _most_informative(cycle, answers, nearest)
     reported = asked_for or chosen
     verdict = _verdict({reported: answers[reported]} if asked_for else answers)
@@ -105,6 +112,7 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
         updating=updating,
         kept=cycle.kept_by_a_volume(),
         hidden=hidden,
+        barren=() if verdict == "Fits" else tuple(placement.barren_selectors.of(look.pending)),
         evictions=_evictions(cycle, decided, of_nodes=not is_brief) if isinstance(decided, NotPlaced) else None,
     )
 
@@ -136,11 +144,12 @@ _SINGULAR = {"pods": "pod", "podgroups": "podgroup"}
 
 def _holding(placement: Placement, claim: Claim) -> str:
     """The description of an allocated claim."""
-    found = placement.claims.objects[claim.namespace, claim.name]
-    state = "is being deleted, and still allocated" if found.metadata.deletion_timestamp else "is allocated"
+    input_claim = placement.claims.objects[claim.namespace, claim.name]
+    state = "is being deleted, and still allocated" if input_claim.metadata.deletion_timestamp else "is allocated"
     names = ", ".join(
         sorted(
-            f"{_SINGULAR.get(consumer.resource, consumer.resource)} {consumer.name}" for consumer in found.reserved_for
+            f"{_SINGULAR.get(consumer.resource, consumer.resource)} {consumer.name}"
+            for consumer in input_claim.reserved_for
         )
     )
     return f"{state}, reserved for {names or 'nobody'}"
@@ -178,12 +187,12 @@ def _most_informative(cycle: PodCycle, answers: Mapping[str, NodeAnswer], neares
 
 
 def _verdict(answers: Mapping[str, NodeAnswer]) -> Verdict:
-    found = list(answers.values())
-    if any(isinstance(answer, AllocationError) for answer in found):
+    on_nodes = list(answers.values())
+    if any(isinstance(answer, AllocationError) for answer in on_nodes):
         return "DoesNotFit"
-    if any(isinstance(answer, Allocated) for answer in found):
+    if any(isinstance(answer, Allocated) for answer in on_nodes):
         return "Fits"
-    return "NotKnown" if any(isinstance(answer, Exhausted) for answer in found) else "DoesNotFit"
+    return "NotKnown" if any(isinstance(answer, Exhausted) for answer in on_nodes) else "DoesNotFit"
 
 
 def _explain_devices(placement: Placement, cycle: PodCycle, name: str) -> NodeExplanation | None:

@@ -86,22 +86,22 @@ UNTYPED = frozenset(
 def _of_types() -> Iterator[str]:
     """The fields of all types that are read, and of the types within. Cost: O(types)."""
     rest: list[Any] = [ObjectFields, *_OF_DEVICES]  # Any: what annotates a field
-    known = set[int]()
+    seen = set[int]()
     while rest:
-        one = rest.pop()
-        if id(one) in known:
+        annotation = rest.pop()
+        if id(annotation) in seen:
             continue
-        known.add(id(one))
-        rest.extend(get_args(one))
-        if isinstance(one, type) and (is_typeddict(one) or issubclass(one, ObjectFields)):
-            yield from _annotations(one)
-            rest.extend(_annotations(one).values())
-            rest.extend(type.__subclasses__(one))
+        seen.add(id(annotation))
+        rest.extend(get_args(annotation))
+        if isinstance(annotation, type) and (is_typeddict(annotation) or issubclass(annotation, ObjectFields)):
+            yield from _annotations(annotation)
+            rest.extend(_annotations(annotation).values())
+            rest.extend(type.__subclasses__(annotation))
 
 
 def _annotations(type_: type) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = vars(type_).get("__annotations__", {})
-    return {name: one for name, one in found.items() if get_origin(one) is not ClassVar}
+    annotations: Mapping[str, Any] = vars(type_).get("__annotations__", {})
+    return {name: one for name, one in annotations.items() if get_origin(one) is not ClassVar}
 
 
 FIELDS = frozenset(_of_types()) | UNTYPED | WORDS.keys() | TIMES | AMOUNTS
@@ -139,8 +139,8 @@ class RedactedExpressions:
     def of(self, text: str) -> str:
         """The expression."""
         try:
-            found = tokens(text)
-            return "".join(self._texts(found))
+            parsed = tokens(text)
+            return "".join(self._texts(parsed))
         except (CompileError, ValueError):
             return NO_EXPRESSION
 
@@ -497,8 +497,8 @@ class _Redacted:
 
     def _qualified(self, name: str) -> str:
         """A name that no device has; with a domain where it has one."""
-        own = as_identifier(self._name(name))
-        return f"{_SOME_DOMAIN}/{own}" if "/" in name else own
+        new_name = as_identifier(self._name(name))
+        return f"{_SOME_DOMAIN}/{new_name}" if "/" in name else new_name
 
     def _amounts(self, value: JsonValue) -> JsonValue:
         """A quantity, or an object or a list that says more about it."""
@@ -584,14 +584,14 @@ def _made_names(objects: Iterable[Mapping[str, JsonValue]], names: set[str]) -> 
 
 def _volumes_of_claims(raws: Iterable[Mapping[str, JsonValue]]) -> set[str]:
     """The names of templates of claims, and of ephemeral volumes."""
-    found = set[str]()
+    names = set[str]()
     for raw in raws:
         spec = fields_of(raw.get("spec"))
-        found.update(
+        names.update(
             str(fields_of(fields_of(one).get("metadata")).get("name"))
             for one in listed(spec.get("volumeClaimTemplates"))
         )
         inner = fields_of(fields_of(spec.get("template")).get("spec"))
         volumes = (*listed(spec.get("volumes")), *listed(inner.get("volumes")))
-        found.update(str(volume.get("name")) for volume in map(fields_of, volumes) if "ephemeral" in volume)
-    return found
+        names.update(str(volume.get("name")) for volume in map(fields_of, volumes) if "ephemeral" in volume)
+    return names

@@ -15,16 +15,16 @@ from scheduler.preemption.preemption import Preemption, Preemptor
 
 @dataclass(frozen=True, slots=True)
 class PodEvictions:
-    """Who has gone from a node for a pod, the most important first. claims: those that came free, by name.
-
-    violated: the PodDisruptionBudgets that this violates, by name.
-    """
+    """Who has gone from a node for a pod."""
 
     pod: Pod
     node: str
     victims: tuple[Pod, ...]
+    """The most important first."""
     claims: tuple[str, ...] = ()
+    """The names of those that came free."""
     violated: tuple[str, ...] = ()
+    """The names of the PodDisruptionBudgets that this violates."""
 
 
 class RoomByEviction:

@@ -38,17 +38,17 @@ def changed_selectors(
     pairs = list(zip(before, after, strict=True))
     views = _views(pairs)
     asked = Selectors(cel.V1_37), Selectors(cel.V1_37)
-    known: dict[tuple[str, str, str], bool] = {}
+    is_same: dict[tuple[str, str, str], bool] = {}
     for raw, redacted in pairs:
         if not is_decoded(str(raw.get("apiVersion")), str(raw.get("kind"))):
             continue
-        found = zip(expressions(raw.get("spec"), "spec"), expressions(redacted.get("spec"), "spec"), strict=False)
-        for (path, field, text), (_, _, other) in found:
+        paired = zip(expressions(raw.get("spec"), "spec"), expressions(redacted.get("spec"), "spec"), strict=False)
+        for (path, field, text), (_, _, other) in paired:
             key = field, text, other
-            if key not in known:
+            if key not in is_same:
                 first, second = (_answer(field, *one) for one in zip(asked, (text, other), views, strict=True))
-                known[key] = first == second
-            if not known[key]:
+                is_same[key] = first == second
+            if not is_same[key]:
                 yield f"{subject_of(str(raw['kind']), raw)}: {path}"
 
 
@@ -82,9 +82,9 @@ def _views(pairs: Iterable[_Pair]) -> tuple[NodeView, NodeView]:
 
 def _view(slices: Iterable[Slice]) -> NodeView:
     segments, offset = list[Segment](), 0
-    for one in slices:
-        segments.append(Segment(one, offset))
-        offset += len(one.devices)
+    for slice_ in slices:
+        segments.append(Segment(slice_, offset))
+        offset += len(slice_.devices)
     devices = tuple(chain.from_iterable(one.slice.devices for one in segments))
     return NodeView(None, (), tuple(segments), devices, 0, 0, 0, 0, frozenset())
 

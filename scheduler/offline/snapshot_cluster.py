@@ -60,17 +60,17 @@ def volume_claims_to_be(inventory: Inventory, pods: Iterable[Pod]) -> VolumeClai
 
     pods: each with a uid of its own.
     """
-    known = {one.key for one in inventory.of(PersistentVolumeClaim)}
-    known |= {(namespace, name) for kind, namespace, name in inventory.faults if kind == KIND}
+    there = {one.key for one in inventory.of(PersistentVolumeClaim)}
+    there |= {(namespace, name) for kind, namespace, name in inventory.faults if kind == KIND}
     sets = {(one.namespace, one.name): one for one in inventory.workloads if one.volume_claims}
     made: dict[NamespacedName, VolumeClaimTemplate] = {}
     unknown: set[NamespacedName] = set()
     for pod in pods:
         if pod.volumes.claims and not pod.node_name and not pod.is_over:
             for key, template in (*_of_set(pod, sets), *_ephemeral(pod)):
-                if key not in known and template:
+                if key not in there and template:
                     made.setdefault(key, template)
-                elif key not in known:
+                elif key not in there:
                     unknown.add(key)
     classes = {one.name: one for one in inventory.of(StorageClass)}
     claims = [_claim(key, template, classes) for key, template in made.items()]
@@ -118,8 +118,8 @@ def _default_class(classes: Iterable[StorageClass]) -> str:
 
 def _is_bound_before(claim: PersistentVolumeClaim, classes: Mapping[str, StorageClass]) -> bool:
     """Whether a volume is found or made for it at once; one of a class that is not there waits for the class."""
-    found = classes.get(claim.storage_class)
-    return not found.waits if found else not claim.storage_class
+    storage_class = classes.get(claim.storage_class)
+    return not storage_class.waits if storage_class else not claim.storage_class
 
 
 VERSION = 1
@@ -162,16 +162,16 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
         unmade=volume_claims.bound_before,
     )
     for model, kind in BY_MODEL.items():
-        for one in inventory.of(model) if model is not Node else ():
-            kind.put(cluster, one)
+        for typed_object in inventory.of(model) if model is not Node else ():
+            kind.put(cluster, typed_object)
     for claim in volume_claims.waiting:
         cluster.volumes.set_claim(claim)
     room = room_for(pods, cluster.extended_resources)
     for node in sorted(inventory.nodes, key=lambda node: (places.get(node.name, len(places)), node.name)):
         if only_node in ("", node.name):
             cluster.set_node(with_room(node, room) if assumes_room else node)
-    for found in (*claims.objects.values(), *claims.with_errors):
-        cluster.set_claim(found, VERSION)
+    for claim_object in (*claims.objects.values(), *claims.with_errors):
+        cluster.set_claim(claim_object, VERSION)
     for pod in pods:
         if (pod.node_name or pod.nominated_node) and not pod.is_finished:
             cluster.set_pod(pod)

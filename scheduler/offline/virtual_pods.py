@@ -61,8 +61,8 @@ def expand(workloads: Sequence[Workload], pods: Sequence[Pod], nodes: Sequence[N
         elif workload.kind == "StatefulSet":
             yield from _numbered_pods(workload, workload.pods, alive, taken)
         else:
-            own = there.get(_key(workload), Counter())
-            yield from _pods(workload, workload.pods - own[workload.pod_set], taken)
+            pods_there = there.get(_key(workload), Counter())
+            yield from _pods(workload, workload.pods - pods_there[workload.pod_set], taken)
 
 
 def _is_there(owner: Owner, workload: Workload, by_key: Mapping[_OwnerKey, Workload], pods: _TakenNames) -> bool:
@@ -182,9 +182,9 @@ def _with_volumes(workload: Workload, pod: Pod) -> Pod:
     names = {one.claim.name: claim_name(one, pod.name) for one in workload.volume_claims}
     spec = pod.raw["spec"]
     assert isinstance(spec, dict)
-    own = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in names.items()]
+    of_claims = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in names.items()]
     rest = [one for one in objects(spec, "volumes") if one.get("name") not in names]
-    spec = {**spec, "volumes": [*own, *rest]}
+    spec = {**spec, "volumes": [*of_claims, *rest]}
     return replace(pod, volumes=pod_volumes(spec), images=images_of_pod(spec), raw={**pod.raw, "spec": spec})
 
 

@@ -20,6 +20,7 @@ from allocator.words import counted, did_you_mean
 from scheduler.checks.contract import Check, CheckFinding, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint import has_groups, has_list
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
+from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Place
 from scheduler.input.inventory import Inventory
 from scheduler.output.data_page import (
@@ -31,9 +32,9 @@ from scheduler.output.data_page import (
     element,
 )
 from scheduler.output.report import Block, PagedReport, json_text
-from scheduler.output.status_report import DEVICES, MAP
+from scheduler.output.status_report import DEVICES, MAP, nodes_text
 from scheduler.output.table import ColumnTable
-from scheduler.status import NO_CLASS, by_class, by_node
+from scheduler.status import NO_CLASS, by_class
 from scheduler.terminal_text import printable
 from scheduler.version import VERSION
 
@@ -184,7 +185,7 @@ class InputPlaces:
 class FindingsReport(PagedReport):
     """What rules found. title: the name of the command. counted: how much was found, in words.
 
-    rules: all that were run, whether they found anything or not. devices: the map of a page and its table.
+    rules: all that were run, whether they found anything or not. devices: the map of a page and its tables.
     """
 
     kind = "FindingList"
@@ -194,7 +195,7 @@ class FindingsReport(PagedReport):
     found: Sequence[AnyFinding]
     rules: Sequence[AnyCheck]
     places: InputPlaces
-    devices: Callable[[], tuple[MapColumns, PageTable]]
+    devices: Callable[[], tuple[MapColumns, Sequence[PageTable]]]
 
     def blocks(self) -> Iterator[Block]:
         """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""
@@ -213,10 +214,10 @@ class FindingsReport(PagedReport):
 
     def html(self, head: Sequence[str] = ()) -> str:
         """The findings and the rules, with the places in selectors."""
-        columns, table = self.devices()
+        columns, devices = self.devices()
         texts = [element("pre", {"class": "wide", "tabindex": "0"}, whole(one)) for one in self._long()]
         sections = [element("section", {}, element("h2", {}, "Places in selectors"), *texts)] if texts else []
-        tables = [_findings(self.found, self.places), _rules(self.found, self.rules), table]
+        tables = [_findings(self.found, self.places), _rules(self.found, self.rules), *devices]
         return data_page(DataPage(self.title, [f"{self.counted}."], tables, columns, sections), head)
 
     def _long(self) -> Iterator[AnyFinding]:
@@ -349,7 +350,6 @@ CLASS_MAP = replace(
     kind="",
     place="",
     whole="",
-    nodes="",
     groups=(("class", "Class"),),
     states=(
         StateLook(_SELECTED, "C", 2, "a class selects it"),
@@ -376,14 +376,14 @@ def _rules(found: Sequence[AnyFinding], rules: Sequence[AnyCheck]) -> PageTable:
     return PageTable("rules", "Rules", ColumnTable(["RULE", "LEVEL", "FOUND", "FINDS"], rows, frozenset({"FOUND"})))
 
 
-def class_map(pools: Iterable[PoolStatus], members: Sequence[Membership]) -> PageTable:
+def class_map(pools: Iterable[PoolStatus], members: Sequence[Membership], cluster: Cluster) -> PageTable:
     """A row for each device, with the classes that select it."""
     classes_of = by_class(members)
     rows = []
     for device in (one for pool in pools for one in pool.devices):
         classes = [name for name in classes_of(device) if name != NO_CLASS]
         state = _SELECTED if classes else _IN_NO_CLASS
-        rows.append([str(device.device.id), ",".join(by_node(device)), state, ",".join(classes) or "-"])
+        rows.append([str(device.device.id), nodes_text(device, cluster), state, ",".join(classes) or "-"])
     return PageTable(DEVICES, "Devices", ColumnTable(["DEVICE", "NODE", "STATE", "CLASSES"], rows))
 
 

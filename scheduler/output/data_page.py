@@ -1,8 +1,8 @@
 """HTML pages that need nothing but themselves."""
 
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.resources import files
 from xml.etree.ElementTree import Element, tostring
@@ -107,6 +107,9 @@ STYLE = _ROOM.joinpath("page.css").read_text(encoding="utf-8")
 SCRIPT = _ROOM.joinpath("page.js").read_text(encoding="utf-8")
 """Draws the data that the page holds as JSON, and sorts and filters it."""
 
+LIVE_SCRIPT = _ROOM.joinpath("live_page.js").read_text(encoding="utf-8") + SCRIPT
+"""The same for a page that follows a program."""
+
 
 # An answer as a page of its own: in words, as a map of nodes and devices, and as tables that sort and filter.
 #
@@ -115,12 +118,16 @@ SCRIPT = _ROOM.joinpath("page.js").read_text(encoding="utf-8")
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table of a page. name: unique in the page. caption: what it shows, in a few words. none: if it has no rows."""
+    """A table of a page. name: unique in the page. caption: what it shows, in a few words. none: if it has no rows.
+
+    members: by the number of a row that stands for several, the row of each, in which an empty cell is as in that row.
+    """
 
     name: str
     caption: str
     table: ColumnTable
     none: str = ""
+    members: Mapping[int, Sequence[Sequence[str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +213,8 @@ def data_page(page: DataPage, head: Sequence[str] = ()) -> str:
         element("div", {"id": "drawn"}),
         *page.details,
     )
-    return document(title, STYLE, main, embedded(_data(page)), script=SCRIPT, connects=bool(page.events))
+    script = LIVE_SCRIPT if page.events else SCRIPT
+    return document(title, STYLE, main, embedded(_data(page)), script=script, connects=bool(page.events))
 
 
 def head_line(head: Sequence[str]) -> Element:
@@ -216,7 +224,7 @@ def head_line(head: Sequence[str]) -> Element:
 
 def live_policy(*more: str) -> str:
     """The policy of a page that follows a program, for the header of HTTP. more: what only a header can say."""
-    return policy(*allowances(STYLE, SCRIPT, connects=True), *more)
+    return policy(*allowances(STYLE, LIVE_SCRIPT, connects=True), *more)
 
 
 def _live() -> Iterator[Element]:
@@ -269,11 +277,17 @@ def _table(one: PageTable) -> Json:
     columns = [
         {"title": printable(title.capitalize()), "isNumber": title in one.table.numbers} for title in one.table.header
     ]
-    rows = [[printable(cell) for cell in row] for row in one.table.rows]
+    rows: list[list[object]] = [_cells(row) for row in one.table.rows]
+    for number, members in one.members.items():
+        rows[number].append([_cells(row) for row in members])
     caption = printable(one.caption)
     none = one.none or f"{caption}: none."
     bar = _bar(list(one.table.header))
     return {"id": one.name, "caption": caption, "none": none, "columns": columns, "bar": bar, "groups": [["", rows]]}
+
+
+def _cells(row: Sequence[str]) -> list[object]:
+    return [printable(cell) for cell in row]
 
 
 def _bar(header: Sequence[str]) -> Json | None:

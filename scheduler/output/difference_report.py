@@ -10,12 +10,14 @@ from allocator.words import agreeing, and_more, counted, listed_up_to
 from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
+from scheduler.offline.pod_victims import PodVictims
 from scheduler.output.data_page import DataPage, PageTable, data_page
-from scheduler.output.placement_report import and_others, reason_key, reason_of, together
+from scheduler.output.placement_report import and_others, given_up_object, reason_key, reason_of, together
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MOST_DEVICES, change_map, closed_nodes
 from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus
+from scheduler.terminal_text import printable
 
 # What a change does to a placement, as a table and as JSON (docs/whatif.md describes each field).
 
@@ -66,6 +68,7 @@ class DifferenceReport(PagedReport):
                     "before": _object(one.before),
                     "after": _object(one.after),
                     "evicted": one.evicted or None,
+                    "preemption": _preemption_object(one.victims),
                 }
                 for one in self.found
             ],
@@ -73,12 +76,11 @@ class DifferenceReport(PagedReport):
 
     def html(self, head: Sequence[str] = ()) -> str:
         """The differences, with the devices that are taken or released marked in the map."""
+        groups = list(together(self.found, _refused_key))
+        each = {at: [_member_row(one) for one in group] for at, group in enumerate(groups) if len(group) > 1}
+        rows = ColumnTable(_MOVES, [_moves_row(group) for group in groups])
         tables = [
-            PageTable(
-                "differences",
-                "Pods and claims whose place differs",
-                ColumnTable(_MOVES, [_moves_row([one]) for one in self.found]),
-            ),
+            PageTable("differences", "Pods and claims whose place differs", rows, members=each),
             change_map(*self.pools, self.claims, self.clusters),
             closed_nodes(self.clusters[1], self.clusters[0]),
         ]
@@ -88,6 +90,9 @@ class DifferenceReport(PagedReport):
         ]
         return data_page(DataPage("What if", [*_answer(self.found), *counts], tables, CHANGE_MAP), head)
 
+
+_MOST_VICTIMS = 4
+"""Pods, and budgets, that a line names; of others, the number is given."""
 
 _MOST_PLACES = 4
 """Places that a line names; of others, the number is given."""
@@ -102,11 +107,16 @@ def _moves_row(group: Sequence[PlaceDifference]) -> list[str]:
     return [and_others(other.name for other in group), _what(one), before, _after_text(one)]
 
 
+def _member_row(one: PlaceDifference) -> list[str]:
+    """What differs among pods that share a line."""
+    return [one.name, "", _before_text(one.before), ""]
+
+
 def _refused_key(one: PlaceDifference) -> Hashable:
     """What pods of one workload have in common that one reason refuses afterwards; None for any other."""
     refused = one.after.refused if one.after else None
     key = reason_key(refused) if refused else None
-    return key and (key, one.kind, one.evicted)
+    return key and (key, one.kind, one.evicted, one.victims)
 
 
 def _what(one: PlaceDifference) -> str:
@@ -115,7 +125,22 @@ def _what(one: PlaceDifference) -> str:
 
 
 def _after_text(one: PlaceDifference) -> str:
-    return f"{_text(one.after)}; evicted: {one.evicted}" if one.evicted else _text(one.after)
+    evicted = f"evicted: {one.evicted}" if one.evicted else ""
+    return "; ".join(filter(None, [_text(one.after), evicted, _victims_text(one.victims)]))
+
+
+def _victims_text(victims: PodVictims | None) -> str:
+    """Who would be evicted for the pod."""
+    if victims is None:
+        return ""
+    violates = f", which violates {listed_up_to(victims.violated, _MOST_VICTIMS)}" if victims.violated else ""
+    return f"preemption would evict {listed_up_to(victims.pods, _MOST_VICTIMS, 'pod')} from {victims.node}{violates}"
+
+
+def _preemption_object(victims: PodVictims | None) -> Json | None:
+    if victims is None:
+        return None
+    return {"node": victims.node, "victims": list(victims.pods), "violatedBudgets": list(victims.violated)}
 
 
 def counts_table(before: Places, after: Places) -> ColumnTable:
@@ -209,6 +234,7 @@ class FitReport(PagedReport):
             yield self._copies()
         if self.found.elsewhere:
             yield f"{self.found.elsewhere} on nodes without the labels of -l"
+        yield from self._hidden()
         yield from self._next()
 
     def fields(self) -> Json:
@@ -221,6 +247,7 @@ class FitReport(PagedReport):
             "copiesOnOtherNodes": found.elsewhere,
             "nodes": [{"name": node, "copies": number} for node, number in self._sorted()],
             "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
+            "givenUpAt": given_up_object(found.hidden),
         }
 
     def html(self, head: Sequence[str] = ()) -> str:
@@ -230,7 +257,8 @@ class FitReport(PagedReport):
             change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
             closed_nodes(self.cluster),
         ]
-        page = DataPage(f"More of {self.subject}", [f"{self._counted()}.", *self._next()], tables, CHANGE_MAP)
+        answer = [f"{self._counted()}.", *self._hidden(), *self._next()]
+        page = DataPage(f"More of {self.subject}", answer, tables, CHANGE_MAP)
         return data_page(page, head)
 
     def _counted(self) -> str:
@@ -241,6 +269,11 @@ class FitReport(PagedReport):
         """A line for each node with copies, the most first."""
         rows = [[node, str(number)] for node, number in self._sorted()]
         return ColumnTable(["NODE", "COPIES"], rows, frozenset({"COPIES"}))
+
+    def _hidden(self) -> Iterator[str]:
+        """Where kube-scheduler gives up copies."""
+        if hidden := self.found.hidden:
+            yield f"{counted(hidden.number, 'copy', 'copies')}: {printable(hidden.text)}"
 
     def _next(self) -> Iterator[str]:
         """Why the next one does not fit."""

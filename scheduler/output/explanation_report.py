@@ -1,8 +1,7 @@
 """An explanation as text, as a page, and as an object for programs."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from xml.etree.ElementTree import Element
 
 from allocator.api.versions import Json
 from allocator.explain.conflict import Conflict, ConflictingRequest, Member
@@ -41,10 +40,10 @@ from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
 from scheduler.output.eviction_report import MOST_NAMED, eviction_lines, eviction_tables, evictions_object, nodes_text
-from scheduler.output.placement_report import answer_text, by_reason, workload_of
+from scheduler.output.placement_report import answer_text, by_reason, given_up_object
 from scheduler.output.report import Block, PagedReport
-from scheduler.output.selection_report import operand_object
-from scheduler.output.status_report import MAP, closed_nodes, device_map, states_of, states_text
+from scheduler.output.selection_report import barren_object, operand_object
+from scheduler.output.status_report import MAP, closed_nodes, device_map
 from scheduler.output.table import ColumnTable, Sentence
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
@@ -85,6 +84,8 @@ class ExplanationReport(PagedReport):
         yield [printable(first_line(one)), *map(printable, _about_it(one))]
         if one.answers:
             yield list(map(printable, _node_lines(one)))
+        if one.barren:
+            yield ["all devices", *(f"  {printable(line)}" for found in one.barren for line in found.lines)]
         if others := _by_plugin(one):
             lines = [f"  {nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
             yield ["other nodes", *map(printable, lines)]
@@ -139,8 +140,7 @@ def _about_it(explanation: Explanation) -> Iterator[str]:
     """The lines below the first one that are about no node."""
     if explanation.kept:
         yield f"  {explanation.kept}"
-    if hidden := explanation.hidden:
-        yield f"  kube-scheduler gives it up at node {hidden.node}: {hidden.reason}"
+    yield from [f"  {explanation.hidden.text}"] if explanation.hidden else []
     yield from (f"  {line}" for claim in explanation.claims for line in _allocated(claim))
 
 
@@ -298,69 +298,6 @@ def _named(devices: Sequence[DeviceID]) -> str:
 _ASKED = "FOR THE REQUESTS"
 _CHECK = "CHECK"
 _LEFT, _TAKEN = "✓", "★"
-_ALL = "Pending pods and claims"
-
-
-@dataclass(slots=True)
-class _SameExplanations:
-    """What is kept of explanations that say the same: of the first, and how many others there are."""
-
-    subject: str
-    verdict: str
-    sections: Sequence[Sequence[str]]
-    more: int = 0
-
-
-class Explanations:
-    """Several explanations, of which it keeps what it shows: what each node says is much more."""
-
-    def __init__(self, *, is_page: bool) -> None:
-        self._is_page = is_page
-        self._rows: list[list[str]] = []
-        self._details: list[Element] = []
-        self._told: dict[Hashable, _SameExplanations] = {}
-
-    def add(self, report: ExplanationReport) -> None:
-        """One more."""
-        one = report.explained
-        reason, verdict = reason_of(one), verdict_text(one)
-        if self._is_page:
-            self._rows.append([subject_of(one), verdict, one.node or "-", reason])
-            summary = element("summary", {}, printable(first_line(one)))
-            self._details.append(element("details", {}, summary, tree(report.details())))
-            return
-        workload = workload_of(one.pod) if one.verdict != "Fits" else None
-        told = self._told.get((workload, verdict, reason)) if workload else None
-        if told:
-            told.more += 1
-        else:
-            key = (workload, verdict, reason) if workload else len(self._told)
-            self._told[key] = _SameExplanations(subject_of(one), verdict, list(report.sections()))
-
-    def blocks(self) -> Iterator[Block]:
-        """Each as text. Pods of one workload that one reason refuses are told once."""
-        for told in self._told.values():
-            first, *others = map("\n".join, told.sections)
-            more = f" and {told.more} more" if told.more else ""
-            yield Sentence(f"{told.subject}{more}{first.removeprefix(told.subject)}", told.verdict)
-            yield from others
-
-    def html(
-        self,
-        counted: str,
-        pools: Sequence[PoolStatus],
-        claims: Iterable[ClaimStatus],
-        cluster: Cluster,
-        head: Sequence[str],
-    ) -> str:
-        """The page. counted: how many fit, in words. pools, claims: after all of them."""
-        header = ["POD OR CLAIM", "VERDICT", "NODE", "REASON"]
-        table = PageTable("explained", "Pods and claims", ColumnTable(header, self._rows))
-        answer = [f"{counted}.", states_text(states_of(pools))]
-        heading = element("h2", {}, "Details")
-        sections = [element("section", {}, heading, *self._details)] if self._details else []
-        tables = [table, device_map(pools, claims, cluster), closed_nodes(cluster)]
-        return data_page(DataPage(_ALL, answer, tables, MAP, details=sections), head)
 
 
 def _nodes(explanation: Explanation) -> Iterator[PageTable]:
@@ -464,7 +401,8 @@ def explanation_fields(explanation: Explanation) -> Json:
         "verdict": explanation.verdict,
         "reason": reason_of(explanation),
         "keptBy": explanation.kept or None,
-        "givenUpAt": {"node": hidden.node, "reason": hidden.reason} if (hidden := explanation.hidden) else None,
+        "givenUpAt": given_up_object(explanation.hidden),
+        "selectors": [barren_object(one) for one in explanation.barren],
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
         "preemption": evictions_object(explanation.evictions) if explanation.evictions else None,

@@ -9,10 +9,13 @@ from scheduler.output.table import ColumnTable
 
 ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
 DRIVERS, CLASSES = "drivers", "classes"
+TIME_LINE = "time-line"
 """Names of the tables; the answer is none, and has a line for each sentence."""
 
 EVENTS = "ui/events"
 """Where the page gets its data, from the place of the page."""
+
+_TIME_LINE = ("TIME", "PODS THAT WAIT", "DECISIONS A SECOND", "ALLOCATED DEVICES OF EACH CLASS")
 
 _TABLES = (
     PageTable(
@@ -34,6 +37,12 @@ _TABLES = (
     PageTable(CLASSES, "Classes", class_columns((), {}), "No class read so far."),
     replace(device_map((), (), None), none="No device read so far."),
     closed_nodes(None),
+    PageTable(
+        TIME_LINE,
+        "Numbers of the last hour",
+        ColumnTable(_TIME_LINE, (), frozenset(_TIME_LINE[1:3])),
+        "No sample so far: the program takes one every 10 seconds.",
+    ),
 )
 
 

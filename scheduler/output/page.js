@@ -17,11 +17,6 @@ const NAME_HEIGHT = 29;
 const LABEL = 15; // height of the name of a group of devices in a node, in pixels (also in the style sheet)
 const COLOURS = 8;
 const SHAPES = 4; // of devices, by their kind (also in the style sheet)
-const TOGETHER = 300; // events that come within so many milliseconds are drawn together
-const SOON = 3000; // a stream that has ended is opened again before that
-const RESTS = 10; // so many times as long as drawing took, nothing is drawn
-const AGAIN = 5000; // milliseconds until a page that was refused asks again
-const SILENT = 15000; // after so many milliseconds without an event, of which one comes every five seconds
 const AT_FIRST = 50; // rows and nodes on a narrow screen, where a button shows more
 const BAR = 96; // width of a bar and the gap beside it, in pixels (also in the style sheet)
 const NARROW = matchMedia("(max-width: 640px)"); // (also in the style sheet)
@@ -54,7 +49,8 @@ const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${numbe
 /* -- tables */
 
 class Table {
-  /* data: {id, caption, none, columns: [{title, isNumber}], bar: {column, parts: [{column, colour}]}, groups: [[key, rows]]}. */
+  /* data: {id, caption, none, columns: [{title, isNumber}], bar: {column, parts: [{column, colour}]}, groups: [[key, rows]]}.
+     A row of several that say the same has the rows of each behind its last cell, in which "" is what the row says. */
   constructor(data, place, isKnown = true) {
     this.data = data;
     this.groups = new Map(data.groups);
@@ -62,6 +58,7 @@ class Table {
     this.words = [];
     this.texts = new WeakMap(); // what is searched, by row
     this.shown = new Map();
+    this.open = new Set(); // rows of several, of which each is shown
     this.listeners = [];
     this.isPrinted = false;
     this.limit = AT_FIRST;
@@ -113,7 +110,18 @@ class Table {
   reload() {
     const groups = [...this.groups].sort(([one], [other]) => (one < other ? -1 : 1));
     this.all = groups.flatMap(([, rows]) => rows);
+    this.hideEmpty();
     this.refresh();
+  }
+
+  /* Columns that say nothing of any row take no room. */
+  hideEmpty() {
+    const isEmpty = (at) => at > 0 && this.all.every((row) => row[at] === "-");
+    this.empty = this.data.columns.map((_, at) => isEmpty(at));
+    this.headers.forEach((header, at) => (header.hidden = this.empty[at]));
+    [...this.columns.children].forEach((col, at) => (col.hidden = this.empty[at]));
+    const shown = this.empty.filter((one) => !one).length;
+    for (const gap of [this.above, this.below]) gap.firstChild.colSpan = shown;
   }
 
   filter(text) {
@@ -149,19 +157,41 @@ class Table {
   }
 
   refresh() {
-    this.rows = this.sorted(this.words.length ? this.all.filter((row) => this.has(row)) : this.all);
+    const found = this.sorted(this.words.length ? this.all.filter((row) => this.has(row)) : this.all);
+    this.rows = this.open.size ? found.flatMap((row) => (this.open.has(row) ? [row, ...this.members(row)] : [row])) : found;
     this.drawn.hidden = !this.all.length; // a table without rows is one line
     this.none.hidden = Boolean(this.all.length);
     this.none.textContent = this.isKnown ? this.data.none : `${this.data.caption}: ...`;
     this.isLong = this.rows.length > FEW && !NARROW.matches;
     this.box.classList.toggle("many", this.isLong);
     this.table.setAttribute("aria-rowcount", String(this.rows.length + 1));
-    const found = this.words.length ? `${this.rows.length.toLocaleString("en")} of ` : "";
-    this.count.textContent = found + counted(this.all.length, "row");
+    const part = this.words.length ? `${found.length.toLocaleString("en")} of ` : "";
+    this.count.textContent = part + counted(this.all.length, "row");
     this.clear();
     if (this.isLong) this.measure();
     this.draw();
     for (const listener of this.listeners) listener();
+  }
+
+  members(row) {
+    const members = row[this.data.columns.length] || [];
+    return members.map((cells) => cells.map((text, at) => text || row[at]));
+  }
+
+  /* Shows each of the several that a row stands for, or the row alone. */
+  toggle(row) {
+    if (!this.open.delete(row)) this.open.add(row);
+    const at = this.rows.indexOf(row);
+    this.refresh();
+    const again = this.shown.get(at);
+    if (again) again.querySelector("button").focus({ preventScroll: true });
+  }
+
+  toggler(row) {
+    const isOpen = this.open.has(row);
+    const made = button(isOpen ? "Show as one" : "Show each", () => this.toggle(row));
+    made.setAttribute("aria-expanded", String(isOpen));
+    return made;
   }
 
   clear() {
@@ -224,11 +254,13 @@ class Table {
 
   row(cells, at) {
     const row = make("tr", { "aria-rowindex": String(at + 2) });
-    cells.forEach((text, column) => {
+    const { length } = this.data.columns;
+    cells.slice(0, length).forEach((text, column) => {
       const cell = document.createElement(column ? "td" : "th");
       if (!column) cell.scope = "row";
       const { title, isNumber } = this.data.columns[column];
       cell.dataset.title = title;
+      cell.hidden = this.empty[column];
       if (isNumber) cell.className = "number";
       if (text === "-") cell.classList.add("nothing");
       const shown = timeText(text);
@@ -236,6 +268,7 @@ class Table {
       if (this.isLong) cell.textContent = shown; // on one line
       else cell.append(...breakable(shown));
       if (this.data.bar && this.data.bar.column === column) cell.append(this.bar(cells));
+      if (!column && cells.length > length) cell.append(" ", this.toggler(cells));
       row.append(cell);
     });
     return row;
@@ -638,6 +671,8 @@ class NodeMap {
 
 function start(data) {
   const place = document.getElementById("drawn");
+  const trends = data.events && make("section", { "aria-label": "The last hour" });
+  if (trends) place.append(trends);
   const map = data.map && make("section", { "aria-label": "Nodes and devices" });
   if (map) place.append(map);
   const tables = new Map();
@@ -651,6 +686,7 @@ function start(data) {
   const print = (isPrinted) => drawn.forEach((one) => one.print(isPrinted));
   addEventListener("beforeprint", () => print(true));
   addEventListener("afterprint", () => print(false));
+  if (trends) drawTrends(trends, tables.get("time-line"));
   if (data.events) follow(data.events, tables);
 }
 
@@ -663,88 +699,6 @@ function maps(data, table, place) {
   place.append(make("h2", {}, "Nodes and devices"), after.tools, after.legend);
   place.append(make("div", { class: "beside" }, left, right), after.details);
   return [before, after];
-}
-
-/* A running program: its events say which groups of rows have changed. */
-function follow(address, tables, since = 0) {
-  const live = document.getElementById("live");
-  const say = (text) => {
-    if (live.textContent !== text) live.textContent = text; // said once, not once a second
-  };
-  const source = new EventSource(address);
-  let heard = Date.now();
-  let lost = 0; // since when the program is not heard
-  const hear = () => {
-    heard = Date.now();
-    lost = 0;
-    document.body.classList.remove("old");
-  };
-  const lose = (since) => {
-    lost = lost || since;
-    document.body.classList.add("old");
-    const time = new Date(lost).toLocaleTimeString("en-GB");
-    say(`The program cannot be reached since ${time}, or too many pages are open; trying again. What is shown is older.`);
-  };
-  const watch = setInterval(() => Date.now() - heard > SILENT && lose(heard), SOON);
-  source.addEventListener("alive", hear);
-  const changed = new Set();
-  let timer = 0;
-  let wait = TOGETHER;
-  const draw = () => {
-    const began = performance.now();
-    timer = 0;
-    for (const table of changed) table.reload();
-    changed.clear();
-    wait = Math.max(TOGETHER, RESTS * (performance.now() - began));
-  };
-  const later = () => {
-    timer = timer || setTimeout(draw, wait);
-  };
-  source.addEventListener("start", () => {
-    hear();
-    since = 0;
-    for (const table of tables.values()) table.groups.clear();
-    say("Reading the state of the program ...");
-  });
-  source.addEventListener("change", (event) => {
-    for (const [name, group, rows] of JSON.parse(event.data)) {
-      if (name === "answer") answer(rows.map(([sentence]) => sentence));
-      const table = tables.get(name);
-      if (!table) continue;
-      if (rows) table.groups.set(group, rows);
-      else table.groups.delete(group);
-      changed.add(table);
-    }
-    later();
-  });
-  source.addEventListener("now", () => {
-    hear();
-    for (const table of tables.values()) {
-      if (!table.isKnown || (table.all.length && !table.groups.size)) changed.add(table);
-      table.isKnown = true;
-    }
-    later();
-    say("Live.");
-    document.getElementById("moment").textContent = `As of ${new Date().toLocaleTimeString("en-GB")}`;
-  });
-  source.addEventListener("error", () => {
-    const now = Date.now();
-    if (source.readyState === EventSource.CLOSED) {
-      lose(since || now); // it was refused, and does not try again by itself
-      clearInterval(watch);
-      setTimeout(() => follow(address, tables, lost), AGAIN);
-    }
-    setTimeout(() => source.readyState === EventSource.CONNECTING && lose(since || now), SOON);
-  });
-}
-
-function answer([first, ...others]) {
-  const place = document.querySelector(".answer");
-  place.textContent = first;
-  const points = make("ul", { class: "points" }, ...others.map((one) => make("li", {}, one)));
-  const old = document.querySelector(".points");
-  if (old) old.replaceWith(points);
-  else place.after(points);
 }
 
 start(JSON.parse(document.getElementById("data").textContent));

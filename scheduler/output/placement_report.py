@@ -26,7 +26,7 @@ from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.decision.why_not import NodeAnswer, same_answers
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, statuses_of, uid_of_pod
-from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
+from scheduler.offline.placement import HiddenError, PlacedPod, Result, UnplacedPod
 from scheduler.offline.room_by_eviction import PodEvictions
 from scheduler.output.report import Block, Report
 from scheduler.output.table import ColumnTable
@@ -121,6 +121,11 @@ def reason_of(result: UnplacedPod) -> str:
     groups = [(one.node, one.answer, one.number) for one in result.unfit]
     line, _, _ = (result.reason or summary(groups, result.asked, result.updating)).partition("\n")
     return printable("; ".join(filter(None, (line, result.kept))))
+
+
+def given_up_object(hidden: HiddenError | None) -> Json | None:
+    """Where kube-scheduler gives up what is placed here."""
+    return {"node": hidden.node, "reason": hidden.reason, "text": hidden.text} if hidden else None
 
 
 # Where pods and claims go, as a table and as API objects.
@@ -318,14 +323,15 @@ def pod_object(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
 
 
 def _conditions(status: Mapping[str, object], pod: Pod, result: Result) -> dict[str, object]:
-    """The pod's conditions, where PodScheduled is another one than it was."""
+    """The pod's conditions, where PodScheduled is another one than it was, or says where kube-scheduler gives up."""
     before = status.get("conditions")
     conditions = before if isinstance(before, list) else []
     others = [one for one in conditions if not (isinstance(one, dict) and one.get("type") == POD_SCHEDULED)]
     if isinstance(result, PlacedPod):
-        if len(others) == len(conditions):
+        if len(others) == len(conditions) and not result.hidden:
             return {}
-        return {"conditions": [*others, {"type": POD_SCHEDULED, "status": "True"}]}
+        message = {"message": result.hidden.text} if result.hidden else {}
+        return {"conditions": [*others, {"type": POD_SCHEDULED, "status": "True", **message}]}
     reason = "SchedulingGated" if pod.gates else "Unschedulable"
     own = {"type": POD_SCHEDULED, "status": "False", "reason": reason, "message": reason_of(result)}
     return {"conditions": [*others, own]}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import cel
 from allocator.api.versions import Json
+from allocator.explain.barren_selectors import BarrenSelector
 from allocator.explain.selector_operands import SelectorOperand, blaming
 from allocator.model import DeviceID
 from allocator.words import agreeing, and_more, counted
@@ -28,15 +29,15 @@ class SelectionReport(Report):
     most: int | None = MOST_LISTED
 
     def blocks(self) -> Iterator[str | ColumnTable]:
-        """How many devices match, what it costs, counts by driver, the errors, and the devices."""
+        """How many devices match, what it costs, counts by driver, the errors, the parts of `&&`, and the devices."""
         found, number = self.found, len(self.found.matching)
         cost = f"cost: at most {found.estimated_cost:,} of {cel.COST_LIMIT:,}, on these devices {found.highest_cost:,}"
         yield f"{number} of {counted(len(found.devices), 'device')} {agreeing(number, 'matches', 'match')}; {cost}"
         if found.devices:
             yield _by_driver(found)
         yield from (*_failures(found), *found.unknown)
-        if not number and (reasons := blaming(found.operands)):
-            yield "\n".join(map(printable, reasons))
+        if lines := blaming(found.operands):
+            yield "\n".join(map(printable, lines))
         if number:
             names = [printable(str(device.id)) for device in found.matching[: self.most]]
             yield "\n".join([*names, *filter(None, [and_more(number, len(names))])])
@@ -75,11 +76,21 @@ def _failures(found: ExpressionSelection) -> list[str]:
     ]
 
 
+def barren_object(barren: BarrenSelector) -> Json:
+    """A selector that no device passes, with its operands."""
+    operands = list(map(operand_object, barren.operands))
+    return {"claim": barren.claim, "selector": barren.selector, "parts": operands}
+
+
 def operand_object(operand: SelectorOperand) -> Json:
     """An operand of a selector's `&&`, and what it says."""
     return {
         "position": operand.position,
         "expression": operand.expression,
+        "devices": operand.devices,
+        "passAlone": operand.alone,
+        "passSoFar": operand.passing,
+        "removesLast": operand.removed,
         "asked": operand.asked,
         "refused": operand.refused,
         "failing": operand.failing,

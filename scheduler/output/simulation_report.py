@@ -17,7 +17,15 @@ from scheduler.output.line_chart import NARROW, WIDE, Band, Chart, Curve, band, 
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.table import ColumnTable
 from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
-from scheduler.simulation.result import Scenario, Series, SimulationResult, Summary, figures, result_json
+from scheduler.simulation.result import (
+    ExplainedAttempt,
+    Scenario,
+    Series,
+    SimulationResult,
+    Summary,
+    figures,
+    result_json,
+)
 from scheduler.terminal_text import printable
 
 CSV = "csv"
@@ -30,12 +38,13 @@ _HOUR_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class _TableColumn:
-    """digits: after the point. is_time: seconds, which are worded."""
+    """digits: after the point. is_time: seconds, which are worded. is_only_if_any: left out where all values are 0."""
 
     title: str
     value: Callable[[Summary], float]
     digits: int = 0
     is_time: bool = False
+    is_only_if_any: bool = False
 
 
 _COLUMNS = (
@@ -50,6 +59,8 @@ _COLUMNS = (
     _TableColumn("WHOLE UNITS", lambda one: one.whole_units),
     _TableColumn("WHOLE NODES", lambda one: one.whole_nodes),
     _TableColumn("EVICTED", lambda one: one.evictions),
+    _TableColumn("PREEMPTED", lambda one: one.preempted, is_only_if_any=True),
+    _TableColumn("LOST", lambda one: one.lost_s, is_time=True, is_only_if_any=True),
 )
 
 
@@ -74,12 +85,14 @@ class SimulationReport(PagedReport):
         """A line for each policy and parameter: the mean over seeds, with the range where they differ; then shapes."""
         groups = [group for policies in self.groups().values() for group in policies.values()]
         has_parameters = any(group[0].parameters for group in groups)
-        header = ["POLICY", *(["PARAMETERS"] if has_parameters else []), *(column.title for column in _COLUMNS)]
+        summaries = [one.summary for one in self.result.scenarios]
+        columns = [one for one in _COLUMNS if not one.is_only_if_any or any(map(one.value, summaries))]
+        header = ["POLICY", *(["PARAMETERS"] if has_parameters else []), *(column.title for column in columns)]
         rows = [
             [
                 group[0].policy,
                 *([parameters_text(group[0].parameters) or "-"] if has_parameters else []),
-                *(_range_text([column.value(one.summary) for one in group], column) for column in _COLUMNS),
+                *(_range_text([column.value(one.summary) for one in group], column) for column in columns),
             ]
             for group in groups
         ]
@@ -192,8 +205,13 @@ def _explained_text(scenarios: Sequence[Scenario]) -> Iterator[str]:
     for scenario in scenarios:
         for one in scenario.explained:
             who = " ".join(filter(None, (scenario.policy, str(scenario.seed), parameters_text(scenario.parameters))))
-            what = f"node {one.node}" if one.node else one.reason
-            yield f"{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {printable(what)}"
+            node = f"node {one.node}" if one.node else ""
+            yield f"{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {printable(_came_of(one, node))}"
+
+
+def _came_of(one: ExplainedAttempt, node: str) -> str:
+    """The node with who was evicted for it, or why there is none."""
+    return ": ".join(filter(None, [node, one.reason]))
 
 
 def acceptance(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
@@ -288,6 +306,8 @@ _TIME = (
     _WAIT,
     _Figure("Waiting at the end", lambda one: one.summary.waiting),
     _Figure("Evicted", lambda one: one.summary.evictions, min),
+    _Figure("Evicted for a higher priority", lambda one: one.summary.preempted, min),
+    _Figure("Run in vain, s", lambda one: one.summary.lost_s, min),
     _Figure("Attempts", lambda one: one.summary.decisions),
     _Figure("Decision p50, ms", lambda one: one.measured.decision_ms.p50),
     _Figure("Decision p99, ms", lambda one: one.measured.decision_ms.p99),
@@ -495,7 +515,7 @@ def _table(
 
 def _explained(result: SimulationResult) -> Iterator[Element]:
     rows: list[list[Child]] = [
-        [one.pod, scenario.policy, str(scenario.seed), number(one.time_s), str(one.attempt), one.node or one.reason]
+        [one.pod, scenario.policy, str(scenario.seed), number(one.time_s), str(one.attempt), _came_of(one, one.node)]
         for scenario in result.scenarios
         for one in scenario.explained
     ]

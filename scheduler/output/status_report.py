@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from allocator.api.versions import Json
 from allocator.bits import bits
-from allocator.model import Device
+from allocator.model import Device, Reach
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.requests.constraints import lookup
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
@@ -301,9 +301,12 @@ _CLOSED_CAPTION = "Nodes that are cordoned, tainted or removed"
 NO_NODE_IS_CLOSED = "No node is cordoned or tainted."
 
 
-def closed_nodes(cluster: Cluster | None, before: Cluster | None = None) -> PageTable:
-    """Nodes that take no pods, or not all, and those that were there before a change."""
+def closed_nodes(cluster: Cluster | None, before: Cluster | None = None, pools: Iterable[PoolStatus] = ()) -> PageTable:
+    """Nodes that take no pods, or not all, those that were there before a change, and those that only pools name."""
     rows = _closed(cluster) if cluster is not None else {}
+    if cluster is not None:
+        named = {name for one in _all(pools) if (name := _reach(one).node_name)}
+        rows |= {name: "removed: there is no such Node" for name in named if cluster.node(name) is None}
     if before is not None and cluster is not None:
         old = _closed(before)
         rows |= {name: "removed" for name in before.names() if cluster.node(name) is None}
@@ -331,7 +334,7 @@ def map_columns(
     """A line for each device, with its kind, its place in the node, and what it is cut from, as the map shows them."""
     found = list(pools)
     table = device_columns(found, claims)
-    nodes = [_nodes_of(one, cluster) for one in _all(found)]
+    nodes = [nodes_text(one, cluster) for one in _all(found)]
     rows = [
         [row[0], node, *row[2:], *_sorts(one.device)]
         for row, node, one in zip(table.rows, nodes, _all(found), strict=True)
@@ -339,9 +342,9 @@ def map_columns(
     return ColumnTable([*table.header, *_SORTS], rows)
 
 
-def _nodes_of(device: DeviceStatus, cluster: Cluster | None) -> str:
+def nodes_text(device: DeviceStatus, cluster: Cluster | None) -> str:
     """The node that reaches the device; of several, the number and the first names."""
-    reach = device.device.reach if device.slice.reach.per_device else device.slice.reach
+    reach = _reach(device)
     if reach.node_name or cluster is None or (reach.node_selector is None and not reach.all_nodes):
         return ",".join(by_node(device))
     if reach.all_nodes:
@@ -350,6 +353,10 @@ def _nodes_of(device: DeviceStatus, cluster: Cluster | None) -> str:
         assert reach.node_selector is not None
         names = sorted(map(cluster.name_of, bits(cluster.reached(reach.node_selector))))
     return f"{counted(len(names), 'node')}: {listed_up_to(names, MOST_NODES)}" if names else "0 nodes"
+
+
+def _reach(device: DeviceStatus) -> Reach:
+    return device.device.reach if device.slice.reach.per_device else device.slice.reach
 
 
 def _sorts(device: Device) -> tuple[str, str, str]:
@@ -404,7 +411,7 @@ def _change(old: DeviceStatus | None, new: DeviceStatus) -> str:
 
 
 def _gone(old: DeviceStatus, cluster: Cluster | None) -> list[str]:
-    own = [str(old.device.id), _nodes_of(old, cluster), _GONE.name, _listed(old.holders), "-", "-"]
+    own = [str(old.device.id), nodes_text(old, cluster), _GONE.name, _listed(old.holders), "-", "-"]
     return [*own, *_sorts(old.device), *_before(old), DeviceChange.GONE]
 
 

@@ -38,18 +38,18 @@ NOT_FOR_DEVICES = "kube-scheduler evicts nobody for devices"
 
 @dataclass(frozen=True, slots=True)
 class EvictionAnswers:
-    """Of all nodes for a pod that fits nowhere.
-
-    off: why nobody is evicted for the pod whatever a node says, else empty. found: what is evicted for the pod, or
-    would be if that were not so. claims: names of those that come free on its node. candidates: of every node that can
-    be won. refused: by node why it cannot.
-    """
+    """Of all nodes for a pod that fits nowhere."""
 
     off: str = ""
+    """Why nobody is evicted for the pod whatever a node says, else empty."""
     found: Preemption | None = None
+    """What is evicted for the pod, or would be if it were not off."""
     claims: tuple[str, ...] = ()
+    """The names of those that come free on the node that costs the least."""
     candidates: Mapping[str, NodeToWin] = field(default_factory=dict)
+    """Of every node that can be won."""
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By node why it cannot be won."""
 
     @property
     def won(self) -> NodeToWin | None:

@@ -7,7 +7,7 @@ Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -162,6 +162,24 @@ class Preemptor:
             return Preemption(self._joined(cycle, text), "", refused=search.refused, next_start=self._start)
         return self._won(search, search.best())
 
+    def among(self, cycle: PodCycle, nodes: Mask) -> Sequence[NodeToWin]:
+        """Those of the nodes that the pod of the cycle can win; of many the ones that promise to cost the least.
+
+        Raises AllocationError, TooLong. Cost: as for `preemption`.
+        """
+        search = _VictimSearch(self, cycle, nodes)
+        search.run(self._start)
+        self._start = search.last + 1
+        return search.all()
+
+    def on_node(self, cycle: PodCycle, number: int, going: Collection[str] = ()) -> NodeToWin | None:
+        """The node, if the pod of the cycle can win it. going: uids of pods that go in any case, if they may.
+
+        Raises AllocationError, TooLong. Cost: a few decisions.
+        """
+        won = _VictimSearch(self, cycle, 1 << number).one(number, going)
+        return won.made() if won is not None else None
+
     # -- may it at all
 
     def _let_go_first(self, pod: Pod, refused: NotPlaced) -> tuple[Claim, ...]:
@@ -305,7 +323,7 @@ class _VictimSearch:
                 break
         for numbers in _windows(tried & ~simple, start, min(wanted, MOST_BOUNDED)):
             if self.by.tries_all:
-                self.won += filter(None, map(self._one, numbers))
+                self.won += filter(None, map(self.one, numbers))
             elif self._try_best_first(numbers):
                 break
 
@@ -341,7 +359,7 @@ class _VictimSearch:
             bound, number = heappop(queue)
             if least is not None and bound >= least:
                 break
-            won = self._one(number)
+            won = self.one(number)
             if won is not None:
                 self.won.append(won)
                 least = won.cost if least is None else min(least, won.cost)
@@ -441,7 +459,8 @@ class _VictimSearch:
 
     # -- any node
 
-    def _one(self, number: int) -> "_Won | None":
+    def one(self, number: int, going: Collection[str] = ()) -> "_Won | None":
+        """The node as a candidate. going: uids of those who go in any case."""
         units, node = self.lower(number), self.cluster.name_of(number)
         unused = self.claims.unused(node)
         if not units and not unused:
@@ -454,7 +473,10 @@ class _VictimSearch:
                         self._refuse(reason, 1 << number)
                     return None
             reprieve = Reprieve.of(units, self.cluster.budgets)
-            victims = victims_of(reprieve.units, partial(self._fits, number), partial(self._away, node))
+            gone = [unit for unit in reprieve.units if not set(going).isdisjoint(unit.uids)] if going else []
+            others = [unit for unit in reprieve.units if unit not in gone] if going else reprieve.units
+            with self._away(node, gone):
+                victims = [*gone, *victims_of(others, partial(self._fits, number), partial(self._away, node))]
         victims.sort(key=lambda unit: unit.importance)
         violations, _ = reprieve.violations(victims)
         return _Won(cost_of(victims, violations), number, violations, lambda: victims, self.cluster)

@@ -94,8 +94,8 @@ class Access:
         if scheme.lower() != "bearer" or not token.strip():
             return _NO_TOKEN
         key = hashlib.sha256(token.strip().encode()).digest(), verb, path
-        for known in (self._answers, self._refusals):
-            until, answer = known.get(key, (0.0, _NO_TOKEN))
+        for remembered in (self._answers, self._refusals):
+            until, answer = remembered.get(key, (0.0, _NO_TOKEN))
             if self._clock() < until:
                 return answer
         if key not in self._asking and key[0] not in self._let_in and not self._may_ask(source):
@@ -105,11 +105,11 @@ class Access:
     def _may_ask(self, source: str) -> bool:
         """Whether a token that nobody knows may be reviewed now; if so, that counts."""
         now = self._clock()
-        own = self._of_source.get(source) or TokenBucket(OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S)
-        _remember(self._of_source, source, own)
-        if self._unknown_asked >= MOST_ASKED or own.is_empty(now):
+        bucket = self._of_source.get(source) or TokenBucket(OF_SOURCE_AT_ONCE, OF_SOURCE_EVERY_S)
+        _remember(self._of_source, source, bucket)
+        if self._unknown_asked >= MOST_ASKED or bucket.is_empty(now):
             return False
-        return self._of_all.take(now) and own.take(now)
+        return self._of_all.take(now) and bucket.take(now)
 
     def _ask(self, key: _AccessKey, token: str) -> asyncio.Task[AccessAnswer]:
         """Ask once for all callers with the same question."""
@@ -127,16 +127,16 @@ class Access:
     async def _asked(self, key: _AccessKey, token: str) -> AccessAnswer:
         hashed, verb, path = key
         try:
-            found = await self._review(token, verb, path)
+            answer = await self._review(token, verb, path)
         except CallFailed as error:
             return AccessAnswer(503, f"the API server cannot be asked who may read this: {error}")
-        is_let_in = found.status == _ALLOWED.status
-        _remember(self._answers if is_let_in else self._refusals, key, (self._clock() + REMEMBERED_S, found))
+        is_let_in = answer.status == _ALLOWED.status
+        _remember(self._answers if is_let_in else self._refusals, key, (self._clock() + REMEMBERED_S, answer))
         if is_let_in:
             _remember(self._let_in, hashed, None)
-        elif found.status == _NO_TOKEN.status:
+        elif answer.status == _NO_TOKEN.status:
             self._let_in.pop(hashed, None)  # it has expired
-        return found
+        return answer
 
     async def _review(self, token: str, verb: str, path: str) -> AccessAnswer:
         who = await self._reviewed(_TOKENS, "authentication.k8s.io/v1", "TokenReview", {"token": token})
@@ -169,8 +169,8 @@ def _remember(known: OrderedDict[K, V], key: K, value: V) -> None:
 
 async def may_not(request: web.Request, access: Access, verb: str, path: str) -> AccessAnswer | None:
     """Why whoever sends the request may not; None where he may."""
-    found = await access.answer(request.headers.get("Authorization", ""), verb, path, request.remote or "")
-    return None if found.status == _ALLOWED.status else found
+    answer = await access.answer(request.headers.get("Authorization", ""), verb, path, request.remote or "")
+    return None if answer.status == _ALLOWED.status else answer
 
 
 def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
@@ -180,10 +180,10 @@ def guarding(access: Access, open_paths: Collection[str]) -> Middleware:
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         if is_open(request.path, open_paths):
             return await handler(request)
-        found = await may_not(request, access, request.method.lower(), request.path)
-        if found is None:
+        refusal = await may_not(request, access, request.method.lower(), request.path)
+        if refusal is None:
             return await handler(request)
-        return web.Response(status=found.status, text=f"{found.reason}\n", headers=_HEADERS.get(found.status))
+        return web.Response(status=refusal.status, text=f"{refusal.reason}\n", headers=_HEADERS.get(refusal.status))
 
     return guard
 

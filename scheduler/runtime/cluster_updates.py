@@ -98,9 +98,11 @@ class ClusterUpdates:
 
     def _hold_pod(self, undecoded: Undecoded) -> None:
         """It keeps its place with the requests that it had; where these are unknown, nothing else fits on its node."""
-        held, known = undecoded.held, self._cluster.pods.known(_held_uid(undecoded))
+        held, pod_before = undecoded.held, self._cluster.pods.known(_held_uid(undecoded))
         if isinstance(held, Pod):
-            pod = replace(known, node_name=held.node_name) if known else replace(held, uid=_held_uid(undecoded))
+            pod = (
+                replace(pod_before, node_name=held.node_name) if pod_before else replace(held, uid=_held_uid(undecoded))
+            )
             self._undecoded_pods[pod.uid] = pod
             self._cluster.set_pod(pod)
 

@@ -94,12 +94,12 @@ class PluginSetSection(Section):
     def problems(self, path: str, known: Iterable[str], what: str) -> Iterator[FieldError]:
         """The problems of names. known: the plugins that do something at the point. what: they do."""
         seen: set[str] = set()
-        for position, one in enumerate(self.enabled):
-            if one.name not in known:
-                yield FieldError(f"{path}.enabled[{position}].name", one.name, _must_be(known, what))
-            if one.name in seen:
-                yield FieldError(f"{path}.enabled[{position}].name", one.name, "must be unique")
-            seen.add(one.name)
+        for position, plugin in enumerate(self.enabled):
+            if plugin.name not in known:
+                yield FieldError(f"{path}.enabled[{position}].name", plugin.name, _must_be(known, what))
+            if plugin.name in seen:
+                yield FieldError(f"{path}.enabled[{position}].name", plugin.name, "must be unique")
+            seen.add(plugin.name)
         for position, off in enumerate(self.disabled):
             if off.name not in (ALL, *known):
                 yield FieldError(f"{path}.disabled[{position}].name", off.name, _must_be((ALL, *known), what))
@@ -163,9 +163,9 @@ class ProfileSection(Section):
 
     def problems(self, path: str) -> Iterator[FieldError]:
         """The problems of plugins and arguments."""
-        found = list(self._problems(path))
-        yield from found
-        if not found:
+        errors = list(self._problems(path))
+        yield from errors
+        if not errors:
             try:
                 self.profile(FIRST_FIT.name)
             except InvalidProfile as error:
@@ -174,11 +174,11 @@ class ProfileSection(Section):
     def _problems(self, path: str) -> Iterator[FieldError]:
         yield from self.plugins.problems(f"{path}.plugins")
         names = [one.name for one in self.plugin_config]
-        for position, one in enumerate(self.plugin_config):
+        for position, arguments in enumerate(self.plugin_config):
             at = f"{path}.pluginConfig[{position}]"
-            yield from one.problems(at)
-            if one.name in names[:position]:
-                yield FieldError(f"{at}.name", one.name, "must be unique")
+            yield from arguments.problems(at)
+            if arguments.name in names[:position]:
+                yield FieldError(f"{at}.name", arguments.name, "must be unique")
 
     def profile(self, policy: str) -> Profile:
         """What comes out of it. policy: where the profile names none. Raises InvalidProfile."""
@@ -190,11 +190,11 @@ class ProfileSection(Section):
 def profile_problems(profiles: Sequence[ProfileSection]) -> Iterator[FieldError]:
     """The problems of profiles, including contradictions between them."""
     names = [one.scheduler_name for one in profiles]
-    for position, one in enumerate(profiles):
+    for position, profile in enumerate(profiles):
         path = f"profiles[{position}]"
-        yield from one.problems(path)
-        if one.scheduler_name in names[:position]:
-            yield FieldError(f"{path}.schedulerName", one.scheduler_name, "another profile has this name")
+        yield from profile.problems(path)
+        if profile.scheduler_name in names[:position]:
+            yield FieldError(f"{path}.schedulerName", profile.scheduler_name, "another profile has this name")
 
 
 FLAGS = "flags"
@@ -248,8 +248,8 @@ def _release(name: str) -> str:
 
 
 def _address(text: str) -> str:
-    found = _ADDRESS.fullmatch(text)
-    if not found or int(found[2]) > _MAX_PORT:
+    parts = _ADDRESS.fullmatch(text)
+    if not parts or int(parts[2]) > _MAX_PORT:
         raise refused("must be HOST:PORT, such as 0.0.0.0:10260 or [::]:10260")
     return text
 
@@ -521,12 +521,12 @@ def load(type_: type[Settings], path: Path | None, flags: Mapping[str, object]) 
 
 def the_object(path: Path, kind: str) -> Mapping[str, object]:
     """The only object of the file, which has to be of the kind. Raises InvalidConfiguration."""
-    found = list(read([str(path)]))
-    if wrong := [str(finding) for finding in found if isinstance(finding, Finding)]:
+    objects = list(read([str(path)]))
+    if wrong := [str(finding) for finding in objects if isinstance(finding, Finding)]:
         raise InvalidConfiguration(wrong)
-    if len(found) != 1:
-        raise InvalidConfiguration([f"{path}: holds {len(found)} objects; it has to be one {kind}"])
-    raw = dict(found[0].raw)  # type: ignore[union-attr] # no Finding is left
+    if len(objects) != 1:
+        raise InvalidConfiguration([f"{path}: holds {len(objects)} objects; it has to be one {kind}"])
+    raw = dict(objects[0].raw)  # type: ignore[union-attr] # no Finding is left
     missing = [FieldError(field, None, "is required") for field in ("apiVersion", "kind") if field not in raw]
     if missing:
         raise InvalidConfiguration([f"{path}: {error}" for error in missing])
@@ -558,7 +558,7 @@ def _unknown_gates(gates: Mapping[str, bool], release: str) -> str:
         except UnknownGate as error:
             return str(error)
         return ""
-    known = {gate for one in RELEASES.values() for gate in one.gates}
-    if unknown := sorted(gates.keys() - known):
-        return f"no known release of Kubernetes has {', '.join(unknown)}; known are {', '.join(sorted(known))}"
+    gates_of_any = {gate for one in RELEASES.values() for gate in one.gates}
+    if unknown := sorted(gates.keys() - gates_of_any):
+        return f"no known release of Kubernetes has {', '.join(unknown)}; known are {', '.join(sorted(gates_of_any))}"
     return ""

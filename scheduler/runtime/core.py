@@ -5,7 +5,7 @@ import gc
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -26,6 +26,7 @@ from scheduler.client.api_resources import Resource
 from scheduler.client.connection import Api, Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import DecisionTimeLimit
@@ -38,6 +39,7 @@ from scheduler.runtime.configuration import Allocating
 from scheduler.runtime.metrics import CommonMetrics, Watch
 from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
+from scheduler.state.volumes import STORAGE
 
 # The reflectors of all kinds that decisions read.
 
@@ -52,10 +54,10 @@ class WatchedState:
     """The reflectors. chance: gives a random number from 0 to 1. clock: seconds that only go forward.
 
     places_pods: whether volumes, Services and controllers are watched as well, which decide where a pod can be but not
-    which devices it gets.
+    which devices it gets. beside: models of kinds that are watched where it is not.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what is watched, and how
         self,
         connection: Connection,
         served: Served,
@@ -63,11 +65,12 @@ class WatchedState:
         clock: Callable[[], float],
         *,
         places_pods: bool,
+        beside: Collection[type] = (),
     ) -> None:
         self._every: dict[str, Reflector[Any]] = {}  # Any: of whatever kind
         for kind in KINDS:
             resource = served.resource(kind.resource)
-            if resource and kind.is_watched and (places_pods or not kind.places_pods):
+            if resource and kind.is_watched and (places_pods or not kind.places_pods or kind.model in beside):
                 watcher = Watcher(connection, resource, kind.watch_decoder, chance, kind.selector, held=kind.holds)
                 self._every[kind.name] = Reflector(watcher, clock)
         self.nodes: Reflector[Node] = self._every["Node"]
@@ -201,11 +204,15 @@ AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The cluster that a program works on: how it is reached, what it serves, and the gates that follow from it."""
+    """The cluster that a program works on: how it is reached, what it serves, and the gates that follow from it.
+
+    name: for people, such as `context prod`; empty where nobody is told.
+    """
 
     connection: Connection
     served: Served
     features: Features
+    name: str = ""
 
 
 class Core:
@@ -235,7 +242,12 @@ class Core:
         self.is_filled = False
         self._connection = site.connection
         self.watched = WatchedState(
-            site.connection, site.served, random.random, time.monotonic, places_pods=places_pods
+            site.connection,
+            site.served,
+            random.random,
+            time.monotonic,
+            places_pods=places_pods,
+            beside=(PodDisruptionBudget,),
         )
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
@@ -244,6 +256,7 @@ class Core:
             profiles=profiles,
             time_limit=time_limit,
             makes_claims=makes_claims,
+            unseen=frozenset() if places_pods else STORAGE,
             identity=identity,
         )
         self.binder = Binder(
@@ -377,9 +390,9 @@ class Core:
                     message = "it is allocated by us and reserved for nobody, for more than two minutes"
                     self._reporter.violated(Violation("I3", f"claim {key_of(claim)}", message))
             for leftover in get_args(Leftover):
-                own = [claim for claim in due if self._sweep.leftover(claim) == leftover]
+                of_kind = [claim for claim in due if self._sweep.leftover(claim) == leftover]
                 try:
-                    cleaned = await self._sweep.clean(self.binder, own)
+                    cleaned = await self._sweep.clean(self.binder, of_kind)
                 except CallFailed as error:
                     _LOG.warning("cannot remove leftovers: %s", error)
                 else:
@@ -391,13 +404,16 @@ class Core:
         while True:
             await asyncio.sleep(CHECK_S)
             self.binder.progress.log_late()
-            found = self.cluster.violations()
+            violations = self.cluster.violations()
             # What is seen once may be a race that a writer is about to give up.
-            reported, self._violations = set(self._violations), [violation for violation in found if violation in seen]
+            reported, self._violations = (
+                set(self._violations),
+                [violation for violation in violations if violation in seen],
+            )
             for violation in self._violations:
                 if violation not in reported:
                     self._reporter.violated(violation)
-            seen = set(found)
+            seen = set(violations)
 
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None

@@ -34,18 +34,20 @@ Check = Callable[[], str]
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """What the endpoints return. live, ready: checks by name; readiness needs both. warnings: shown, but not counted.
-
-    metrics: gives the body and its content type for an Accept header. queue: the pods that wait, as JSON objects.
-    attach: adds what only this program serves, at more_paths.
-    """
+    """What the endpoints return."""
 
     live: Mapping[str, Check]
+    """Checks of liveness, by name."""
     ready: Mapping[str, Check]
+    """Checks of readiness besides, by name."""
     warnings: Mapping[str, Check]
+    """Checks that are shown, but do not count."""
     metrics: Callable[[str], tuple[bytes, str]]
+    """Gives the body and its content type for an Accept header."""
     queue: Callable[[], Iterable[Mapping[str, object]]]
+    """The pods that wait, as JSON objects."""
     attach: Callable[[web.Application], None] = lambda _: None
+    """Adds what only this program serves, at more_paths."""
     more_paths: Sequence[str] = ()
 
     def troubles(self) -> Iterator[str]:
@@ -150,12 +152,12 @@ def _probes(served: Endpoints) -> Mapping[str, Mapping[str, Check]]:
 def _probe(name: str, checks: Mapping[str, Check], warnings: Mapping[str, Check], secured: Secure | None) -> Handler:
     async def probe(request: web.Request) -> web.Response:
         excluded = request.query.getall("exclude", ())
-        found = probe_answer(name, checks, warnings, excluded)
-        if found.is_good and "verbose" not in request.query:
+        answer = probe_answer(name, checks, warnings, excluded)
+        if answer.is_good and "verbose" not in request.query:
             return web.Response(text="ok")
         if secured and not await _may_read_reasons(request, secured):
-            found = probe_answer(name, withheld(checks), withheld(warnings), excluded)
-        return web.Response(text=found.text, status=_OK if found.is_good else _UNAVAILABLE)
+            answer = probe_answer(name, withheld(checks), withheld(warnings), excluded)
+        return web.Response(text=answer.text, status=_OK if answer.is_good else _UNAVAILABLE)
 
     return probe
 

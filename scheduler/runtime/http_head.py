@@ -41,16 +41,17 @@ class RefusedCall(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """path: without the query. fields: by name in lower case. length: bytes of the body.
-
-    stays_open: whether the client may send another call over the connection.
-    """
+    """What the head of a request says."""
 
     method: str
     path: str
+    """The path without the query."""
     fields: Mapping[str, str]
+    """The header fields by name, in lower case."""
     length: int
+    """How many bytes the body has."""
     stays_open: bool
+    """Whether the client may send another call over the connection."""
 
 
 def head_of(text: bytes) -> Head:
@@ -67,10 +68,10 @@ def _head_of(text: bytes) -> Head:
     fields: dict[str, str] = {}
     hosts = 0
     for line in lines:
-        found = _FIELD.fullmatch(line)
-        if found is None:
+        field = _FIELD.fullmatch(line)
+        if field is None:
             raise RefusedCall(400, "a header field is invalid")
-        name, value = found[1].lower(), found[2].rstrip(" \t")
+        name, value = field[1].lower(), field[2].rstrip(" \t")
         hosts += name == "host"
         fields[name] = f"{fields[name]}, {value}" if name in fields else value
     if problem := host_problem(hosts, fields.get("host", ""), is_required=minor == "1"):

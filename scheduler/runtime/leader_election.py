@@ -169,14 +169,14 @@ class Elector:
 
 
 def _number(spec: Mapping[str, Any], field: str, default: int) -> int:
-    found = spec.get(field)
-    return found if isinstance(found, int) else default
+    value = spec.get(field)
+    return value if isinstance(value, int) else default
 
 
 def _time_of(spec: Mapping[str, Any], field: str) -> datetime:
     """A MicroTime; long ago where there is none."""
-    found = spec.get(field)
-    return datetime.fromisoformat(found).astimezone(UTC) if found else _BEGIN
+    value = spec.get(field)
+    return datetime.fromisoformat(value).astimezone(UTC) if value else _BEGIN
 
 
 STALE_S = 20.0

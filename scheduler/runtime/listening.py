@@ -170,24 +170,26 @@ async def accepting(
         yield f"{address.rpartition(':')[0]}:{sockets[0].getsockname()[1]}"
     finally:
         await _ended([*tasks, *acceptor.opening])
-        for one in sockets:
-            one.close()
+        for socket_ in sockets:
+            socket_.close()
 
 
 async def _bound(address: str) -> list[socket.socket]:
     """A socket for each address that the host has. Raises OSError."""
     host, port = host_and_port(address)
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    addresses = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
     sockets: list[socket.socket] = []
     try:
-        for family, _, _, _, where in dict.fromkeys(found):
+        for family, _, _, _, where in dict.fromkeys(addresses):
             listener = socket.create_server(where, family=family, backlog=_BACKLOG)
             listener.setblocking(False)
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED)  # of all connections to come
             sockets.append(listener)
     except OSError:
-        for one in sockets:
-            one.close()
+        for socket_ in sockets:
+            socket_.close()
         raise
     return sockets
 
@@ -226,9 +228,9 @@ class _ErrorResponse(web.Response):
     def of(cls, response: web.StreamResponse) -> "_ErrorResponse":
         """The same, and the last of its connection."""
         assert isinstance(response, web.Response)
-        found = cls(status=response.status, text=response.text)
-        found.force_close()
-        return found
+        last_response = cls(status=response.status, text=response.text)
+        last_response.force_close()
+        return last_response
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()

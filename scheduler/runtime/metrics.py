@@ -69,42 +69,44 @@ class PointStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A watched resource. silence_s: since the API server last sent anything. restarts: lists after the first.
-
-    refused: objects that could not be read and are skipped. failures: changes that could not be applied.
-    """
+    """A watched resource."""
 
     resource: str
     objects: int
     restarts: int
+    """How many lists followed the first."""
     refused: int
+    """Objects that could not be read and are skipped."""
     failures: int
+    """Changes that could not be applied."""
     silence_s: float
+    """How long ago the API server last sent anything."""
     is_alive: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The values at the moment.
-
-    queues: pods by queue (active, backoff, unschedulable, gated). unschedulable: pods by their profile and the plugin
-    that refused them.
-    cache: objects by type (nodes, pods, assumed_pods). bindings: pods being bound or waiting to be bound.
-    prescheduled: pods that came with a node and without devices, which nobody allocates.
-    events_dropped, events_failed: events that were not written, since the start. leading: whether this process does, by
-    the name of the lease; empty where it needs none. steps: attempts under way, by the step that they are at.
-    """
+    """The values at the moment."""
 
     queues: Mapping[str, int]
+    """Pods by queue (active, backoff, unschedulable, gated)."""
     unschedulable: Mapping[tuple[str, str], int]
+    """Pods by their profile and the plugin that refused them."""
     cache: Mapping[str, int]
+    """Objects by type (nodes, pods, assumed_pods)."""
     watches: Sequence[Watch]
     bindings: int
+    """Pods being bound or waiting to be bound."""
     prescheduled: int
+    """Pods that came with a node and without devices, which nobody allocates."""
     events_dropped: int
+    """Events that were not written since the start because the queue was full."""
     events_failed: int
+    """Events that were not written since the start because the API server refused them."""
     leading: Mapping[str, bool]
+    """Whether this process leads, by the name of the lease; empty where it needs none."""
     steps: Mapping[str, int]
+    """Attempts under way, by the step that they are at."""
 
 
 class _Children(dict[Key, Kind]):

@@ -203,8 +203,8 @@ class PodTopologySpreadArgs(Arguments):
 
     def plugins(self) -> Sequence[Plugin]:
         """The plugin with these arguments."""
-        own = DefaultConstraints([one.constraint() for one in self.default_constraints])
-        return (pod_topology_spread(own if self.defaulting_type == "List" else SYSTEM_DEFAULTS),)
+        listed = DefaultConstraints([one.constraint() for one in self.default_constraints])
+        return (pod_topology_spread(listed if self.defaulting_type == "List" else SYSTEM_DEFAULTS),)
 
 
 class _NodeSelectorRequirement(Section):

@@ -6,6 +6,7 @@ restarted.
 
 import asyncio
 import logging
+import os
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Any
 from allocator.gates import Features, UnknownGate
 from scheduler.cache.states import HistoryLost
 from scheduler.client.connection import connect
+from scheduler.client.credentials import context_name
 from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
 from scheduler.runtime.configuration import Allocating, Common
@@ -78,8 +80,8 @@ def run(work: Callable[[asyncio.Event], Awaitable[None]]) -> int:
             _LOG.error("%s", error)
             return 1
         except ExceptionGroup as broken:
-            for one in _leaves(broken):
-                _LOG.error("%s", one, exc_info=None if isinstance(one, _EXPECTED) else one)
+            for leaf in _leaves(broken):
+                _LOG.error("%s", leaf, exc_info=None if isinstance(leaf, _EXPECTED) else leaf)
             return 1
     return 0
 
@@ -103,12 +105,13 @@ async def connected(configuration: Common) -> AsyncIterator[Site]:
     kubeconfig = Path(client.kubeconfig) if client.kubeconfig else None
     bindings = configuration.binding_concurrency if isinstance(configuration, Allocating) else 0
     calls = bindings + BESIDE_BINDINGS
+    context = await asyncio.to_thread(context_name, kubeconfig, client.context or None, os.environ, Path.home())
     async with connect(kubeconfig=kubeconfig, context=client.context or None, calls=calls) as connection:
         served = await discover(connection)
         features = _features(configuration, served)
         _LOG.info("connected to %s: %s", connection.server, served)
         _LOG.info("features: %s", features)
-        yield Site(connection, served, features)
+        yield Site(connection, served, features, f"context {context}" if context else f"cluster {connection.server}")
 
 
 def _features(configuration: Common, served: Served) -> Features:

@@ -245,13 +245,13 @@ class CallConnection(asyncio.Protocol):
         self.is_known = True
         del self._server.unfinished[self]
         try:
-            found = call.answer(body)
+            answer = call.answer(body)
         except RefusedCall as problem:
-            found = problem.status, self._server.error(problem.reason)
-        if isinstance(found, tuple):
-            self._answer(call, found)
+            answer = problem.status, self._server.error(problem.reason)
+        if isinstance(answer, tuple):
+            self._answer(call, answer)
         else:
-            self.task = self._loop.create_task(self._answer_later(call, found))
+            self.task = self._loop.create_task(self._answer_later(call, answer))
 
     async def _answer_later(self, call: AdmittedCall, found: Awaitable[StatusAndBody]) -> None:
         answer = await found
@@ -363,30 +363,34 @@ def in_short(message: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ServedVerbs:
-    """The served verbs. prefix: of all paths, such as `/v1`. verbs: by name, which is the rest of the path.
-
-    error: the body of an answer that is nothing but an error. clients: names that a client's certificate may have; any
-    where there are none. most_calls: calls of one verb under way at the same time, beyond which further calls get 503.
-    largest_body: bytes of one call.
-    called: called for each call that was answered: the verb, the status, and how long it took. limits: of connections.
-    most_bytes: of bodies in memory at the same time, as far as they have come. read_s: for so long the body of a call
-    may take to come. idle_s: for so long a connection is kept that brings no call. hosts: as `misdirection` takes them.
-    secret: the segments of which one has to follow the verb in a path; None if paths end with the verb.
-    """
+    """The served verbs."""
 
     prefix: str
+    """What all paths begin with, such as `/v1`."""
     verbs: Mapping[str, Verb]
+    """The verbs by name, which is the rest of the path."""
     error: Callable[[str], bytes]
+    """The body of an answer that is nothing but an error."""
     clients: Collection[str]
+    """Names that a client's certificate may have; any where there are none."""
     most_calls: int
+    """Calls of one verb under way at the same time, beyond which further calls get 503."""
     called: Callable[[str, int, float], None]
+    """Called for each call that was answered: the verb, the status, and how long it took."""
     limits: Limits = field(default_factory=Limits)
+    """The limits of connections."""
     largest_body: int = LARGEST_BODY
+    """How many bytes one call may have."""
     most_bytes: int = MOST_BYTES
+    """How many bytes of bodies may be in memory at the same time, as far as they have come."""
     read_s: float = READ_S
+    """How long the body of a call may take to come."""
     idle_s: float = IDLE_S
+    """How long a connection is kept that brings no call."""
     hosts: Collection[str] = ()
+    """Names that a call may be sent to, as `misdirection` takes them."""
     secret: Container[str] | None = None
+    """The segments of which one has to follow the verb in a path; None if paths end with the verb."""
 
 
 @asynccontextmanager
@@ -506,7 +510,7 @@ class _VerbServer:
 
 @dataclass(slots=True)
 class _VerbCall:
-    """A call in progress. size: of its body, as far as it has come. is_whole: it counts among those under way."""
+    """A call in progress."""
 
     server: _VerbServer
     name: str
@@ -514,7 +518,9 @@ class _VerbCall:
     began: float
     connection: CallConnection
     size: int = 0
+    """Bytes of its body that have come."""
     is_whole: bool = False
+    """Its body has come whole, so that it counts among the calls under way."""
 
     def grow(self, size: int) -> None:
         """Take room for that part of the body. Raises RefusedCall."""
@@ -529,10 +535,10 @@ class _VerbCall:
         self.server.under_way[self.name] += 1
         self.is_whole = True
         try:
-            found = self.verb(body)
+            answer = self.verb(body)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an error, and the others their answers
             return self._failed(error)
-        return (200, found) if isinstance(found, bytes) else self._awaited(found)
+        return (200, answer) if isinstance(answer, bytes) else self._awaited(answer)
 
     async def _awaited(self, found: Awaitable[bytes]) -> StatusAndBody:
         try:

@@ -68,10 +68,10 @@ class ChangingFleet:
         self._own = None
         for event in events:
             match event:
-                case Appears(found):
-                    self._of(found)[found.name] = found
-                case Goes(found):
-                    del self._of(found)[found.name]
+                case Appears(new):
+                    self._of(new)[new.name] = new
+                case Goes(gone):
+                    del self._of(gone)[gone.name]
 
     def _of(self, found: FleetObject) -> dict[str, Any]:
         """Where the object is; those of which no change asks are nowhere."""
@@ -96,10 +96,10 @@ class ChangingFleet:
         """The nodes of that name or pattern, of which there is one at least. Raises InvalidChange."""
         if pattern in self.nodes:
             return [self.nodes[pattern]]
-        found = [node for name, node in self.nodes.items() if fnmatchcase(name, pattern)]
-        if not found:
+        matching = [node for name, node in self.nodes.items() if fnmatchcase(name, pattern)]
+        if not matching:
             raise InvalidChange(f"there is no node {pattern!r}{did_you_mean(pattern, self.nodes)}")
-        return found
+        return matching
 
 
 def unknown_change(text: str) -> str:
@@ -145,12 +145,12 @@ def _recover(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
 
 def _taint(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
     name, _, text = rest.partition(":")
-    found = _TAINT.fullmatch(text)
-    if not found:
+    parts = _TAINT.fullmatch(text)
+    if not parts:
         raise InvalidChange(f"taint {text!r} is not KEY=VALUE:EFFECT or KEY:EFFECT")
-    if found["effect"] not in TAINT_EFFECTS:
-        raise InvalidChange(f"effect {found['effect']!r} is not one of {', '.join(TAINT_EFFECTS)}")
-    taint = Taint(found["key"], found["value"] or "", found["effect"])
+    if parts["effect"] not in TAINT_EFFECTS:
+        raise InvalidChange(f"effect {parts['effect']!r} is not one of {', '.join(TAINT_EFFECTS)}")
+    taint = Taint(parts["key"], parts["value"] or "", parts["effect"])
     return (Appears(_tainted(node, taint)) for node in fleet.named(name))
 
 
@@ -182,13 +182,13 @@ def _add(fleet: ChangingFleet, rest: str) -> Iterator[FleetEvent]:
 
 def added(fleet: ChangingFleet, node: Node, count: int) -> Iterator[FleetEvent]:
     """Copies of a node with the slices that are its own."""
-    own = fleet.own_slices(node.name)
+    slices = fleet.own_slices(node.name)
     number = 0
     for _ in range(count):
         number += 1
         while (name := f"{node.name}-copy-{number}") in fleet.nodes:
             number += 1
-        for slice_ in own:
+        for slice_ in slices:
             yield Appears(_slice_of(slice_, node.name, name))
         labels = {key: name if key == _HOSTNAME else value for key, value in node.labels.items()}
         yield Appears(replace(node, name=name, labels=labels))
@@ -307,16 +307,16 @@ def claims_without(inventory: Inventory, pods: Iterable[Pod]) -> dict[tuple[str,
             return user.uid in uids
         return user.resource == "pods" and (namespace, user.name) in names
 
-    found: dict[tuple[str, str], InputClaim] = {}
-    for key, one in inventory.claims.items():
-        if any(owner.is_controller and owner.uid in uids for owner in one.metadata.owners):
+    left: dict[tuple[str, str], InputClaim] = {}
+    for key, claim in inventory.claims.items():
+        if any(owner.is_controller and owner.uid in uids for owner in claim.metadata.owners):
             continue
-        used = [user for user in one.reserved_for if is_gone(user, one.claim.namespace)]
-        found[key] = _without(one, used) if used else one
-    return found
+        used = [user for user in claim.reserved_for if is_gone(user, claim.claim.namespace)]
+        left[key] = _without(claim, used) if used else claim
+    return left
 
 
-def _without(found: InputClaim, users: Iterable[Consumer]) -> InputClaim:
+def _without(claim: InputClaim, users: Iterable[Consumer]) -> InputClaim:
     for user in users:
-        found = found.without(user)
-    return found if found.reserved_for else replace(found, claim=replace(found.claim, allocation=None))
+        claim = claim.without(user)
+    return claim if claim.reserved_for else replace(claim, claim=replace(claim.claim, allocation=None))

@@ -51,16 +51,16 @@ class InvalidRecord(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The number of equal curves, and a line for each that differs. unrecorded: for each scenario without a curve.
-
-    columns: of all recorded curves that were compared. differing: how many of these columns differ.
-    """
+    """The number of equal curves, and a line for each that differs."""
 
     equal: int
     differences: Sequence[str]
     unrecorded: Sequence[str]
+    """A line for each scenario without a curve."""
     columns: int
+    """How many columns were compared, of all recorded curves."""
     differing: int
+    """How many of these columns differ."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +105,13 @@ class Record:
 def read_record(file: Path) -> Record:
     """Read a file of recorded curves. Raises InvalidRecord."""
     curves: dict[tuple[str | int, ...], _Recorded] = {}
-    for line, one in _read(file):
-        key = (one.metric, one.policy, one.seed, one.parameters, one.workload)
+    for line, recorded in _read(file):
+        key = (recorded.metric, recorded.policy, recorded.seed, recorded.parameters, recorded.workload)
         if key in curves:
-            raise InvalidRecord(f"{file}, line {line}: has the {one.metric} of {one.policy} {one.seed} again")
-        curves[key] = one
+            raise InvalidRecord(
+                f"{file}, line {line}: has the {recorded.metric} of {recorded.policy} {recorded.seed} again"
+            )
+        curves[key] = recorded
     if not curves:
         raise InvalidRecord(f"{file}: holds no curve")
     return Record(file, list(curves.values()))
@@ -124,13 +126,13 @@ def compare(record: Record, scenarios: Sequence[Scenario], workload: str) -> Com
             if not recorded.is_of(scenario, workload):
                 continue
             compared.add(number)
-            found = curve_of(scenario, recorded.metric)
-            columns = differing(found, recorded.curve)
+            simulated = curve_of(scenario, recorded.metric)
+            columns = differing(simulated, recorded.curve)
             equal += not columns
             compared_columns += len(recorded.curve)
             differing_columns += len(columns)
             if columns:
-                differences.append(_difference(scenario, recorded, found, columns))
+                differences.append(_difference(scenario, recorded, simulated, columns))
     if not equal and not differences:
         raise InvalidRecord(f"{record.file}: holds no row of these policies, seeds and parameters")
     left = [one for number, one in enumerate(scenarios) if number not in compared]

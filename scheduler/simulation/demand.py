@@ -24,13 +24,16 @@ NO_DEVICES = "no devices"
 
 @dataclass(slots=True, eq=False)
 class _Demanded:
-    """What pods of one spec request. pod: one of them. shape: in words. amount: None until it is needed."""
+    """What pods of one spec request."""
 
     pod: Pod
+    """One of the pods."""
     requests: PodRequests
     claims: tuple[Claim, ...]
     shape: str
+    """The shape of the devices, in words."""
     amount: int | None = None
+    """How much they ask for; None until it is needed."""
 
 
 MOST_SPECS = 1 << 14
@@ -53,8 +56,8 @@ class Demand:
 
     def of(self, pod: Pod) -> tuple[PodRequests, tuple[Claim, ...]]:
         """What the pod requests of its node, and its claims, with the one for its extended resources."""
-        found = self._demanded(pod)
-        return found.requests, found.claims
+        demanded = self._demanded(pod)
+        return demanded.requests, demanded.claims
 
     def shape(self, pod: Pod) -> str:
         """The same of its claims, in words; see `shape_of`."""
@@ -62,15 +65,15 @@ class Demand:
 
     def _demanded(self, pod: Pod) -> _Demanded:
         key = _spec_of(pod)
-        known = self._of_spec.get(key) if key else None
-        if known is None:
+        demanded = self._of_spec.get(key) if key else None
+        if demanded is None:
             requests, claims = self._asked(pod)
-            known = _Demanded(pod, requests, claims, shape_of(claims))
+            demanded = _Demanded(pod, requests, claims, shape_of(claims))
             if len(self._of_spec) >= MOST_SPECS:
                 self._of_spec.clear()
             if key:
-                self._of_spec[key] = known
-        return known
+                self._of_spec[key] = demanded
+        return demanded
 
     def _asked(self, pod: Pod) -> tuple[PodRequests, tuple[Claim, ...]]:
         requests, claims = pod_requests(pod), tuple(self._claims.asked_by(pod))
@@ -104,10 +107,10 @@ class Demand:
                 yield sum(map(_least, asked))
 
     def _one_of_each_kind(self, claims: Sequence[Claim]) -> Iterable[int]:
-        kinds, found = self._cluster.fleet.kinds(claims), dict[Hashable, int]()
+        kinds, first_of_kind = self._cluster.fleet.kinds(claims), dict[Hashable, int]()
         for number in bits(self._cluster.fleet.all):
-            found.setdefault(kinds.of(number), number)
-        return found.values()
+            first_of_kind.setdefault(kinds.of(number), number)
+        return first_of_kind.values()
 
 
 def _spec_of(pod: Pod) -> Hashable:

@@ -14,12 +14,13 @@ from math import inf
 from allocator.api import TaintRule
 from allocator.gates import DEVICE_TAINTS
 from allocator.model import Claim, Node, Slice
-from allocator.outcome import PolicyFailed
+from allocator.outcome import AllocationError, PolicyFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.kinds import BY_MODEL
 from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, UnplacedPod
 from scheduler.plugins.plugin import Reason
+from scheduler.preemption.preemption import Preemptor
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
 from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
@@ -27,6 +28,7 @@ from scheduler.simulation.jobs import unscheduled
 from scheduler.state.cluster_changes import ClaimChanged, PodChanged
 from scheduler.state.cluster_changes import Event as Change
 from scheduler.state.evicting_taints import EvictingTaints, devices_of, has_evicting
+from scheduler.state.pods_by_priority import priority_of
 
 _SETTLED_S = 24 * 3600.0
 """After so long without any change time is passed over until the next: that pods are tried again comes to nothing."""
@@ -40,19 +42,20 @@ EVICTED_AT_ONCE = "a NoExecute taint of its devices evicts it as soon as it is p
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """The result of an attempt for a pod. node: empty where it got none. attempt: which one it was, from 1.
-
-    reasons: why it got none, of all nodes together; message: the same in words. failure: why nothing can be decided, or
-    the pod is not tried.
-    """
+    """The result of an attempt for a pod."""
 
     time_s: float
     pod: Pod
     attempt: int
+    """The number of the attempt for the pod, from 1."""
     node: str = ""
+    """The node that it got; empty where it got none."""
     reasons: frozenset[Reason] = frozenset()
+    """Why it got none, of all nodes together."""
     message: str = ""
+    """The same as a message; who was evicted for it where it got one."""
     failure: str = ""
+    """Why nothing can be decided, or the pod is not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +90,8 @@ class Follower:
     def left(self, pod: Pod) -> None:
         """A pod has ended, or was deleted."""
 
-    def evicted(self, pod: Pod) -> None:
-        """A pod was evicted, and is pending again."""
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+        """A pod was evicted, and is pending again. lost_s: for so long it ran in this simulation, in vain."""
 
     def hardware_changed(self) -> None:
         """Nodes or slices were added, removed or changed."""
@@ -98,7 +101,8 @@ class Simulation:
     """A run over the cluster of a placement, which it changes.
 
     on_decision: called with each. retries: a refused pod waits for what may help it, as in a living cluster; where it
-    does not, it is given up.
+    does not, it is given up. preempts: a refused pod takes the place of pods of lower priority, at once: they have no
+    grace period.
     """
 
     def __init__(
@@ -108,8 +112,10 @@ class Simulation:
         follower: Follower | None = None,
         *,
         retries: bool = True,
+        preempts: bool = True,
     ) -> None:
         self.now = 0.0
+        self._began_s: float | None = None
         self._changed_s = 0.0
         self.placed: dict[str, PlacedPod] = {}
         self._placement = placement
@@ -117,6 +123,9 @@ class Simulation:
         self._on_decision = on_decision
         self._watcher = follower or Follower()
         self._retries = retries
+        strict = self._cluster.fleet.features.is_strict
+        self._preemptor = Preemptor(self._cluster, wins_devices=not strict) if preempts else None
+        self._preempted_in_vain: set[str] = set()
         self._durations: dict[str, float] = {}
         self._ends: dict[str, int] = {}
         self._on_node: dict[str, dict[str, None]] = {}
@@ -157,6 +166,8 @@ class Simulation:
         self._given = _in_order(events)
         self._next_given = next(self._given, None)
         while (moment := self._next_moment()) is not None:
+            if self._began_s is None:
+                self._began_s = moment
             self._watcher.at(max(self.now, moment))
             self.now = max(self.now, moment)
             self._happen_now()
@@ -177,10 +188,18 @@ class Simulation:
     # -- decisions
 
     def _attempt(self, entry: QueuedPod) -> None:
-        look = self._look(entry.pod)
-        match look.result or self._placement.decide(look):
+        look, message = self._look(entry.pod), ""
+        result = look.result or self._placement.decide(look)
+        if isinstance(result, NotPlaced) and (victims := self._victims(look, result)):
+            message = f"evicts {', '.join(map(str, victims))}"
+            self._evict(victims, by_preemption=True)
+            look = self._look(entry.pod)
+            result = look.result or self._placement.decide(look)
+            if not isinstance(result, Placed):
+                self._preempted_in_vain.add(entry.pod.uid)
+        match result:
             case Placed() as chosen:
-                self._commit(entry, look, chosen)
+                self._commit(entry, look, chosen, message)
             case NotPlaced(refusal):
                 self._report(entry, reasons=refusal.reasons, message=refusal.message)
                 if self._retries:
@@ -197,6 +216,22 @@ class Simulation:
                 self._queue.done(entry.pod.uid)
                 self._report(entry, node=placed.node)
 
+    def _victims(self, look: PodToPlace, refused: NotPlaced) -> list[Pod]:
+        """The pods that go so that this one has a place; none where nobody can."""
+        pod, cluster = look.pod, self._cluster
+        if self._preemptor is None or pod is None or refused.everywhere or pod.uid in self._preempted_in_vain:
+            return []
+        if not cluster.by_priority.lower_than(priority_of(pod), cluster.infos.size).any():
+            return []
+        try:
+            won = self._preemptor.preemption(self._placement.cycle(look), refused).candidate
+        except PolicyFailed as error:
+            raise PolicyFailed(f"pod {pod}: {error}") from error
+        except AllocationError:  # of a device that is asked about only where somebody else has gone
+            return []
+        placed = [self.placed[one.uid].pod for one in won.pods] if won is not None else []
+        return [one for one in placed if one is not None]
+
     def _look(self, pod: Pod) -> PodToPlace:
         """What is to be placed of the pod. Without any node it is refused like others, and waits for one to join."""
         look = self._placement.look(pod)
@@ -204,7 +239,7 @@ class Simulation:
             return replace(look, result=None)
         return look
 
-    def _commit(self, entry: QueuedPod, look: PodToPlace, chosen: Placed) -> None:
+    def _commit(self, entry: QueuedPod, look: PodToPlace, chosen: Placed, message: str = "") -> None:
         uid = entry.pod.uid
         self._changed_s = self.now
         placed = self._placement.commit(look, chosen)
@@ -217,7 +252,7 @@ class Simulation:
             return
         before = {claim.uid for claim in look.claims if claim.allocation}
         self._watcher.bound([claim for claim in placed.claims if claim.uid not in before])
-        self._report(entry, node=chosen.node)
+        self._report(entry, node=chosen.node, message=message)
         self._note(PodChanged(entry.pod, placed.pod))
         if (duration := self._durations.get(uid)) is not None:
             self._ends[uid] = number = next(self._numbers)
@@ -243,8 +278,8 @@ class Simulation:
     # -- events
 
     def _happen_now(self) -> None:
-        while (found := self._next_event()) is not None:
-            number, event = found
+        while (due := self._next_event()) is not None:
+            number, event = due
             self._changed_s = self.now
             self._happen(number, event)
             if isinstance(event, Appears | Goes) and not isinstance(event.found, TaintRule):
@@ -278,10 +313,10 @@ class Simulation:
                     self._evict(filter(None, [self.placed[uid].pod]))
             case NodeDrains(name):
                 self._evict(pod for pod in self._pods_on(name) if not belongs_to_node(pod))
-            case Appears(found):
-                self._fleet_changes(found, found)
-            case Goes(found):
-                self._fleet_changes(found, None)
+            case Appears(new):
+                self._fleet_changes(new, new)
+            case Goes(gone):
+                self._fleet_changes(gone, None)
 
     def _fleet_changes(self, found: FleetObject, new: FleetObject | None) -> None:
         """The object is there as `new`, or gone; evictions follow."""
@@ -320,10 +355,10 @@ class Simulation:
 
     def _see_devices(self, name: str) -> None:
         """The devices of the slice are there, have changed, or are gone. Cost: O(pods), if evicting taints have."""
-        found = self._cluster.slices.get(name) if self._has_device_taints else None
-        if not self._taints and not (found and has_evicting(found)):
+        slice_ = self._cluster.slices.get(name) if self._has_device_taints else None
+        if not self._taints and not (slice_ and has_evicting(slice_)):
             return
-        if changed := self._taints.see_slice(name, found, self.now):
+        if changed := self._taints.see_slice(name, slice_, self.now):
             for placed in list(self.placed.values()):
                 if not changed.isdisjoint(devices_of(placed.claims)):
                     self._plan_eviction(placed)
@@ -348,14 +383,15 @@ class Simulation:
             assert pod is not None
             yield pod
 
-    def _evict(self, pods: Iterable[Pod]) -> None:
+    def _evict(self, pods: Iterable[Pod], *, by_preemption: bool = False) -> None:
         """The pods lose their node and their own claims, and are pending again: their controllers recreate them."""
         evicted = list(pods)
+        lost_s = [self.now - max(self._bound_s[pod.uid], self._began_s or 0.0) for pod in evicted]
         for pod in evicted:
             self._ends.pop(pod.uid, None)
             self._release(self.placed[pod.uid])
-        for pod in evicted:
-            self._watcher.evicted(pod)
+        for pod, lost in zip(evicted, lost_s, strict=True):
+            self._watcher.evicted(pod, lost, by_preemption=by_preemption)
             self._queue.add(unscheduled(pod), self.now)
 
     def _go(self, uid: str) -> None:

@@ -61,19 +61,19 @@ class Alignments:
 
     def _device(self, wanted: DeviceID) -> Device | None:
         """As its newest slice has it; None where none does."""
-        found = [
+        published = [
             (slice_.generation, device)
             for slice_ in self._pools().get(PoolID(wanted.driver, wanted.pool), ())
             for device in slice_.devices
             if device.name == wanted.device
         ]
-        return max(found, key=lambda one: one[0])[1] if found else None
+        return max(published, key=lambda one: one[0])[1] if published else None
 
     def _pools(self) -> Mapping[PoolID, Sequence[Slice]]:
         if self._of_pool is None:
             self._of_pool = {}
-            for one in self._slices.values():
-                self._of_pool.setdefault(PoolID(one.driver, one.pool), []).append(one)
+            for slice_ in self._slices.values():
+                self._of_pool.setdefault(PoolID(slice_.driver, slice_.pool), []).append(slice_)
         return self._of_pool
 
     def summary(self) -> Mapping[str, AlignmentSummary]:
@@ -209,13 +209,17 @@ class PodState(StrEnum):
 
 @dataclass(slots=True)
 class _PodRecord:
-    """shape: in words. arrived_s: when. is_decided, is_placed: at least once."""
+    """What became of one pod."""
 
     shape: str
+    """The devices that it requests, in words."""
     arrived_s: float
+    """When it arrived."""
     state: PodState = PodState.WAITING
     is_decided: bool = False
+    """It was decided at least once."""
     is_placed: bool = False
+    """It got a node at least once."""
 
 
 @dataclass(slots=True)
@@ -245,6 +249,8 @@ class RunFigures(Follower):
         self._arrived = 0
         self._decisions = 0
         self._evictions = 0
+        self._preempted = 0
+        self._lost_s = 0.0
         self._now = 0.0
         self._first: float | None = None
         self._integrals = [0.0, 0.0]
@@ -305,9 +311,11 @@ class RunFigures(Follower):
         if record := self._records.pop(pod.uid, None):
             self._move(record, PodState.ENDED if record.state is PodState.RUNNING else PodState.WITHDRAWN)
 
-    def evicted(self, pod: Pod) -> None:
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
         """Count an eviction; a pod bound at the start counts as an arrival from then on."""
         self._evictions += 1
+        self._preempted += by_preemption
+        self._lost_s += lost_s
         if record := self._records.get(pod.uid):
             self._move(record, PodState.WAITING)
         else:
@@ -382,6 +390,8 @@ class RunFigures(Follower):
             shapes=tuple(self._shape(name, one) for name, one in sorted(self._shapes.items())),
             alignment=self._alignments.summary(),
             end_s=self._now,
+            preempted=self._preempted,
+            lost_s=round(self._lost_s, _TIME_DIGITS),
         )
 
     def _shape(self, name: str, one: _OfShape) -> ShapeSummary:
@@ -484,11 +494,11 @@ class _Column:
             self.sums[place] += round(value, _DIGITS)
 
     def mean(self) -> _SeriesPoint:
-        found = [total / self.count for total in self.sums]
-        arrived = round(found[_ARRIVED], _DIGITS)
+        means = [total / self.count for total in self.sums]
+        arrived = round(means[_ARRIVED], _DIGITS)
         if round(arrived) != self.number:  # half way between two, as 0.504 is when it has been rounded to 0.50
-            found[_ARRIVED] = arrived + copysign(_LAST_DIGIT, self.number - arrived)
-        return tuple(found)
+            means[_ARRIVED] = arrived + copysign(_LAST_DIGIT, self.number - arrived)
+        return tuple(means)
 
 
 class _ByTime:
@@ -507,8 +517,8 @@ class _ByTime:
 
     def due(self, time_s: float) -> float | None:
         """The time of the next point if it is before that time, else None."""
-        found = round(self._start + self._number * self._step, _TIME_DIGITS)
-        return found if found < time_s else None
+        time = round(self._start + self._number * self._step, _TIME_DIGITS)
+        return time if time < time_s else None
 
     def add(self, point: _SeriesPoint, causes: Mapping[str, float]) -> None:
         """The next point."""

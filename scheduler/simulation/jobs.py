@@ -30,7 +30,7 @@ class InvalidWorkload(ValueError):
 class Job:
     """A pod that arrives, and its duration after binding; None: it never ends. Times are in seconds.
 
-    spec: the pod, or one with the same spec; then name is that of the pod.
+    spec: the pod, or one with the same spec; then name is the name of the pod.
     """
 
     spec: Pod
@@ -83,7 +83,7 @@ class Endless:
 
 
 Durations = Exponential | Endless | None
-"""None: those of the jobs."""
+"""None: the durations of the jobs."""
 
 
 def with_durations(jobs: Sequence[Job], how: Durations, seed: int) -> Sequence[Job]:
@@ -139,11 +139,11 @@ def arrivals(jobs: Sequence[Job], how: Arrivals, capacity: float, amount: Amount
 
 def shuffled(rows: Iterable[int], seed: int) -> list[int]:
     """The numbers in an order that is drawn (Fisher and Yates)."""
-    found, draws = list(rows), Random(f"order/{seed}")  # noqa: S311 - as above
-    for last in range(len(found) - 1, 0, -1):
+    order, draws = list(rows), Random(f"order/{seed}")  # noqa: S311 - as above
+    for last in range(len(order) - 1, 0, -1):
         other = int(draws.random() * (last + 1))
-        found[last], found[other] = found[other], found[last]
-    return found
+        order[last], order[other] = order[other], order[last]
+    return order
 
 
 def scaled(jobs: Iterable[Job], factor: float) -> list[Job]:

@@ -53,13 +53,15 @@ class OpenbNode:
 
 @dataclass(frozen=True, slots=True)
 class OpenbShape:
-    """What a pod asks for. gpus: how many, of `milli` each. models: the permitted ones; empty: all."""
+    """What a pod asks for."""
 
     cpu_milli: int
     memory_mib: int
     gpus: int
+    """How many GPUs, `milli` of each."""
     milli: int
     models: tuple[str, ...] = ()
+    """The permitted models; empty for all."""
 
     @property
     def template(self) -> str:
@@ -77,10 +79,10 @@ class Openb:
 
     def inventory(self, features: Features) -> Inventory:
         """The cluster: nodes, slices, the class, and the templates of all shapes. Raises InvalidTrace."""
-        found = take_inventory((RawObject(Place("openb"), raw) for raw in self._objects()), features=features)
-        if found.errors:
-            raise InvalidTrace(f"{found.errors[0]}")
-        return found
+        inventory = take_inventory((RawObject(Place("openb"), raw) for raw in self._objects()), features=features)
+        if inventory.errors:
+            raise InvalidTrace(f"{inventory.errors[0]}")
+        return inventory
 
     def jobs(self) -> list[Job]:
         """The pods at their times; of a workload without times, one after the other. Raises InvalidTrace.
@@ -163,10 +165,10 @@ class _Row:
     cells: Mapping[str, str]
 
     def text(self, column: str) -> str:
-        found = self.cells.get(column)
-        if found is None:
+        cell = self.cells.get(column)
+        if cell is None:
             raise InvalidTrace(f"{self.file}, line {self.line}: column {column} is missing")
-        return found
+        return cell
 
     def number(self, column: str) -> int:
         text = self.text(column)
@@ -185,10 +187,10 @@ class _Row:
 
 
 def _some_rows(file: Path) -> Sequence[_Row]:
-    found = list(_rows(file))
-    if not found:
+    rows = list(_rows(file))
+    if not rows:
         raise InvalidTrace(f"{file}: has no rows")
-    return found
+    return rows
 
 
 def _rows(file: Path) -> Iterator[_Row]:

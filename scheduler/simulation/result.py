@@ -28,29 +28,34 @@ class FleetSize:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Series:
-    """Points in their order; every column has as many values as there are points.
-
-    time_s: virtual. arrivals: pods that have arrived, refused ones among them. arrived_percent: what they ask for.
-    fragmentation_percent: what is left and the workload cannot use, of the capacity; fragmentation_ratio: of what is
-    left; causes: of the capacity, by why not. waiting, running: pods. largest_block: most of the units that are idle on
-    one node. whole_units, whole_nodes: of which nothing is in use; nodes without units do not count. evictions: until
-    then.
-    """
+    """Points in their order; every column has as many values as there are points."""
 
     time_s: tuple[float, ...] = ()
+    """Virtual time."""
     arrivals: tuple[float, ...] = ()
+    """Pods that have arrived, refused ones among them."""
     arrived_percent: tuple[float, ...] = ()
+    """What the pods that have arrived ask for, in percent of the capacity."""
     allocated_percent: tuple[float, ...] = ()
     unallocated_percent: tuple[float, ...] = ()
     fragmentation_percent: tuple[float, ...] = ()
+    """What is left and the workload cannot use, in percent of the capacity."""
     fragmentation_ratio: tuple[float, ...] = ()
+    """The same in percent of what is left."""
     causes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """The same by cause, in percent of the capacity."""
     waiting: tuple[float, ...] = ()
+    """Pods that wait."""
     running: tuple[float, ...] = ()
+    """Pods that run."""
     largest_block: tuple[float, ...] = ()
+    """The most units that are idle on one node."""
     whole_units: tuple[float, ...] = ()
+    """Units of which nothing is in use."""
     whole_nodes: tuple[float, ...] = ()
+    """Nodes of which nothing is in use; nodes without units do not count."""
     evictions: tuple[float, ...] = ()
+    """Evictions until then."""
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -67,11 +72,13 @@ class Distribution:
 
 @dataclass(frozen=True, config=_CONFIG)
 class ShapeSummary:
-    """Pods that request the same devices. shape: these devices, in words. placed: those that got a node."""
+    """Pods that request the same devices."""
 
     shape: str
+    """The devices, in words."""
     arrivals: int
     placed: int
+    """Pods that got a node."""
     acceptance_percent: float
     waiting_s: Distribution
 
@@ -87,42 +94,51 @@ class AlignmentSummary:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Summary:
-    """A scenario as a whole; arrivals = ended + running + waiting + refused + failed + withdrawn.
-
-    placed: pods that got a node, whatever came later. ended: those that have left it. waiting: at the end. refused:
-    given up after one refusal, without retries. failed: never decided, such as for a template that is missing.
-    withdrawn: deleted while they waited. mean_allocated_percent, mean_fragmentation_percent: over the time from the
-    first event to the last arrival, or to the last event if all pods arrive with the first one. waiting_s: from arrival
-    to the first node, of those that got one. decisions: attempts. refusals: how many of these for each reason.
-    alignment: by topology attribute, such as resource.kubernetes.io/numaNode. end_s: the time of the last event.
-    """
+    """A scenario as a whole; arrivals = ended + running + waiting + refused + failed + withdrawn."""
 
     arrivals: int
     placed: int
+    """Pods that got a node, whatever came later."""
     ended: int
+    """Pods that got a node and have left it."""
     running: int
     waiting: int
+    """Pods that wait at the end."""
     refused: int
+    """Pods given up after one refusal, without retries."""
     failed: int
+    """Pods never decided, such as for a template that is missing."""
     withdrawn: int
+    """Pods deleted while they waited."""
     acceptance_percent: float
     allocated_percent: float
     mean_allocated_percent: float
+    """The mean from the first event to the last arrival, or to the last event if all pods arrive with the first one."""
     peak_allocated_percent: float
     fragmentation_percent: float
     fragmentation_ratio: float
     mean_fragmentation_percent: float
+    """The mean over the same time."""
     causes: Mapping[str, float]
     largest_block: float
     whole_units: int
     whole_nodes: int
     evictions: int
     decisions: int
+    """How many attempts were decided."""
     refusals: Mapping[str, int]
+    """How many of the decisions refused, by reason."""
     waiting_s: Distribution
+    """The wait from arrival to the first node, of the pods that got one."""
     shapes: tuple[ShapeSummary, ...]
     alignment: Mapping[str, AlignmentSummary]
+    """How well devices are aligned by topology attribute, such as resource.kubernetes.io/numaNode."""
     end_s: float
+    """The time of the last event."""
+    preempted: int = 0
+    """How many of the evictions were for a pod of higher priority."""
+    lost_s: float = 0.0
+    """How long all evicted pods had run, from the first event on."""
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -146,19 +162,21 @@ class ExplainedAttempt:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Scenario:
-    """One run. seed: of the order of arrivals and of what is drawn. parameters: what else distinguishes it, by name.
-
-    by_arrivals: a point for each whole percent of the capacity that has arrived, with the means over the arrivals
-    that round to it (half to even). by_time: points at equal distances of time, as things are then.
-    """
+    """One run."""
 
     policy: str
     seed: int
+    """The seed of the order of arrivals and of what is drawn."""
     parameters: Mapping[str, str]
+    """What else distinguishes it, by name."""
     fleet: FleetSize
     summary: Summary
     by_arrivals: Series
+    """A point for each whole percent of the capacity that has arrived, with the means over the arrivals that round to
+    it (half to even).
+    """
     by_time: Series
+    """Points at equal distances of time, as things are then."""
     measured: Measured
     explained: tuple[ExplainedAttempt, ...] = ()
 

@@ -80,23 +80,25 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to run it. arrivals, durations: as of `jobs`.
-
-    inflate: percent of the capacity that all pods together ask for, 0 for the pods as they are.
-    places: of nodes in place of their names, as for `cluster_of`. explained: pods whose attempts are kept. parameters:
-    what distinguishes the scenario, for the result.
-    """
+    """How to run it."""
 
     features: Features
     seed: int
     arrivals: Arrivals = None
+    """When pods arrive, as in `jobs`."""
     inflate: float = 0.0
+    """Percent of the capacity that all pods together ask for, 0 for the pods as they are."""
     durations: Durations = None
+    """How long pods run, as in `jobs`."""
     time_scale: float = 1.0
     retries: bool = True
+    preempts: bool = True
     places: Mapping[str, int] = field(default_factory=dict)
+    """The place of each node in the order of the search, as for `cluster_of`; empty for the order of the names."""
     explained: frozenset[str] = frozenset()
+    """Pods whose attempts are kept."""
     parameters: Mapping[str, str] = field(default_factory=dict)
+    """What distinguishes the scenario, for the result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,9 @@ def run(
     before_s = clocks.processor()
     prepared = _Prepared.of(start, profiles, settings, clocks.wall)
     record = prepared.record(settings, progress)
-    simulation = Simulation(prepared.placement, record.decided, record.metrics, retries=settings.retries)
+    simulation = Simulation(
+        prepared.placement, record.decided, record.metrics, retries=settings.retries, preempts=settings.preempts
+    )
     for pod in prepared.bound:
         simulation.adopt(pod)
     simulation.run(_events(prepared.jobs, prepared.others))
@@ -140,18 +144,19 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A scenario as it begins. jobs: what arrives, with its times. others: what happens beside that.
-
-    bound: pods that have a node at the start. size: of the fleet.
-    """
+    """A scenario as it begins."""
 
     placement: "_Timed"
     demand: Demand
     figures: FleetFigures
     jobs: Sequence[Job]
+    """Pods that arrive, with their times."""
     others: Sequence[tuple[float, SimulationEvent]]
+    """What else happens."""
     bound: Sequence[Pod]
+    """Pods that have a node at the start."""
     size: FleetSize
+    """The size of the fleet."""
 
     @staticmethod
     def of(start: Start, profiles: Sequence[Profile], settings: Settings, clock: Callable[[], float]) -> "_Prepared":
@@ -210,11 +215,13 @@ def _distinct(jobs: Iterable[Job]) -> Iterator[Pod]:
 
 @dataclass(slots=True)
 class _RunRecord:
-    """What comes of decisions. named: pods whose attempts are kept. progress: called with the pods decided so far."""
+    """What comes of decisions."""
 
     metrics: RunFigures
     named: Collection[str]
+    """Pods whose attempts are kept."""
     progress: Callable[[int], None]
+    """Called with the pods decided so far."""
     arrivals: int
     explained: list[ExplainedAttempt] = field(default_factory=list)
     decided_once: int = 0
@@ -240,9 +247,9 @@ class _Timed(Placement):
     def decide(self, look: PodToPlace) -> Placed | NotPlaced | Failed:
         """The decision, with its time measured."""
         before = self._clock()
-        found = super().decide(look)
+        decided = super().decide(look)
         self._decisions_ms.append((self._clock() - before) * _MILLI)
-        return found
+        return decided
 
     def measured(self) -> Distribution:
         """How long decisions took, in milliseconds."""
@@ -266,10 +273,10 @@ def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: Amo
     jobs = with_durations(jobs, settings.durations, settings.seed)
     if settings.inflate:
         jobs = inflated(jobs, settings.inflate / 100 * capacity, amount, settings.seed)
-    found = arrivals(jobs, settings.arrivals, capacity, amount, settings.seed)
+    timed = arrivals(jobs, settings.arrivals, capacity, amount, settings.seed)
     if isinstance(settings.arrivals, Poisson):  # drawn for a load, which other times would change
-        return found
-    return scaled(found, settings.time_scale)
+        return timed
+    return scaled(timed, settings.time_scale)
 
 
 def _events(
@@ -320,10 +327,12 @@ def _explained(found: Attempted) -> ExplainedAttempt:
 def _require_known(names: Collection[str], pods: Iterable[Pod], jobs: Iterable[Job]) -> None:
     if not names:
         return
-    known = {str(pod) for pod in (*pods, *(job.pod for job in jobs))}
+    names_there = {str(pod) for pod in (*pods, *(job.pod for job in jobs))}
     for name in sorted(names):
-        if name not in known:
-            raise InvalidWorkload(f"pod {name} is neither in the input nor in the trace{did_you_mean(name, known)}")
+        if name not in names_there:
+            raise InvalidWorkload(
+                f"pod {name} is neither in the input nor in the trace{did_you_mean(name, names_there)}"
+            )
 
 
 # -- claims of pods that come again
@@ -338,10 +347,10 @@ def with_templates(inventory: Inventory, pods: Iterable[Pod]) -> Inventory:
     for pod in pods:
         for entry in pod.claims:
             name = entry.claim_name or pod.claim_statuses.get(entry.name)
-            found = inventory.claims.get((pod.namespace, name)) if name else None
-            if found is not None:
+            claim = inventory.claims.get((pod.namespace, name)) if name else None
+            if claim is not None:
                 template = _of_claim(entry.claim_name) if entry.claim_name else entry.template_name
-                made = ClaimTemplate(pod.namespace, template, spec=found.raw.get("spec") or {})
+                made = ClaimTemplate(pod.namespace, template, spec=claim.raw.get("spec") or {})
                 templates.setdefault((pod.namespace, template), made)
     return replace(inventory, templates=templates)
 

@@ -103,12 +103,12 @@ def json_lines(file: Path) -> Iterator[ObjectLine]:
 
 def _bytes_of(file: Path) -> bytes:
     try:
-        found = file.read_bytes()
+        content = file.read_bytes()
     except OSError as error:
         raise InvalidLine(f"{file}: cannot be read: {error.strerror}") from error
-    if found.startswith(_GZIP):
+    if content.startswith(_GZIP):
         raise InvalidLine(f"{file}: is compressed: decompress it with gunzip")
-    return found.removeprefix(BOM_UTF8)
+    return content.removeprefix(BOM_UTF8)
 
 
 def _parsed(place: str, line: bytes) -> ObjectLine:
@@ -159,11 +159,11 @@ class Trace:
 
 def _what(line: ObjectLine) -> str:
     """The one field that says what happens. Raises InvalidLine."""
-    found = [field for field in WHAT if field in line.fields]
-    if len(found) != 1:
-        raise InvalidLine(f"{line.place}: has {' and '.join(found) or 'none'} of the fields {', '.join(WHAT)}")
-    line.require_known(_FIELDS[found[0]], f"a line with {found[0]}")
-    return found[0]
+    present = [field for field in WHAT if field in line.fields]
+    if len(present) != 1:
+        raise InvalidLine(f"{line.place}: has {' and '.join(present) or 'none'} of the fields {', '.join(WHAT)}")
+    line.require_known(_FIELDS[present[0]], f"a line with {present[0]}")
+    return present[0]
 
 
 def _time_s(line: ObjectLine) -> float:
@@ -249,10 +249,10 @@ class _TraceReader:
         return time_s
 
     def _new_pod(self, line: ObjectLine) -> Pod:
-        found = self._objects(line, "pod", {"apiVersion": "v1", "kind": "Pod"})
-        if len(found.pods) != 1:
+        inventory = self._objects(line, "pod", {"apiVersion": "v1", "kind": "Pod"})
+        if len(inventory.pods) != 1:
             raise line.error("pod", "is not a Pod")
-        (pod,) = found.pods
+        (pod,) = inventory.pods
         if pod.node_name:
             raise line.error("pod.spec.nodeName", f"{shown(pod.node_name)}: a pod that arrives has no node yet")
         self._require_new(line, "pod.metadata.name", (pod.namespace, pod.name))
@@ -291,13 +291,13 @@ class _TraceReader:
             raise line.error("change", str(error)) from error
 
     def _apply(self, line: ObjectLine) -> SimulationEvent:
-        found = self._objects(line, "apply", {})
+        inventory = self._objects(line, "apply", {})
         event: SimulationEvent
-        match found:
-            case Inventory(nodes=[one]) if "Node" in found.kinds:
-                event = Appears(one)
-            case Inventory(slices=[one]) | Inventory(classes=[one]):
-                event = Appears(one)
+        match inventory:
+            case Inventory(nodes=[node]) if "Node" in inventory.kinds:
+                event = Appears(node)
+            case Inventory(slices=[device_source]) | Inventory(classes=[device_source]):
+                event = Appears(device_source)
             case Inventory(taint_rules=[rule]):
                 if not self._features.has(DEVICE_TAINT_RULES):
                     gate = self._features.release.governing(DEVICE_TAINT_RULES)
@@ -305,7 +305,7 @@ class _TraceReader:
                     raise line.error("apply", problem)
                 event = Appears(rule)
             case _:
-                raise line.error("apply", f"{', '.join(sorted(found.kinds)) or 'nothing'} is not {_APPLIED}")
+                raise line.error("apply", f"{', '.join(sorted(inventory.kinds)) or 'nothing'} is not {_APPLIED}")
         self._fleet.see([event])
         return event
 
@@ -314,21 +314,21 @@ class _TraceReader:
         if not isinstance(value, dict):
             raise line.error(field, f"{written(value)} is not an object")
         place = Place(f"{line.place}: {field}")
-        found = take_inventory([RawObject(place, {**defaults, **value})], features=self._features)
-        if found.errors:
-            raise InvalidLine(str(found.errors[0]))
-        self._warnings += found.warnings
-        return found
+        inventory = take_inventory([RawObject(place, {**defaults, **value})], features=self._features)
+        if inventory.errors:
+            raise InvalidLine(str(inventory.errors[0]))
+        self._warnings += inventory.warnings
+        return inventory
 
 
 def read_trace(
     file: Path, inventory: Inventory, pods: Iterable[Pod], features: Features, priority_of: Callable[[Pod], int]
 ) -> Trace:
     """The events of the file. pods: of the input, each with its uid. Raises InvalidLine. Cost: O(size)."""
-    found = _TraceReader(inventory, pods, features, priority_of).trace(json_lines(file))
-    if not found.jobs and not found.events:
+    trace = _TraceReader(inventory, pods, features, priority_of).trace(json_lines(file))
+    if not trace.jobs and not trace.events:
         raise InvalidLine(f"{file}: holds no event")
-    return found
+    return trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,8 +348,8 @@ def trace_of_dump(inventory: Inventory, pods: Sequence[Pod]) -> DumpTrace:
     that has finished ran from the moment it had its node until its last container ended; all others stay. Pods that
     belong to their node, such as those of a DaemonSet, are there from the start.
     """
-    own = [pod for pod in pods if not belongs_to_node(pod)]
-    dated = [(time_s, pod) for pod in own if (time_s := _seconds(pod.created)) is not None]
+    movable = [pod for pod in pods if not belongs_to_node(pod)]
+    dated = [(time_s, pod) for pod in movable if (time_s := _seconds(pod.created)) is not None]
     if not dated:
         raise InvalidWorkload("no pod of the input has a metadata.creationTimestamp: it holds no trace")
     first = min(time_s for time_s, _ in dated)
@@ -357,10 +357,10 @@ def trace_of_dump(inventory: Inventory, pods: Sequence[Pod]) -> DumpTrace:
     jobs = [Job(unscheduled(pod), time_s - first, _ran_for_s(pod)) for time_s, pod in dated]
     stays = [pod for pod in pods if belongs_to_node(pod)]
     return DumpTrace(
-        replace(inventory, pods=stays, claims=claims_without(inventory, own)),
+        replace(inventory, pods=stays, claims=claims_without(inventory, movable)),
         stays,
         jobs,
-        len(own) - len(dated),
+        len(movable) - len(dated),
     )
 
 
@@ -377,15 +377,15 @@ def _ran_for_s(pod: Pod) -> float | None:
 
 
 def _transitions(status: Mapping[str, Any], kind: str = "") -> Iterator[object]:  # Any: a status as it came
-    """When its conditions, or those of a kind, became what they are."""
-    for one in _mappings_in(status.get("conditions")):
-        if kind in ("", one.get("type")):
-            yield one.get("lastTransitionTime")
+    """When its conditions, or one kind of them, became what they are."""
+    for condition in _mappings_in(status.get("conditions")):
+        if kind in ("", condition.get("type")):
+            yield condition.get("lastTransitionTime")
 
 
 def _container_ends(status: Mapping[str, Any]) -> Iterator[object]:
-    for one in _mappings_in(status.get("containerStatuses")):
-        state = one.get("state")
+    for container in _mappings_in(status.get("containerStatuses")):
+        state = container.get("state")
         terminated = state.get("terminated") if isinstance(state, Mapping) else None
         yield terminated.get("finishedAt") if isinstance(terminated, Mapping) else None
 
@@ -425,23 +425,23 @@ class DrawnOrder:
 
 def orders(file: Path, pods: int, nodes: int) -> dict[int, DrawnOrder]:
     """The draws of the file by seed. pods, nodes: how many rows there are. Raises InvalidLine. Cost: O(size)."""
-    found: dict[int, DrawnOrder] = {}
+    by_seed: dict[int, DrawnOrder] = {}
     for line in json_lines(file):
         order = _order(line, pods, nodes)
-        if order.seed in found:
+        if order.seed in by_seed:
             raise line.error("seed", f"{order.seed} is the seed of another line, too")
-        found[order.seed] = order
-    if not found:
+        by_seed[order.seed] = order
+    if not by_seed:
         raise InvalidLine(f"{file}: holds no order")
-    return found
+    return by_seed
 
 
 def order_of(file: Path, seed: int, pods: int, nodes: int) -> DrawnOrder:
     """The draws of a seed; otherwise as `orders`."""
-    found = orders(file, pods, nodes)
-    if seed not in found:
-        raise InvalidLine(f"{file}: has no line with seed {seed}, only {', '.join(map(str, found))}")
-    return found[seed]
+    by_seed = orders(file, pods, nodes)
+    if seed not in by_seed:
+        raise InvalidLine(f"{file}: has no line with seed {seed}, only {', '.join(map(str, by_seed))}")
+    return by_seed[seed]
 
 
 def _order(line: ObjectLine, pods: int, nodes: int) -> DrawnOrder:

@@ -129,11 +129,11 @@ class _TermIndex(Generic[Term]):
             return {}
         if self._added > MOST_ADDED:
             self._added, self._matching = 0, LruCache(MOST_LABELLINGS, MOST_WORDS)
-        known = self._matching.get(pods.key, pods.words, _Matching)
-        for terms, counts in self._unseen(known):
-            self._note(known, pods, terms, counts)
-        known.seen, known.version = self._changes.now, self._topology.keys_version
-        return known.by_key
+        matching = self._matching.get(pods.key, pods.words, _Matching)
+        for terms, counts in self._unseen(matching):
+            self._note(matching, pods, terms, counts)
+        matching.seen, matching.version = self._changes.now, self._topology.keys_version
+        return matching.by_key
 
     def _hold(self, number: int, terms: tuple[Term, ...], sign: int) -> None:
         on_nodes = self._held.get(terms)
@@ -156,8 +156,8 @@ class _TermIndex(Generic[Term]):
         yield from ((terms, on_nodes.items()) for terms, on_nodes in self._held.items())
 
     def _note(self, known: _Matching, pods: _EqualPods, terms: Iterable[Term], counts: Counts) -> None:
-        for one in terms:
-            term, weight = self._term_of(one), self._weight_of(one)
+        for addition in terms:
+            term, weight = self._term_of(addition), self._weight_of(addition)
             if self._topology.has(term.topology_key) and pods.is_matched(term):
                 pull = known.by_key.setdefault(term.topology_key, _Pull())
                 self._added += len(counts)
@@ -190,8 +190,8 @@ class HeldTerms:
         Cost: some array operations for each topology key of terms that match, and what `_TermIndex.matching` says.
         """
         kept = 0
-        for _, domains, found in self._in_domains(self._required_anti, pod, 1):
-            kept |= mask_of(domains.nodes_of(found > 0))
+        for _, domains, pulls in self._in_domains(self._required_anti, pod, 1):
+            kept |= mask_of(domains.nodes_of(pulls > 0))
         return kept
 
     def wanting(self, pod: Pod, *, required_weight: int) -> Iterator[tuple[int, Numbers]]:

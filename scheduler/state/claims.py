@@ -78,17 +78,19 @@ class Reservation:
 
 @dataclass(slots=True, eq=False)
 class Holding:
-    """A claim by its uid. watched: None before it was shown, and once it is gone. version: of what was shown last.
-
-    allocated_at: the version with which its present allocation was first shown. counted: what is in use for it.
-    """
+    """A claim by its uid."""
 
     watched: ClaimObject | None = None
+    """The claim as the watch showed it last; None before, and once it is gone."""
     version: int = 0
+    """The version that was shown last."""
     allocated_at: int = 0
+    """The version with which its present allocation was first shown."""
     is_gone: bool = False
     reservation: Reservation | None = None
+    """Our own, until the watch shows what came of it."""
     counted: Claim | None = None
+    """The claim with what is in use for it."""
 
     @property
     def allocated(self) -> Claim | None:
@@ -292,9 +294,9 @@ class ClaimIndex:
         Cost: O(claims that were without a live user when they changed, or lost a user, since this was asked last).
         """
         asked = ((uid, self._unused_claim(uid, is_live)) for uid in self._maybe_unused)
-        found = {uid: claim for uid, claim in asked if claim is not None}
-        self._maybe_unused = dict.fromkeys(found)
-        return [(uid, claim) for uid, claim in found.items() if self.reservation(uid) is None]
+        unused = {uid: claim for uid, claim in asked if claim is not None}
+        self._maybe_unused = dict.fromkeys(unused)
+        return [(uid, claim) for uid, claim in unused.items() if self.reservation(uid) is None]
 
     def _unused_claim(self, uid: str, is_live: Callable[[str], bool]) -> Claim | None:
         """The claim, if it has devices, and is reserved for pods of which none is live."""
@@ -327,7 +329,7 @@ class ClaimIndex:
 
     @contextmanager
     def _reduced(self, uid: str, gone: Sequence[Pod], *, is_free: bool) -> Iterator[None]:
-        """The claim without these users. is_free: without its devices, too."""
+        """The claim without these users, and without its devices if it is free."""
         holding = self._holdings[uid]
         instead = replace(holding, watched=_without_users(holding.watched, gone, is_free=is_free))
         freed = holding.counted if is_free else None
@@ -390,8 +392,8 @@ class ClaimIndex:
 
     def _reserved_by(self, pod_uid: str) -> list[tuple[str, Holding]]:
         """The claims that the pod's attempt still has reserved; the attempt is over."""
-        known = [(uid, self._holdings.get(uid)) for uid in self._by_pod.pop(pod_uid, ())]
-        return [(uid, one) for uid, one in known if one and one.reservation and one.reservation.pod_uid == pod_uid]
+        holdings = [(uid, self._holdings.get(uid)) for uid in self._by_pod.pop(pod_uid, ())]
+        return [(uid, one) for uid, one in holdings if one and one.reservation and one.reservation.pod_uid == pod_uid]
 
     def _recount(self, uid: str, holding: Holding) -> None:
         """Bring what counts into line with what is known."""
@@ -458,9 +460,9 @@ def _allocated(claim: Claim, allocation: Allocation) -> Claim:
 
 
 def with_devices_of(claim: Claim, other: Claim | None) -> Claim:
-    """The claim with its devices and those of the other, each once."""
-    known = {_identity(result) for result in _results(claim)}
-    more = [result for result in _results(other) if _identity(result) not in known]
+    """The claim with its own and the other claim's devices, each once."""
+    held = {_identity(result) for result in _results(claim)}
+    more = [result for result in _results(other) if _identity(result) not in held]
     both = (*_results(claim), *more)
     return replace(claim, allocation=replace(claim.allocation or Allocation(), results=both)) if more else claim
 
@@ -518,14 +520,14 @@ def awaited_claims(pod: Pod) -> Iterator[NamespacedName]:
 
 def claims_of(pod: Pod, index: ClaimIndex) -> tuple[ClaimObject, ...] | Waiting:
     """The claims of a pod in the order of its entries; an entry that needs none is left out, as is a repetition."""
-    found: dict[str, ClaimObject] = {}
+    claims: dict[str, ClaimObject] = {}
     for entry in pod.claims:
         resolved = _resolved(pod, entry, index)
         if isinstance(resolved, Waiting):
             return resolved
         if resolved is not None:
-            found.setdefault(resolved.claim.uid, resolved)
-    return tuple(found.values())
+            claims.setdefault(resolved.claim.uid, resolved)
+    return tuple(claims.values())
 
 
 def in_flight(pod: Pod, claims: Iterable[ClaimObject], index: ClaimIndex) -> str:
@@ -559,10 +561,10 @@ def _resolved(pod: Pod, entry: PodClaim, index: ClaimIndex) -> ClaimObject | Wai
         return None
     if not name:
         return Waiting(f'pod "{pod}": ResourceClaim not created yet')
-    found = index.get(pod.namespace, name)
-    if found is None:
+    claim_object = index.get(pod.namespace, name)
+    if claim_object is None:
         return Waiting(f'could not find ResourceClaim "{pod.namespace}/{name}"', is_behind=not entry.claim_name)
-    return _objection(pod, entry, found) or found
+    return _objection(pod, entry, claim_object) or claim_object
 
 
 def _objection(pod: Pod, entry: PodClaim, found: ClaimObject) -> Waiting | None:

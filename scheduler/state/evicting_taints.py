@@ -63,10 +63,10 @@ class EvictingTaints:
         now_tainted = {key for key, found in taints.items() if found}
         changed = set[Tainted]()
         for key in self._of_source.get(source, set()) | now_tainted:
-            known = self._since.get(key, {})
-            after = {one: since for one, since in known.items() if one[0] != source}
-            after |= {(source, taint): known.get((source, taint), now) for taint in taints.get(key, ())}
-            if after != known:
+            before = self._since.get(key, {})
+            after = {one: since for one, since in before.items() if one[0] != source}
+            after |= {(source, taint): before.get((source, taint), now) for taint in taints.get(key, ())}
+            if after != before:
                 changed.add(key)
             self._since[key] = after
             if not after:
@@ -80,7 +80,7 @@ class EvictingTaints:
     def end(self, pod: Pod, node: str, claims: Iterable[Claim], bound_s: float = -inf) -> "Eviction | None":
         """When and why the pod has to leave the node, None if it may stay.
 
-        Taints of its node count if they have come since it was bound, those of its devices in any case.
+        Taints of its devices always count, taints of its node only if they have come since it was bound.
         """
         on_node = self._ends(f"node {node}", node, pod.tolerations, _first_s, bound_s)
         of_devices = (

@@ -83,10 +83,10 @@ class ExtendedResources:
 
     def asked_by(self, pod: Pod) -> tuple[str, ...]:
         """The extended resources of classes that the containers of the pod ask for, sorted."""
-        known = self._classes.keys()
-        if all([known.isdisjoint(one.requests) for one in pod.containers]):  # noqa: C419 - faster
+        backed = self._classes.keys()
+        if all([backed.isdisjoint(one.requests) for one in pod.containers]):  # noqa: C419 - faster
             return ()
-        return tuple(filter(known.__contains__, _asked_by(pod)))
+        return tuple(filter(backed.__contains__, _asked_by(pod)))
 
     def unoffered(self, pods: Iterable[Pod], nodes: Iterable[Node]) -> Counter[str]:
         """The extended resources that neither a class nor a node offers, with how many of the pods ask for each."""

@@ -86,13 +86,13 @@ class Invariants:
                 self._devices.add(result.id)
                 self._pools.add(PoolID(result.driver, result.pool))
         self._claims.add(uid)
-        found = self._watched(uid)
-        if found is None or found.claim.allocation is None:
+        claim_object = self._watched(uid)
+        if claim_object is None or claim_object.claim.allocation is None:
             self._safe.discard(uid)
-        elif _is_protected(found):
+        elif _is_protected(claim_object):
             self._safe.add(uid)
-        if found is not None:
-            self._pods.update(consumer.uid for consumer in found.reserved_for)
+        if claim_object is not None:
+            self._pods.update(consumer.uid for consumer in claim_object.reserved_for)
 
     def on_pod(self, uid: str, pod: Pod | None) -> None:
         """A pod has changed. pod: as it is, None once it is gone."""
@@ -106,13 +106,13 @@ class Invariants:
 
     def violations(self) -> list[Violation]:
         """What is wrong now. Cost: O(what has changed since this was asked last, and what was wrong then)."""
-        found = [
+        broken = [
             *_kept(self._devices, self._of_device),
             *_kept(self._pools, self._of_pool),
             *_kept(self._claims, self._of_claim),
             *_kept(self._pods, self._of_pod),
         ]
-        return sorted(found, key=lambda one: (one.invariant, one.subject))
+        return sorted(broken, key=lambda one: (one.invariant, one.subject))
 
     def _of_device(self, device: DeviceID) -> Violation | None:
         holders = self._index.holders(device)
@@ -129,9 +129,9 @@ class Invariants:
         return Violation("I1", str(device), f"claims {named} of bound pods have it at the same time", claims)
 
     def _of_pool(self, pool_id: PoolID) -> Violation | None:
-        found = self._rivals.overdrawn(pool_id)
+        taken = self._rivals.overdrawn(pool_id)
         # What a pool that is being published anew has of the others is not known before they are there.
-        overdrawn = {name: devices for name, devices in found.items() if self._rivals.publishes(pool_id, name)}
+        overdrawn = {name: devices for name, devices in taken.items() if self._rivals.publishes(pool_id, name)}
         if not overdrawn:
             return None
         name, devices = min(overdrawn.items())
@@ -141,10 +141,16 @@ class Invariants:
         return Violation("I5", f"{pool_id.driver}/{pool_id.pool}", message, _claims(holders))
 
     def _of_claim(self, uid: str) -> Violation | None:
-        found = self._watched(uid)
-        if found is None or found.error or found.claim.allocation is None or uid in self._safe or _is_protected(found):
+        claim_object = self._watched(uid)
+        if (
+            claim_object is None
+            or claim_object.error
+            or claim_object.claim.allocation is None
+            or uid in self._safe
+            or _is_protected(claim_object)
+        ):
             return None
-        return Violation("I4", f"claim {found.claim}", f"it is allocated without the finalizer {FINALIZER}")
+        return Violation("I4", f"claim {claim_object.claim}", f"it is allocated without the finalizer {FINALIZER}")
 
     def _of_pod(self, uid: str) -> Violation | None:
         pod = self._pod(uid)
@@ -198,8 +204,8 @@ def is_reached(selector: NodeSelector, node: Node) -> bool:
 
 
 def _is_protected(found: ClaimObject) -> bool:
-    """True where the claim has the finalizer."""
-    return FINALIZER in (found.raw["metadata"].get("finalizers") or ())
+    """True where the claim has the finalizer; of a claim that cannot be read nobody knows."""
+    return not found.error and FINALIZER in (found.raw["metadata"].get("finalizers") or ())
 
 
 def _has(holding: Holding, device: DeviceID) -> bool:

@@ -70,8 +70,8 @@ class NodeLabels:
 
     def _meeting(self, requirements: Iterable[Requirement]) -> Mask:
         nodes = self.all
-        for one in requirements:
-            nodes &= self._holding(one)
+        for requirement in requirements:
+            nodes &= self._holding(requirement)
         return nodes
 
     def _holding(self, requirement: Requirement) -> Mask:
@@ -154,8 +154,8 @@ class Domains:
     def present(self) -> Numbers:
         """The positions of those that nodes are in. Cost: O(nodes), where they have changed."""
         if self._present is None or self._present[0] != self.version:
-            found = np.unique(self.of_nodes)
-            self._present = self.version, found[found >= 0]
+            numbers = np.unique(self.of_nodes)
+            self._present = self.version, numbers[numbers >= 0]
         return self._present[1]
 
     def within(self, nodes: Flags) -> "Domains":
@@ -167,7 +167,7 @@ class Domains:
         return np.bincount(self.of_nodes - NOWHERE, counts, self.number - NOWHERE)[-NOWHERE:].astype(np.int64)
 
     def spread_out(self, sums: Numbers) -> Numbers:
-        """By node number, that of the node's domain; 0 for nodes that are in none."""
+        """By node number, the number of the node's domain; 0 for nodes that are in none."""
         return np.concatenate((sums, _NONE))[self.of_nodes]
 
     def nodes_of(self, is_meant: Flags, *, elsewhere: bool = False) -> Flags:
@@ -233,13 +233,13 @@ class Topology:
         """The domains of the label key. Cost: O(nodes) when it is asked for first."""
         if key not in self._keys:
             return self._nowhere
-        found = self._domains.get(key)
-        if found is None or found.number > 2 * self._size:
-            self.version += found is not None
-            found = self._domains[key] = _nowhere(self._size)
+        domains = self._domains.get(key)
+        if domains is None or domains.number > 2 * self._size:
+            self.version += domains is not None
+            domains = self._domains[key] = _nowhere(self._size)
             for number, labels in self._labels.items():
-                _put(found, key, number, labels)
-        return found
+                _put(domains, key, number, labels)
+        return domains
 
     def grow(self, size: int) -> None:
         """Make room for node numbers below this."""

@@ -95,5 +95,5 @@ def numbers_once(mask: Mask) -> Numbers:
     filled = words.nonzero()[0]
     if len(filled) * _FEW > len(words):
         return flags_of(mask, size).nonzero()[0].astype(np.int64, copy=False)
-    found = np.unpackbits(words[filled].view(np.uint8), bitorder="little").nonzero()[0]
-    return filled[found // _WORD] * _WORD + found % _WORD
+    places = np.unpackbits(words[filled].view(np.uint8), bitorder="little").nonzero()[0]
+    return filled[places // _WORD] * _WORD + places % _WORD

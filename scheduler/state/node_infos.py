@@ -96,8 +96,8 @@ class ByRow:
         """The numbers of these rows; of a few, nothing needs to be kept."""
         if len(rows) <= FEW_CHANGED:
             return np.array([work_out(row) for row in rows.tolist()], np.int64)
-        found: Numbers = work_out(rows) if len(rows) <= FEW_ROWS else self.of(key, words, work_out)[rows]
-        return found
+        values: Numbers = work_out(rows) if len(rows) <= FEW_ROWS else self.of(key, words, work_out)[rows]
+        return values
 
     def mask(self, key: Hashable, words: int, work_out: WorkOut) -> Mask:
         """The rows with a flag, as `of` has it. Cost: as there, and O(rows / 8) where many have changed."""
@@ -221,11 +221,11 @@ def _lowest(size: tuple[int, Mask]) -> Mask:
 
 def _sizes(images: tuple[Image, ...]) -> dict[str, int]:
     """The size of each name; the first of several counts."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for image in images:
         for name in image.names:
-            found.setdefault(name, image.size)
-    return found
+            sizes.setdefault(name, image.size)
+    return sizes
 
 
 _FEWEST_ROWS = 64
@@ -323,7 +323,7 @@ class NodeInfos:
     def change_pod(self, number: int, old: Pod, new: Pod) -> None:
         """The pod is this one by now. Raises Miscounted where it is not counted there.
 
-        Binding alone changes the labels of most pods: the API server adds those of the node's topology (KEP-4742).
+        Binding alone changes the labels of most pods: the API server adds the topology labels of the node (KEP-4742).
         """
         before, now = self._counted(number, new), _taken(number, new)
         self._taken[new.uid] = now
@@ -361,15 +361,15 @@ class NodeInfos:
         self.by_row.touch(number)
 
     def _column(self, resource: str) -> ResourceColumn:
-        found = self.columns.get(resource)
-        if found is None:
-            found = self.columns[resource] = ResourceColumn(
+        column = self.columns.get(resource)
+        if column is None:
+            column = self.columns[resource] = ResourceColumn(
                 np.zeros(self.size, np.int64), np.zeros(self.size, np.int64)
             )
             for taken in self._taken.values():
-                found.free[taken.number] -= taken.requests.amounts.get(resource, 0)
+                column.free[taken.number] -= taken.requests.amounts.get(resource, 0)
             self.by_row.forget(self.size)
-        return found
+        return column
 
     def _grow(self, number: int) -> None:
         if number < self.size:

@@ -167,13 +167,13 @@ class PodCounts:
         return self._answers.get(question, question.words, lambda: self._answer(question))
 
     def _answer(self, question: Question) -> _KeptCount:
-        found = np.zeros(self._size, np.int64)
+        counts = np.zeros(self._size, np.int64)
         for alike in self._alike.values():
             if question.counts(alike.pods, self._namespaces.get(alike.pods.namespace, {})):
                 for number, count in alike.on_nodes.items():
-                    found[number] += count
+                    counts[number] += count
         self._version += 1  # another answer may have been forgotten for it
-        return _KeptCount(question, found)
+        return _KeptCount(question, counts)
 
     def _count(self, number: int, pods: PodLabels, sign: int) -> None:
         key = pods.namespace, frozenset(pods.labels.items()), pods.is_deleting

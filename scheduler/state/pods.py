@@ -92,13 +92,14 @@ def pod_requests(pod: Pod) -> PodRequests:
 
     Cost: O(containers times resources); pods of one workload are worked out once, and share what was decoded.
     """
+    # By identity, which is right as long as `_Known` keeps the pod and with it all four.
     decoded = (id(pod.containers), id(pod.budget), id(pod.overhead), id(pod.by_claims))
-    known = _KNOWN.get(decoded)
-    if known is None:
+    remembered = _KNOWN.get(decoded)
+    if remembered is None:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
-        known = _KNOWN[decoded] = _Known(pod, _worked_out(pod))
-    return known.requests
+        remembered = _KNOWN[decoded] = _Known(pod, _worked_out(pod))
+    return remembered.requests
 
 
 class _Known(NamedTuple):
@@ -205,9 +206,9 @@ def counted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iterat
     """Count these pods on the nodes of these numbers meanwhile."""
     with ExitStack() as undo:
         for number, pod in pods:
-            for one in counts:
-                one.add_pod(number, pod)
-                undo.callback(one.remove_pod, number, pod)
+            for counter in counts:
+                counter.add_pod(number, pod)
+                undo.callback(counter.remove_pod, number, pod)
         yield
 
 
@@ -216,9 +217,9 @@ def uncounted(counts: Sequence[Counts], pods: Iterable[tuple[int, Pod]]) -> Iter
     """Do not count these pods meanwhile, which are counted on the nodes of these numbers."""
     with ExitStack() as undo:
         for number, pod in pods:
-            for one in counts:
-                one.remove_pod(number, pod)
-                undo.callback(one.add_pod, number, pod)
+            for counter in counts:
+                counter.remove_pod(number, pod)
+                undo.callback(counter.add_pod, number, pod)
         yield
 
 
@@ -431,7 +432,7 @@ class Nominations:
         return [pod for pod in self._pods.get(node, {}).values() if not self._is_placed(pod.uid)]
 
     def before(self, pod: Pod) -> Iterator[tuple[str, Sequence[Pod]]]:
-        """The nodes where others go before the pod: those of its priority or a higher one."""
+        """The nodes where other pods go before this one, since their priority is as high or higher."""
         for node, pods in self._pods.items():
             first = [one for one in pods.values() if self._goes_before(one, pod)]
             if first:

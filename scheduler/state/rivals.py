@@ -53,13 +53,13 @@ class Rivals:
         holding = self._index.holding(uid)
         if holding is None or holding.counted is None:
             return ()
-        found: dict[str, Rival] = {}
+        rivals: dict[str, Rival] = {}
         for overlap in self.overlaps(uid, holding.counted):
             for other_uid, other in overlap.others.items():
                 rival = _rival(other_uid, other)
                 if rival is not None:
-                    found[other_uid] = rival
-        return sorted(found.values(), key=lambda rival: (rival.resource_version, rival.uid))
+                    rivals[other_uid] = rival
+        return sorted(rivals.values(), key=lambda rival: (rival.resource_version, rival.uid))
 
     def overlaps(self, uid: str, claim: Claim, *, is_last: bool = False) -> Iterator[Overlap]:
         """What the claim, which is counted already, cannot have. uid: by which it is counted.
@@ -163,12 +163,12 @@ class Rivals:
 
     def _shares(self, device: DeviceID) -> Shares | None:
         """Those that claims have of the device."""
-        found: Shares | None = None
+        shares: Shares | None = None
         for holding in self._index.holders(device).values():
             for result in occupying(holding.counted) if holding.counted is not None else ():
                 if result.id == device and result.share_id:
-                    found = (found or Shares()).plus(str(holding.counted), result)
-        return found
+                    shares = (shares or Shares()).plus(str(holding.counted), result)
+        return shares
 
     def publishes(self, pool_id: PoolID, counter_set: str) -> bool:
         """Whether the newest generation of the pool shows the counter set: it may come slice by slice."""
@@ -194,10 +194,10 @@ def share_misfit(result: DeviceResult, device: Device | None) -> str:
     """
     if not result.share_id or device is None or not device.allow_multiple_allocations:
         return ""
-    named, known = result.consumed_capacity.keys(), device.capacity.keys()
-    if strange := sorted(one for one in named if own_name(known, one, device.driver) is None):
+    named, capacities = result.consumed_capacity.keys(), device.capacity.keys()
+    if strange := sorted(one for one in named if own_name(capacities, one, device.driver) is None):
         return f"consumedCapacity names {strange[0]}, a capacity that the device does not have"
-    missing = sorted(one for one in known if own_name(named, one, device.driver) is None)
+    missing = sorted(one for one in capacities if own_name(named, one, device.driver) is None)
     return f"consumedCapacity does not name {missing[0]}, a capacity of the device" if missing else ""
 
 

@@ -99,11 +99,11 @@ class StorageObjects:
 
         A claim without a volume counts as one that its class will make.
         """
-        found = self.claims.watched.get(claim)
-        if found is None:
+        stored = self.claims.watched.get(claim)
+        if stored is None:
             return None
-        volume = self.volumes.watched.get(found.volume)
-        return volume.handle if volume is not None else self._handle_to_be(found)
+        volume = self.volumes.watched.get(stored.volume)
+        return volume.handle if volume is not None else self._handle_to_be(stored)
 
     def is_migrated(self, claim: NamespacedName) -> bool:
         """Whether the claim's volume is, or would be, one of a former in-tree plugin."""
@@ -116,10 +116,10 @@ class StorageObjects:
         return storage_class is not None and storage_class.provisioner in DRIVERS
 
     def _handle_to_be(self, claim: PersistentVolumeClaim) -> Handle | None:
-        found = self.classes.get(claim.storage_class)
-        if found is None or not found.provisioner or found.provisioner in UNCOUNTED:
+        storage_class = self.classes.get(claim.storage_class)
+        if storage_class is None or not storage_class.provisioner or storage_class.provisioner in UNCOUNTED:
             return None
-        driver = DRIVERS.get(found.provisioner, found.provisioner)
+        driver = DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
         return Handle(driver, str(claim), is_made_up=True)
 
 
@@ -334,46 +334,46 @@ class StorageCapacities:
         self.remove(capacity.key)
         if capacity.largest is not None:
             self._class_of[capacity.key] = capacity.storage_class
-            known = self._classes.setdefault(capacity.storage_class, _OfClass())
-            known.objects[capacity.key] = capacity
-            known.forget()
+            of_class = self._classes.setdefault(capacity.storage_class, _OfClass())
+            of_class.objects[capacity.key] = capacity
+            of_class.forget()
 
     def remove(self, key: NamespacedName) -> None:
         """The capacity is gone, if it was there."""
         name = self._class_of.pop(key, None)
         if name is not None:
-            known = self._classes[name]
-            del known.objects[key]
-            known.found.pop(key, None)
-            known.forget()
+            of_class = self._classes[name]
+            del of_class.objects[key]
+            of_class.found.pop(key, None)
+            of_class.forget()
 
     def roomy(self, storage_class: str, size: Quantity) -> Mask:
         """The nodes for which a volume of that size can be made. Cost: O(capacities), where one has changed."""
-        known, measured = self._current(storage_class), self._measure(size)
-        if measured not in known.answers:
-            known.answers[measured] = union(nodes for _, nodes in self._sufficient(known, measured))
-        return known.answers[measured]
+        of_class, measured = self._current(storage_class), self._measure(size)
+        if measured not in of_class.answers:
+            of_class.answers[measured] = union(nodes for _, nodes in self._sufficient(of_class, measured))
+        return of_class.answers[measured]
 
     def amounts(self, storage_class: str, size: Quantity) -> Numbers:
         """By node number, how many bytes are free where a volume of that size can be made; NO_AMOUNT elsewhere.
 
         Of several objects for a node the first by namespace and name counts. Cost: as of `roomy`.
         """
-        known, measured = self._current(storage_class), self._measure(size)
-        if measured not in known.amounts:
-            known.amounts[measured] = self._amounts(known, measured)
-        return known.amounts[measured]
+        of_class, measured = self._current(storage_class), self._measure(size)
+        if measured not in of_class.amounts:
+            of_class.amounts[measured] = self._amounts(of_class, measured)
+        return of_class.amounts[measured]
 
     def _current(self, storage_class: str) -> _OfClass:
-        known = self._classes.get(storage_class)
-        if known is None:
+        of_class = self._classes.get(storage_class)
+        if of_class is None:
             return _OfClass()
-        most = max(len(known.answers), len(known.amounts))
-        if known.version != self._labels.version or most >= MOST_SIZES:
-            known.found.clear()
-            known.forget()
-            known.version = self._labels.version
-        return known
+        most = max(len(of_class.answers), len(of_class.amounts))
+        if of_class.version != self._labels.version or most >= MOST_SIZES:
+            of_class.found.clear()
+            of_class.forget()
+            of_class.version = self._labels.version
+        return of_class
 
     def _sufficient(self, known: _OfClass, size: int) -> Iterator[tuple[NamespacedName, Mask]]:
         for key in known.objects.keys() - known.found.keys():

@@ -18,7 +18,7 @@ from scheduler.core_v1.pod_volumes import Handle
 from scheduler.state.masks import Numbers, flags_of, mask_of
 from scheduler.state.storage import StorageObjects
 
-# The number of volumes of each CSI driver on a node, each counted once: those of its pods, and attached ones.
+# The number of volumes of each CSI driver on a node, each counted once: volumes of its pods, and attached ones.
 #
 # Source: kube-scheduler's plugin NodeVolumeLimits.
 
@@ -67,9 +67,9 @@ class AttachedVolumes:
         counts_attached: a volume that is attached to the node, and no pod there uses, counts twice.
         """
         full, by_driver = 0, _by_driver(handles)
-        for driver, own in by_driver.items():
+        for driver, of_driver in by_driver.items():
             if driver in self._limits:
-                full |= self._full(driver, own, self._users_of if counts_attached else self._holders)
+                full |= self._full(driver, of_driver, self._users_of if counts_attached else self._holders)
         return full
 
     def _full(self, driver: str, handles: Iterable[Handle], holders: Callable[[Handle], Mask]) -> Mask:
@@ -77,9 +77,9 @@ class AttachedVolumes:
         new, counts = np.zeros(len(limits), np.int64), np.zeros(len(limits), np.int64)
         for handle in handles:
             new += ~flags_of(holders(handle) & (1 << len(limits)) - 1, len(limits))
-        if (found := self._counts.get(driver)) is not None:
-            common = min(len(found), len(limits))
-            counts[:common] = found[:common]
+        if (used := self._counts.get(driver)) is not None:
+            common = min(len(used), len(limits))
+            counts[:common] = used[:common]
         return mask_of((new > 0) & (counts + new > limits))
 
     def _users_of(self, handle: Handle) -> Mask:
@@ -108,10 +108,10 @@ class AttachedVolumes:
 
 
 def _by_driver(handles: Iterable[Handle]) -> Mapping[str, set[Handle]]:
-    found: dict[str, set[Handle]] = {}
+    by_driver: dict[str, set[Handle]] = {}
     for handle in handles:
-        found.setdefault(handle.driver, set()).add(handle)
-    return found
+        by_driver.setdefault(handle.driver, set()).add(handle)
+    return by_driver
 
 
 def _grown(columns: dict[str, Numbers], driver: str, number: int, filler: int) -> Numbers:
@@ -218,9 +218,9 @@ class VolumeUse:
         """The claim has come, gone or changed. volumes: what it named before, and names now."""
         for name in filter(None, volumes):
             _discard(self._claims_of, name, claim)
-        found = self._objects.claims.watched.get(claim)
-        if found is not None and found.volume:
-            self._claims_of.setdefault(found.volume, set()).add(claim)
+        stored = self._objects.claims.watched.get(claim)
+        if stored is not None and stored.volume:
+            self._claims_of.setdefault(stored.volume, set()).add(claim)
         self._look_up_again(claim)
 
     def volume_changed(self, name: str) -> None:
@@ -284,9 +284,9 @@ class VolumeUse:
 
 def _discard(sets: dict[str, set[Member]], key: str, member: Member) -> None:
     """Take the member out of the set of that key; no empty set is kept, as most names never come again."""
-    found = sets.get(key, set())
-    found.discard(member)
-    if not found:
+    members = sets.get(key, set())
+    members.discard(member)
+    if not members:
         sets.pop(key, None)
 
 

@@ -53,6 +53,8 @@ NO_PLAN = VolumePlan()
 
 CLAIMS, VOLUMES, CLASSES = "PersistentVolumeClaim", "PersistentVolume", "StorageClass"
 CAPACITIES = "CSIStorageCapacity"
+STORAGE = frozenset({CLAIMS, VOLUMES, CLASSES, CAPACITIES})
+"""The kinds on which it depends where a volume can be."""
 
 
 class Volumes:
@@ -281,12 +283,12 @@ class Volumes:
     def assume(self, pod_uid: str, node: str, plan: VolumePlan) -> None:
         """Take what is planned for the pod on the node."""
         taken = self._taken[pod_uid] = {}
-        for one in plan.matches:
-            taken[one.volume.name] = _bound_to(one.claim, one.volume)
+        for match in plan.matches:
+            taken[match.volume.name] = _bound_to(match.claim, match.volume)
         for claim in plan.provisioned:
             taken[claim.key] = replace(claim, selected_node=node)
-        for found in taken.values():
-            self._assume(found)
+        for assumed in taken.values():
+            self._assume(assumed)
 
     def decline(self, claim: NamespacedName, node: str) -> None:
         """The claim's provisioner has made no volume for the node, and asks for another one."""
@@ -303,17 +305,17 @@ class Volumes:
 
     def forget(self, pod_uid: str) -> None:
         """The pod's attempt came to nothing: give back what it took and what is not stored."""
-        for found in self._taken.pop(pod_uid, {}).values():
-            self._forget(found)
+        for assumed in self._taken.pop(pod_uid, {}).values():
+            self._forget(assumed)
 
     @contextmanager
     def without(self, pod_uids: Collection[str]) -> Iterator[None]:
         """As if nothing were taken for these pods, until the end of the context; what is stored of it stays."""
         taken = [found for uid in pod_uids for found in self._taken.get(uid, {}).values()]
         with ExitStack() as undo:
-            for found in taken:
-                if self._forget(found):
-                    undo.callback(self._assume, found)
+            for assumed in taken:
+                if self._forget(assumed):
+                    undo.callback(self._assume, assumed)
             yield
 
     def _assume(self, found: PersistentVolume | PersistentVolumeClaim) -> None:

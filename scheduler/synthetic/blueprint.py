@@ -168,10 +168,10 @@ def arrivals(
     now = 0.0
     for number, shape in pods:
         now += mean_gap_s * gaps.exponential()
-        one = pod(number, shape, namespace)
-        name = one["metadata"]["name"]
+        arriving = pod(number, shape, namespace)
+        name = arriving["metadata"]["name"]
         like = first.setdefault(shape, name)
-        what = {"pod": one} if like == name else {"like": f"{namespace}/{like}", "name": name}
+        what = {"pod": arriving} if like == name else {"like": f"{namespace}/{like}", "name": name}
         yield {"time": round(now, 3), **what, "duration": round(mean_duration_s * durations.exponential(), 3)}
 
 
@@ -181,20 +181,22 @@ class InvalidMix(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """A fleet and a workload.
-
-    nodes: of the machines, with so many devices of each kind. pods: of the shapes. own_claims: each pod has a claim of
-    its own in place of its shape's template.
-    """
+    """A fleet and a workload."""
 
     seed: int
     machines: Mix[Machine]
+    """The machines of the nodes, and how often each comes."""
     nodes: int
+    """How many nodes there are."""
     devices: int
+    """How many devices of each kind a node has."""
     shapes: Mix[PodShape]
+    """The shapes of the pods, and how often each comes."""
     pods: int
+    """How many pods there are."""
     namespace: str
     own_claims: bool = False
+    """Each pod has a claim of its own in place of its shape's template."""
 
     def objects(self) -> Iterator[Json]:
         """The fleet if it has nodes, then the workload if it has pods."""
@@ -246,9 +248,9 @@ def machines_of(preset: Preset, weights: Weights) -> Mix[Machine]:
 
 def shapes_of(preset: Preset, weights: Weights, devices: int) -> Mix[PodShape]:
     """The shapes likewise, for nodes with so many devices; of a preset those that such nodes can hold."""
-    known = shapes(devices)
-    chosen = weights or {name: weight for name, weight in preset.shapes.items() if name in known}
-    return _mix("shape", known, chosen, f" for nodes with {counted(devices, 'device')}")
+    fitting = shapes(devices)
+    chosen = weights or {name: weight for name, weight in preset.shapes.items() if name in fitting}
+    return _mix("shape", fitting, chosen, f" for nodes with {counted(devices, 'device')}")
 
 
 def _mix(kind: str, known: Mapping[str, Item], weights: Weights, where: str = "") -> Mix[Item]:

@@ -62,19 +62,22 @@ CLASSES: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodShape:
-    """A kind of pod. cpu, memory_gi: its own requests. milli_gpus: what it takes of GPUs, in thousandths of one.
-
-    requests, constraints: of its claim; without requests it has none. least_devices: that a node has to have for it.
-    """
+    """A kind of pod."""
 
     name: str
     summary: str
     cpu: int
+    """The CPUs that the pod itself requests."""
     memory_gi: int
+    """The memory that the pod itself requests."""
     milli_gpus: int = 0
+    """What it takes of GPUs, in thousandths of one."""
     requests: Sequence[Json] = ()
+    """The requests of its claim; it has none without requests."""
     constraints: Sequence[Json] = ()
+    """The constraints of its claim."""
     least_devices: int = 1
+    """How many devices a node has to have for it."""
 
     @property
     def devices(self) -> Json:
@@ -112,19 +115,19 @@ def _cpu() -> Iterator[PodShape]:
 
 
 def _gpu(devices: int) -> Iterator[PodShape]:
-    half, one = devices // 2, 1
+    half, single = devices // 2, 1
     two, halves = [_exactly("gpus", GPU, 2)], [_exactly("gpus", GPU, half)]
     large = f'device.capacity["{GPU_DRIVER}"].memory.compareTo(quantity("80Gi")) >= 0'
     either = [_alternative("h100", GPU, _of_model(H100)), _alternative("two-a100", GPU, _of_model(A100), 2)]
-    yield _gpus("gpu-1", "one GPU", one, [_exactly("gpu", GPU)])
+    yield _gpus("gpu-1", "one GPU", single, [_exactly("gpu", GPU)])
     yield _gpus("gpu-2", "two GPUs behind one PCIe root", 2, two, _ON_ROOT)
     yield _gpus("gpu-2-apart", "two GPUs behind different PCIe roots", 2, two, _ROOTS_APART, least_devices=3)
     yield _gpus("gpu-half", "half of a node's GPUs, of one NUMA node", half, halves, _ON_NUMA, least_devices=2)
     yield _gpus("gpu-all", "as many GPUs as a node has", devices, [_exactly("gpus", GPU, devices)])
-    yield _gpus("gpu-a100", "an A100, by a selector", one, [_exactly("gpu", GPU, 1, _of_model(A100))])
-    yield _gpus("gpu-h100", "an H100, by a selector", one, [_exactly("gpu", GPU, 1, _of_model(H100))])
-    yield _gpus("gpu-80gi", "a GPU with at least 80Gi, by a selector", one, [_exactly("gpu", GPU, 1, large)])
-    yield _gpus("gpu-first", "an H100, or else two A100 (firstAvailable)", one, [_first("gpus", either)])
+    yield _gpus("gpu-a100", "an A100, by a selector", single, [_exactly("gpu", GPU, 1, _of_model(A100))])
+    yield _gpus("gpu-h100", "an H100, by a selector", single, [_exactly("gpu", GPU, 1, _of_model(H100))])
+    yield _gpus("gpu-80gi", "a GPU with at least 80Gi, by a selector", single, [_exactly("gpu", GPU, 1, large)])
+    yield _gpus("gpu-first", "an H100, or else two A100 (firstAvailable)", single, [_first("gpus", either)])
 
 
 def _mig() -> Iterator[PodShape]:

@@ -13,12 +13,15 @@ MEMORY_SLICES = 8
 
 @dataclass(frozen=True, slots=True)
 class MigProfile:
-    """A kind of partition. compute, memory: slices of the GPU that it takes. places: where its memory may start."""
+    """A kind of partition."""
 
     name: str
     compute: int
+    """Compute slices of the GPU that it takes."""
     memory: int
+    """Memory slices of the GPU that it takes."""
     places: Sequence[int]
+    """Where its memory may start."""
     copy_engines: int
     decoders: int
     jpeg_engines: int
@@ -109,13 +112,14 @@ _DEVICES_OF_ROOT = 2
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """A model of GPUs. partitioning: for a GPU that can be cut."""
+    """A model of GPUs."""
 
     product: str
     architecture: str
     compute_capability: str
     memory_gi: int
     partitioning: Partitioning
+    """How a GPU that can be cut is cut."""
 
 
 A100 = GpuModel("A100-SXM4-40GB", "Ampere", "8.0.0", 40, A100_40GB)

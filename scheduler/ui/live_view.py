@@ -17,7 +17,7 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
-from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE
+from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE, TIME_LINE
 from scheduler.output.status_report import (
     CLOSED,
     DEVICES,
@@ -34,6 +34,7 @@ from scheduler.output.table import ColumnTable
 from scheduler.state.claims import ClaimObject
 from scheduler.status import Tally, by_class, by_driver, claim_statuses, tallies
 from scheduler.terminal_text import printable
+from scheduler.ui.time_line import TimeLine
 from scheduler.ui.ui_server import UiSource
 
 # Devices counted by group over all pools, kept up to date pool by pool.
@@ -159,9 +160,11 @@ class _Breath:
 class LiveView:
     """The rows of the page. version: of the last change that readers may see. clock: seconds that only go forward."""
 
-    def __init__(self, source: UiSource, clock: Callable[[], float]) -> None:
+    def __init__(self, source: UiSource, time_line: TimeLine, clock: Callable[[], float]) -> None:
         self.version = 0
         self._source = source
+        self._time_line = time_line
+        self._sampled = 0
         self._clock = clock
         self._breath = _Breath(clock)
         self._groups: dict[tuple[str, str], _ShownRows] = {}
@@ -310,6 +313,10 @@ class LiveView:
             self._set_all(DRIVERS, _by_name(tally_columns("DRIVER", self._drivers.tallies())))
             classes = self._classes.tallies(self._class_views)
             self._set_all(CLASSES, _by_name(class_columns(classes, self._rooms)))
+        if self._sampled != self._time_line.number:
+            self._sampled = self._time_line.number
+            samples = self._time_line.kept()
+            self._set_all(TIME_LINE, {_newest_first(number): one.cells() for number, one in samples})
         self._set_all(CLOSED, {row[0]: row for row in closed_nodes(source.cluster).table.rows})
         waiting = list(islice(source.queue(), MOST_WAITING))
         names = {str(one.get("pod")) for one in waiting}

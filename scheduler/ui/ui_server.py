@@ -14,6 +14,7 @@ from aiohttp import web
 
 from scheduler.decision.cluster import Cluster
 from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.time_line import AllocatedShares, TimeLine
 
 if TYPE_CHECKING:
     from scheduler.ui.live_view import LiveView
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 class UiSource:
     """What a program shows. title: of the page. queue: pods that wait, as JSON objects; waiting: how many they are.
 
-    troubles: what keeps the program from its work, or an operator should know of.
+    troubles: what keeps the program from its work, or an operator should know of. cluster_name: such as the context of
+    the kubeconfig.
     """
 
     title: str
@@ -35,6 +37,7 @@ class UiSource:
     queue: Callable[[], Iterable[Mapping[str, object]]]
     waiting: Callable[[], int]
     troubles: Callable[[], Iterable[str]]
+    cluster_name: str
 
 
 PATH, EVENTS_PATH = "/ui", "/ui/events"
@@ -73,6 +76,11 @@ class Ui:
         self._streams: set[asyncio.Task[Any]] = set()  # Any: of whichever handler
         self._view: LiveView | None = None
         self._following: asyncio.Task[None] | None = None
+        self._sampling: asyncio.Task[None] | None = None
+        shares = AllocatedShares(source.cluster, time.monotonic)
+        self.time_line = TimeLine(
+            shares, source.waiting, lambda: source.decisions.number, now=time.time, clock=time.monotonic
+        )
 
     @property
     def readers(self) -> int:
@@ -83,6 +91,7 @@ class Ui:
         """Add the routes."""
         application.router.add_get(PATH, self._page)
         application.router.add_get(EVENTS_PATH, self._events, allow_head=False)
+        application.on_startup.append(self._begin)
         application.on_shutdown.append(self._end)
 
     async def _page(self, _: web.Request) -> web.Response:
@@ -90,7 +99,7 @@ class Ui:
         from scheduler.output.live_page import headers, live_page
 
         release = self._source.cluster.fleet.current.features.release.name
-        text = live_page(self._source.title, [f"Kubernetes {release}"])
+        text = live_page(self._source.title, [*filter(None, [self._source.cluster_name]), f"Kubernetes {release}"])
         return web.Response(text=text, content_type="text/html", headers={**_HEADERS, **headers()})
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
@@ -125,7 +134,7 @@ class Ui:
         from scheduler.ui.live_view import LiveView
 
         if self._view is None:
-            self._view = LiveView(self._source, time.monotonic)
+            self._view = LiveView(self._source, self.time_line, time.monotonic)
             self._following = asyncio.create_task(self._view.run())
         return self._view
 
@@ -136,7 +145,12 @@ class Ui:
             self._following.cancel()
             self._view = self._following = None
 
+    async def _begin(self, _: web.Application) -> None:
+        self._sampling = asyncio.create_task(self.time_line.run())
+
     async def _end(self, _: web.Application) -> None:
+        if self._sampling is not None:
+            self._sampling.cancel()
         for task in [*self._streams]:
             task.cancel()
 

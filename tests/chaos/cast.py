@@ -24,6 +24,7 @@ from tests.controlplane.ours import Extender, Guard, Program, Scheduler
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.process import Process
+from tests.controlplane.profiles import EXTENDER_FLAGS
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import Json
 from tests.controlplane.within import launcher, move_clock
@@ -42,7 +43,6 @@ LIMITS = {
 }
 """So few events that wait that their queue is full as soon as none can be written."""
 
-GATES = "--feature-gates=DRAExtendedResource=false"  # as whoever has an extender sets it (docs/extender.md)
 _WITHIN_S = 10
 _LOOKED_AT_EVERY_S = 0.1
 _LEADS = re.compile(r"^leader_election_master_status\{.*\} 1", re.MULTILINE)
@@ -218,7 +218,7 @@ class Cast:
             "podInitialBackoffSeconds": 1,
             "podMaxBackoffSeconds": 1,
         }
-        self._kube_scheduler = self._plane.start_scheduler(configuration, flags=[GATES])
+        self._kube_scheduler = self._plane.start_scheduler(configuration, flags=EXTENDER_FLAGS)
 
     def kill_kube_scheduler(self) -> None:
         """With SIGKILL."""

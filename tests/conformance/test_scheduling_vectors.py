@@ -39,6 +39,13 @@ def test_what_kube_scheduler_crashes_on_is_answered(release: str) -> None:
     assert result.exit_code == 0
 
 
+@pytest.mark.parametrize(("name", "cases"), [("gangs", 300), ("gangs-devices", 200)])
+def test_groups_have_as_many_pods_placed_as_kube_scheduler_places_and_no_more_evicted(name: str, cases: int) -> None:
+    result = verify(name, "--no-strict", "--kubernetes", "1.37")
+    assert result.stdout == f"{cases} passed, 0 failed, 0 skipped\n"
+    assert result.exit_code == 0
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_where_we_do_better_each_case_is_named_by_its_line_in_the_list_of_differences(name: str) -> None:
     result = verify(name, "--no-strict", "--kubernetes", "1.36")

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from allocator.gates import EXTENDED_RESOURCE, RELEASES
 from tests.controlplane.binaries import RELEASE as CONTROL_PLANE_RELEASE
 
 
@@ -45,6 +46,11 @@ class ControlPlaneProfile:
 
 RELEASE = os.environ.get(CONTROL_PLANE_RELEASE, "") or "1.36"
 """What the control plane is built of."""
+
+EXTENDER_FLAGS = (
+    [] if RELEASES[RELEASE].gates[EXTENDED_RESOURCE].is_locked else [f"--feature-gates={EXTENDED_RESOURCE}=false"]
+)
+"""With which kube-scheduler is started where the extender allocates."""
 
 _OLDER = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1alpha3")
 

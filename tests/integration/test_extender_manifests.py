@@ -37,6 +37,7 @@ EXTENDER_RIGHTS: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "pods"): ("get", "list", "watch"),
     ("", "pods/binding"): ("create",),
     ("", "pods/status"): ("patch",),
+    ("policy", "poddisruptionbudgets"): ("list", "watch"),
     ("resource.k8s.io", "deviceclasses"): ("list", "watch"),
     ("resource.k8s.io", "devicetaintrules"): ("list", "watch"),
     ("resource.k8s.io", "resourceclaims"): ("get", "list", "watch", "update"),

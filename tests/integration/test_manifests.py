@@ -36,6 +36,8 @@ CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("apps", "statefulsets"): READ,
     ("policy", "poddisruptionbudgets"): READ,
     ("storage.k8s.io", "storageclasses"): READ,
+    ("scheduling.k8s.io", "podgroups"): READ,
+    ("scheduling.k8s.io", "compositepodgroups"): READ,
     ("storage.k8s.io", "csinodes"): READ,
     ("storage.k8s.io", "csidrivers"): READ,
     ("storage.k8s.io", "csistoragecapacities"): READ,

@@ -9,16 +9,23 @@ import pytest
 
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
 from scheduler.output.table import ColumnTable
+from scheduler.ui import ui_server
 from scheduler.version import VERSION
 from tests.browser import MISSING, PROGRAM, Browser, browser
+from tests.builders import watched
+from tests.controlplane.fleet import EXAMPLES
+from tests.controlplane.polling import poll_until
 from tests.extent import PRODUCT
 from tests.integration.test_simulation_page import TEXTS, TOO_WIDE, WIDTH
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.manifests import a_claim, a_cluster, a_pod, a_request, a_template, an_allocated_claim, text_of
 from tests.unit.scheduler.output.test_data_page import HOSTILE
+from tests.unit.scheduler.ui.shown import Program as LiveProgram
+from tests.unit.scheduler.ui.shown import a_holder, served
 
 pytestmark = [pytest.mark.skipif(not PROGRAM, reason=MISSING), pytest.mark.depends_on(*PRODUCT)]
 
+FLEET = str(EXAMPLES / "fleet")
 HEADER = ["DEVICE", "NODE", "STATE", "CLAIMS", "USED BY", "CAPACITY LEFT"]
 MAP = MapColumns("devices", name="DEVICE", node="NODE", state="STATE", holders="CLAIMS")
 STATES = ("allocated", "free", "shared", "tainted", "blocked", "unusable")
@@ -50,11 +57,18 @@ def hostile() -> DataPage:
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
-    found = {"small": a_fleet(10), "large": a_fleet(5000), "hostile": hostile()}
+    found = {"small": a_fleet(10), "large": a_fleet(5000), "hostile": hostile(), "grouped": grouped()}
     folder = tmp_path_factory.mktemp("pages")
     for name, page in found.items():
         (folder / f"{name}.html").write_text(data_page(page))
     return {name: folder / f"{name}.html" for name in found}
+
+
+def grouped() -> DataPage:
+    """A row of three pods that say the same, and one of another."""
+    table = ColumnTable(["POD", "NODE", "REASON"], [["ml/b and 2 more", "-", "too few"], ["ml/a", "-", "too many"]])
+    members = {0: [[f"ml/{name}", "", ""] for name in "bcd"]}
+    return DataPage("Pods", ["Some wait."], [PageTable("pods", "Pods", table, members=members)])
 
 
 COMMANDS: Mapping[str, Sequence[str]] = {
@@ -469,3 +483,61 @@ def test_what_moved_is_seen_before_and_after(tab: Browser, printed: Mapping[str,
     assert before.keys() == {"node-1", "node-2", "node-3"}
     assert after.keys() == {"⊘ node-1", "⊘ node-2", "node-3"}  # drained and removed
     assert before["node-3"] != after["node-3"]
+
+
+def test_each_of_several_that_share_a_row_is_found_and_shown(tab: Browser, pages: Mapping[str, Path]) -> None:
+    tab.open(pages["grouped"], 1000)
+    shown = f"{ROWS}('Pods')"
+    assert [row[0] for row in tab.evaluate(shown)] == ["ml/b and 2 more Show each", "ml/a"]
+    tab.evaluate("""document.querySelector("tbody .more").click()""")
+    names = ["ml/b and 2 more Show as one", "ml/b", "ml/c", "ml/d"]
+    assert tab.evaluate(shown) == [*([name, "-", "too few"] for name in names), ["ml/a", "-", "too many"]]
+    assert focused(tab) == "Show as one"
+    tab.evaluate(
+        """(one => { one.value = "ml/d"; one.dispatchEvent(new Event("input")); })(document.querySelector("input"))"""
+    )
+    assert [row[0] for row in tab.evaluate(shown)] == names
+    tab.evaluate("""document.querySelector("tbody .more").click()""")
+    assert [row[0] for row in tab.evaluate(shown)] == ["ml/b and 2 more Show each"]
+
+
+def test_a_column_that_says_nothing_takes_no_room(tab: Browser, pages: Mapping[str, Path]) -> None:
+    tab.open(pages["grouped"], 1000)
+    heads = """[...document.querySelectorAll("thead th")].map(one => one.checkVisibility())"""
+    assert tab.evaluate(heads) == [True, False, True]
+
+
+@pytest.mark.parametrize("name", ["explain", "whatif"])
+def test_the_devices_need_no_sideways_scrolling_at_1400_pixels(tab: Browser, name: str, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    asked = {"explain": ["research/wish"], "whatif": ["--overlay", "drain:gpu-a"]}[name]
+    page.write_text(dra(name, *asked, FLEET, "-o", "html").out)
+    tab.open(page, 1400)
+    boxes = """[...document.querySelectorAll(".rows")].filter(one => one.scrollWidth > one.clientWidth).length"""
+    assert tab.evaluate(boxes) == 0
+
+
+def test_the_live_page_says_since_when_the_program_is_silent_and_what_the_last_hour_was(
+    tab: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ui_server, "ALIVE_S", 3600.0)  # the stream stays open, and says nothing
+    program = LiveProgram(1, 2)
+    program.cluster.set_claim(watched(a_holder("a", "gpu-0")), 1)
+    with served(program, samples=3) as url:
+        tab.open(url, 1000)
+        live = 'document.getElementById("live").textContent'
+        poll_until(lambda text: text == "Live.", lambda: tab.evaluate(live), live)
+        charts = '[...document.querySelectorAll(".trends svg")].map(one => one.ariaLabel)'
+        found = poll_until(bool, lambda: tab.evaluate(charts), charts)
+        assert found[0] == "Allocated devices of each class, in %, now: gpu 33.3"
+        assert [one.partition(",")[0] for one in found[1:]] == ["Pods that wait", "Decisions a second"]
+        assert tab.evaluate('document.querySelector(".head").textContent').startswith("context test · Kubernetes ")
+        moved = """(real => { Date.now = () => real() + 20000; })(Date.now.bind(Date))"""
+        tab.evaluate(moved)
+        text = poll_until(lambda text: text != "Live.", lambda: tab.evaluate(live), live)
+        assert re.match(r"The program cannot be reached since \d\d:\d\d:\d\d, ", text)
+        assert tab.evaluate('document.body.classList.contains("old")')
+        program.waiting = [{"pod": "ml/a"}]
+        poll_until(lambda text: text == "Live.", lambda: tab.evaluate(live), live)
+        assert not tab.evaluate('document.body.classList.contains("old")')
+        assert complaints(tab) == []

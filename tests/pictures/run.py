@@ -3,11 +3,8 @@
 All of them go to .cache/pictures, to be looked at; the README's, which is kept in the repository, to docs/pictures.
 """
 
-import asyncio
-import queue
 import sys
 import tempfile
-import threading
 import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,13 +13,11 @@ from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
-from scheduler.runtime.health import Endpoints, serving
-from scheduler.ui.ui_server import Ui
 from tests.browser import MISSING, PROGRAM, Browser, browser
 from tests.builders import a_pod, watched
 from tests.controlplane.polling import poll_until
 from tests.unit.scheduler.cli.command import dra
-from tests.unit.scheduler.ui.shown import Program, a_holder
+from tests.unit.scheduler.ui.shown import Program, a_holder, served
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET = ROOT / "manifests" / "examples" / "fleet"
@@ -93,21 +88,8 @@ def _served() -> Iterator[str]:
     program.waiting = [{"pod": "ml/wish", "uid": "1", "queue": "unschedulable", "attempts": 2, "message": reason}]
     program.decisions.answered(time.time(), "ml/wish", "Unschedulable", reason)
     program.decisions.answered(time.time() - 90_000, "ml/gone", "Unschedulable", reason)
-    address, ended = queue.SimpleQueue[str](), threading.Event()
-    server = threading.Thread(target=lambda: asyncio.run(_serve(program, address, ended)))
-    server.start()
-    try:
-        yield f"{address.get()}/ui"
-    finally:
-        ended.set()
-        server.join()
-
-
-async def _serve(program: Program, address: "queue.SimpleQueue[str]", ended: threading.Event) -> None:
-    endpoints = Endpoints({}, {}, {}, lambda _: (b"", "text/plain"), list, Ui(program.source).attach, ("/ui",))
-    async with serving("127.0.0.1:0", endpoints) as url:
-        address.put(url)
-        await asyncio.to_thread(ended.wait)
+    with served(program, samples=3) as url:
+        yield url
 
 
 def _keep(tab: Browser, page: Path) -> None:

@@ -63,5 +63,5 @@ def test_installation_has_what_is_no_module_as_well() -> None:
     patterns = tomllib.loads((SETUP.parent / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
     files = [path for room in ("cel", "allocator", "scheduler") for path in (SETUP.parent / room).rglob("*.*")]
     others = {path.name for path in files if path.suffix not in (".py", ".pyc", ".so") and path.is_file()}
-    assert others >= {"py.typed", "page.css", "page.js"}
+    assert others >= {"py.typed", "page.css", "page.js", "live_page.js"}
     assert [name for name in others if not any(fnmatch(name, pattern) for pattern in patterns)] == []

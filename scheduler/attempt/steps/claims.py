@@ -125,10 +125,10 @@ def _allocation_write(attempt: Attempt, wanted: Mapping[str, Any]) -> Write:
     pod = attempt.decision.pod
 
     def is_stored(current: RawClaim) -> bool:
-        found = allocation_of(current)
+        allocation = allocation_of(current)
         return (
-            found is not None
-            and claim_objects.is_same_allocation(found, wanted)
+            allocation is not None
+            and claim_objects.is_same_allocation(allocation, wanted)
             and pod.uid in consumers_of(current)
             and intent_of(current) == attempt.intent
         )
@@ -178,7 +178,7 @@ class Verify(Step):
 
     @property
     def awaited(self) -> str:
-        """The pod's own claims, and those of others."""
+        """The pod's own claims, and rivals that others have allocated."""
         return "the API server to show its claims as they were written, and those of others"
 
     async def do(self) -> None:
@@ -188,9 +188,9 @@ class Verify(Step):
         give_up_at = time.monotonic() + GIVE_WAY_S
         while rivals := [(one, rival) for one in claims for rival in self.binder.watched.rivals(one.key)]:
             is_in_time = time.monotonic() < give_up_at
-            for one, rival in rivals:
-                if rival.resource_version < one.version or not is_in_time:
-                    _give_way(self.binder, one, rival)
+            for written, rival in rivals:
+                if rival.resource_version < written.version or not is_in_time:
+                    _give_way(self.binder, written, rival)
             await time.sleep(POLL_S)
 
     async def _see(self) -> None:
@@ -272,13 +272,13 @@ class MakeClaim(ClaimStep):
         """Note the claim where it was made without an answer, so that it is taken back."""
         claim, pod = self.plan.claim.claim, self.attempt.decision.pod
         try:
-            found = await until_answered(
+            stored = await until_answered(
                 self.binder, lambda: claim_calls.find(self.binder, claim.namespace, claim.name), for_pod=pod.uid
             )
         except CallFailed:
             return  # it is the pod's, and goes with it; another attempt for the pod takes it away first
-        if found is not None and intent_of(found) == self.attempt.intent:
-            self.written = self._noted(found)
+        if stored is not None and intent_of(stored) == self.attempt.intent:
+            self.written = self._noted(stored)
             self.written.may_be_stored = True
 
     async def _created(self) -> Json:
@@ -293,18 +293,18 @@ class MakeClaim(ClaimStep):
                 is_unknown |= write_outcome(error) is WriteOutcome.UNKNOWN
                 self.is_making = is_unknown
                 await pause(self.binder, self.attempt, error, f"claim {self.key}", tries)
-            found = await self._read()
-            if found is not None:
-                return found
+            stored = await self._read()
+            if stored is not None:
+                return stored
         raise AttemptEnded(Retry(f"claim {self.key} could not be created in {TRIES} attempts"))
 
     async def _read(self) -> Json | None:
         """The claim of ours; None where there is none. Raises AttemptEnded where it is another one."""
         claim = self.plan.claim.claim
-        found = await claim_calls.found(self.binder, claim.namespace, claim.name, f"claim {self.key}")
-        if found is not None and intent_of(found) != self.attempt.intent:
+        stored = await claim_calls.found(self.binder, claim.namespace, claim.name, f"claim {self.key}")
+        if stored is not None and intent_of(stored) != self.attempt.intent:
             raise AttemptEnded(Retry(f"claim {self.key} already exists", is_lost=True))
-        return found
+        return stored
 
     @property
     def key(self) -> str:
@@ -366,14 +366,14 @@ class Reserve(ClaimStep):
 
     @property
     def _allocation(self) -> Json:
-        found = allocation_of(self.claim)
-        assert found is not None, f"claim {key_of(self.claim)} has no allocation and is given none"
-        return found
+        allocation = allocation_of(self.claim)
+        assert allocation is not None, f"claim {key_of(self.claim)} has no allocation and is given none"
+        return allocation
 
     def _check_unchanged(self, current: RawClaim) -> None:
         check_exists(current)
-        found = allocation_of(current)
-        if found is None or not claim_objects.is_same_allocation(found, self._allocation):
+        allocation = allocation_of(current)
+        if allocation is None or not claim_objects.is_same_allocation(allocation, self._allocation):
             raise AttemptEnded(Retry(f"claim {key_of(current)} was deallocated"))
 
     def _check_reserved(self, current: RawClaim) -> None:

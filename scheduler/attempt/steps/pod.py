@@ -55,11 +55,11 @@ class PodStep(Step):
             self.attempt.pod.sent = self.attempt.pod.version
             try:
                 # The pod is as it was decided, or as it was when its claims were found to be ours.
-                found, is_sent = await unless_shown(self.binder, self.attempt, self.send), True
+                binding, is_sent = await unless_shown(self.binder, self.attempt, self.send), True
             except CallFailed as error:
                 bound = await self._failed(error)
             else:
-                bound = _bound(self.attempt, found)
+                bound = _bound(self.attempt, binding)
         self.attempt.pod.sent = ""
         if bound:
             self.attempt.slot.succeeded()
@@ -85,10 +85,10 @@ class PodStep(Step):
         if error.is_ambiguous:
             attempt.slot.failed(str(error))
         pod.failures += 1
-        found = await look(self.binder, attempt)
-        if isinstance(found, Bound):
-            return found
-        current = _to_try_next(attempt, found)
+        seen = await look(self.binder, attempt)
+        if isinstance(seen, Bound):
+            return seen
+        current = _to_try_next(attempt, seen)
         if attempt.slot.is_failing or (error.is_ambiguous and attempt.slot.is_slow):
             raise AttemptEnded(_not_bound(attempt, error))
         if (moved := str(current["metadata"]["resourceVersion"])) != pod.version:
@@ -209,8 +209,8 @@ class AwaitConditions(Step):
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for one in either:
-                one.cancel()
+            for task in either:
+                task.cancel()
 
     def _refresh(self, written: WrittenClaim) -> None:
         """Look at the claim as the watch shows it. Raises AttemptEnded where it is not the pod's any more."""
@@ -233,7 +233,7 @@ def unready(binder: Binder, attempt: Attempt) -> list[DeviceID]:
     # Differs from kube-scheduler, which waits on, and binds the pod to a node that has gone meanwhile.
     if attempt.claims and not binder.watched.has_node(attempt.decision.node):
         raise AttemptEnded(Retry(f"node {attempt.decision.node} is gone"))
-    found: list[DeviceID] = []
+    devices: list[DeviceID] = []
     for written in attempt.claims:
         state = state_of(written.stored, binder.time.now(), binder.binding_timeout_s)
         if isinstance(state, DevicesFailed):
@@ -241,8 +241,8 @@ def unready(binder: Binder, attempt: Attempt) -> list[DeviceID]:
             written.allocation = allocation_of(written.stored)
             raise AttemptEnded(Retry(f"claim {written.key}: {state.reason}", failed=state.devices))
         if isinstance(state, DevicesPending):
-            found += state.devices
-    return found
+            devices += state.devices
+    return devices
 
 
 # Writes the device fields of the pod's status, right before the pod is bound.
@@ -350,9 +350,9 @@ class Nominate(Step):
 
     async def undo(self, node: str) -> bool:
         """Clear the nomination, unless another writer has changed it."""
-        own = self.attempt.intent.node
+        written = self.attempt.intent.node
         if self.is_written:
-            await self._write("no node", lambda pod: {FIELD: None} if pod["status"].get(FIELD) == own else None)
+            await self._write("no node", lambda pod: {FIELD: None} if pod["status"].get(FIELD) == written else None)
         return False
 
     async def _write(self, node: str, status_of: Callable[[Pod], Json | None]) -> None:

@@ -88,12 +88,12 @@ class VolumeStep(Step):
                 return await self._send(version)
             except CallFailed as error:
                 await pause(self.binder, self.attempt, error, self.subject, tries)
-            found = await self._read()
-            if self.is_stored(found):
-                return found
-            if not self.is_as_decided(found):
+            stored = await self._read()
+            if self.is_stored(stored):
+                return stored
+            if not self.is_as_decided(stored):
                 raise AttemptEnded(Retry(f"{self.subject} was changed by another client"))
-            version = found["metadata"]["resourceVersion"]
+            version = stored["metadata"]["resourceVersion"]
         raise AttemptEnded(Retry(f"{self.subject} changed or did not respond {TRIES} times in a row"))
 
     async def _send(self, version: str) -> Json:
@@ -140,8 +140,8 @@ class AwaitVolumes(Step):
             yield volume_subject(match.volume.name)
         for claim in self._claims():
             yield claim_subject(claim.key)
-            if (found := self.binder.volumes.claim(claim.key)) and found.volume:
-                yield volume_subject(found.volume)
+            if (watched := self.binder.volumes.claim(claim.key)) and watched.volume:
+                yield volume_subject(watched.volume)
 
     def _claims(self) -> Iterator[PersistentVolumeClaim]:
         volumes = self.attempt.decision.volumes
@@ -165,30 +165,30 @@ class AwaitVolumes(Step):
 
     def _is_matched(self, match: Match) -> bool:
         name = match.volume.name
-        found = self.binder.volumes.volume(name)
-        if found is None:
+        watched = self.binder.volumes.volume(name)
+        if watched is None:
             _fail(f'persistentvolume "{name}" not found')
-        if self._is_older(name, found.resource_version):
+        if self._is_older(name, watched.resource_version):
             return False
-        if found.claim is None or not found.claim.uid:
+        if watched.claim is None or not watched.claim.uid:
             _fail(f'ClaimRef got reset for pv "{name}"')
         return self._is_bound(self._found(match.claim))
 
     def _is_provisioned(self, claim: PersistentVolumeClaim) -> bool:
-        node, found = self.attempt.decision.node, self._found(claim)
-        if self._is_older(claim.key, found.resource_version):
+        node, watched = self.attempt.decision.node, self._found(claim)
+        if self._is_older(claim.key, watched.resource_version):
             return False
-        if found.selected_node != node:
-            if found.selected_node is None:
+        if watched.selected_node != node:
+            if watched.selected_node is None:
                 self.binder.volumes.declined(claim.key, node)
             _fail(f'provisioning failed for PVC "{claim.name}"')
-        return self._is_bound(found)
+        return self._is_bound(watched)
 
     def _found(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        found = self.binder.volumes.claim(claim.key)
-        if found is None or found.uid != claim.uid:
+        watched = self.binder.volumes.claim(claim.key)
+        if watched is None or watched.uid != claim.uid:
             _fail(f'persistentvolumeclaim "{claim.name}" not found')
-        return found
+        return watched
 
     def _is_older(self, key: ObjectKey, version: str) -> bool:
         """Whether the watch does not show yet what was written."""
@@ -254,13 +254,15 @@ class SelectNode(VolumeStep):
 
     def is_stored(self, raw: Mapping[str, Any]) -> bool:
         """Whether the claim names the node."""
-        found, _ = decode_persistent_volume_claim(raw, validate=False)
-        return found is not None and found.uid == self.claim.uid and found.selected_node == self.attempt.decision.node
+        stored, _ = decode_persistent_volume_claim(raw, validate=False)
+        return (
+            stored is not None and stored.uid == self.claim.uid and stored.selected_node == self.attempt.decision.node
+        )
 
     def is_as_decided(self, raw: Mapping[str, Any]) -> bool:
         """Whether placement would see no difference."""
-        found, _ = decode_persistent_volume_claim(raw, validate=False)
-        return found is not None and replace(found, resource_version=self.claim.resource_version) == self.claim
+        stored, _ = decode_persistent_volume_claim(raw, validate=False)
+        return stored is not None and replace(stored, resource_version=self.claim.resource_version) == self.claim
 
 
 # Reserves a volume for the claim that it was matched with; kube-controller-manager completes the binding.
@@ -314,11 +316,11 @@ class BindVolume(VolumeStep):
 
     def is_stored(self, raw: Mapping[str, Any]) -> bool:
         """Whether the volume has the claim."""
-        found, _ = decode_persistent_volume(raw, validate=False)
-        return found is not None and found.claim is not None and found.claim.uid == self.match.claim.uid
+        stored, _ = decode_persistent_volume(raw, validate=False)
+        return stored is not None and stored.claim is not None and stored.claim.uid == self.match.claim.uid
 
     def is_as_decided(self, raw: Mapping[str, Any]) -> bool:
         """Whether placement would see no difference."""
-        found, _ = decode_persistent_volume(raw, validate=False)
+        stored, _ = decode_persistent_volume(raw, validate=False)
         volume = self.match.volume
-        return found is not None and replace(found, resource_version=volume.resource_version) == volume
+        return stored is not None and replace(stored, resource_version=volume.resource_version) == volume

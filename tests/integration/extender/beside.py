@@ -10,7 +10,7 @@ from tests.controlplane.identities import EXTENDER
 from tests.controlplane.ours import Extender
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.process import Process
-from tests.controlplane.profiles import chosen
+from tests.controlplane.profiles import EXTENDER_FLAGS, chosen
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import CLAIM, POD, Json, RestClient
 from tests.integration.live.world import NAMESPACE, World, claims_of, is_allocated, users_of
@@ -21,7 +21,6 @@ SCHEDULER = "dra-kube-scheduler"
 IN_TREE = "in-tree"
 """A profile that keeps the plugin."""
 
-GATES = "--feature-gates=DRAExtendedResource=false"
 TIMEOUT_S = 30
 SCORED_ALL = 100
 
@@ -82,7 +81,7 @@ def start_kube_scheduler(plane: ControlPlane, extender: Json, *, with_in_tree: b
         "podMaxBackoffSeconds": 1,
         "clientConnection": {"qps": 5000, "burst": 5000},
     }
-    return plane.start_scheduler(configuration, flags=[GATES])
+    return plane.start_scheduler(configuration, flags=EXTENDER_FLAGS)
 
 
 class Beside(World):

@@ -8,7 +8,8 @@ from allocator.fleet.alike import rank_of
 from allocator.outcome import Allocated, Exhausted
 from allocator.policies.contract import Score
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.extender.verbs import Undecided, filter_nodes, kept_nodes, prioritize
+from scheduler.extender.kept_nodes import kept_nodes, preemptor_of
+from scheduler.extender.verbs import Undecided, filter_nodes, prioritize
 from scheduler.extender.wire import MAX_SCORE
 from tests.properties.allocator.instances import ABOUT
 from tests.properties.extender.worlds import FAILS, World, worlds
@@ -71,11 +72,11 @@ def test_points_have_the_order_of_alternatives_and_then_of_the_policy(aspect: st
 
 def check_preempt(world: World) -> None:
     victims = {node: [f"uid-{name}" for name in names] for node, names in world.victims}
-    kept = kept_nodes(world.cluster(), world.pod, victims)
+    kept = list(kept_nodes(preemptor_of(world.cluster()), world.pod, victims))
     helped = [
         node
         for node, names in world.victims
-        if names and world.is_reached(node) and isinstance(world.outcome(node, names), Allocated)
+        if world.is_reached(node) and isinstance(world.outcome(node, names), Allocated)
     ]
     assert kept == ([] if is_hopeless(world) else helped)
 
@@ -92,7 +93,7 @@ def test_worlds_ask_what_matters() -> None:
         for world in worlds(aspect)("preempt", EACH):
             cluster = world.cluster()
             victims = {node: [f"uid-{name}" for name in names] for node, names in world.victims}
-            for node in kept_nodes(cluster, world.pod, victims):
+            for node in kept_nodes(preemptor_of(cluster), world.pod, victims):
                 seen["kept"] += 1
                 seen["helped"] += not isinstance(world.outcome(node), Allocated)
             seen["ranks"] += any(prioritize(cluster, world.pod, world.names).values())

@@ -58,6 +58,9 @@ def test_pods_that_ask_for_the_same_are_told_of_once() -> None:
     objects = [a_class(), *(a_claim(name, request) for name in ("c", "d"))]
     objects += [a_pod("p", claim="c"), a_pod("q", claim="d"), a_node("node-1"), a_slice_with("node-1", [{}])]
     objects += [a_node("node-2"), a_slice_with("node-2", [{"fast": {"bool": True}}] * 4)]
-    _, [error] = place(objects, is_strict=False)
+    results, [error] = place(objects, is_strict=False)
+    assert [one.hidden for one in results if isinstance(one, PlacedPod)] == [error, error]
     reason = f"claim default/c, request gpu: selector #0 on device {DRIVER}/node-1/gpu-0: CEL runtime error: "
-    assert str(error).startswith(f"kube-scheduler gives up pod default/p and 1 like it at node node-1: {reason}")
+    assert error.text.startswith(f"kube-scheduler gives up at node node-1: {reason}")
+    assert error.text.endswith(" (--strict decides as it does)")
+    assert str(error) == f"pod default/p and 1 like it: {error.text}"

@@ -7,6 +7,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.extender.kept_nodes import kept_nodes, preemptor_of
 from scheduler.preemption.preemption import Preemption, Preemptor
 from tests import extent
 from tests.properties.preemption.oracle import answer, fits
@@ -84,3 +85,43 @@ def test_victims_are_those_of_an_exhaustive_search() -> None:
             error.add_note(f"PREEMPTION_SEED={SEED}, world {number}: {world}")
             raise
     assert min(outcomes[kind] for kind in ("one goes", "2 or more go", "nobody can go", "waits")) > WORLDS // 200
+
+
+def asked_of_extenders(cluster: Cluster, pod: Pod) -> dict[str, list[str]]:
+    """kube-scheduler's candidates, as 1.38 sends them: the nodes that it can win for what it looks at itself."""
+    preemptor, cycle = Preemptor(cluster), PodCycle(cluster, pod, [])
+    numbers = {name: cluster.number_of(name) for name in cluster.names()}
+    found = {name: preemptor.on_node(cycle, number) for name, number in numbers.items() if number is not None}
+    return {name: [pod.uid for pod in one.pods] for name, one in found.items() if one is not None}
+
+
+def check_extender(world: World) -> str:
+    """What becomes of the world if kube-scheduler asks the extender; asserts that the oracle agrees."""
+    cluster, pod, claims = cluster_of_world(world)
+    if not claims or isinstance(decide(cluster, pod, claims), Placed):
+        return "not asked"
+    asked = asked_of_extenders(cluster, pod)
+    kept = kept_nodes(preemptor_of(cluster), pod, asked)
+    gone = {
+        node: frozenset(f"uid-{one}" for one in names(won.pods)) if won else frozenset(asked[node])
+        for node, won in kept.items()
+    }
+    expected = {
+        node: frozenset(f"uid-{one}" for one in victims)
+        for node, victims in answer(world).victims.items()
+        if node in asked and victims
+    }
+    assert {node: victims for node, victims in gone.items() if victims} == expected
+    return "more go" if any(gone[node] != set(asked[node]) for node in gone) else "kept" if gone else "nothing"
+
+
+def test_extender_gives_kube_scheduler_the_same_victims() -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(WORLDS):
+        world = a_world(Random(f"{SEED}/extender/{number}"))  # noqa: S311 - not for secrets
+        try:
+            outcomes[check_extender(world)] += 1
+        except AssertionError as error:
+            error.add_note(f"PREEMPTION_SEED={SEED}, world {number}: {world}")
+            raise
+    assert min(outcomes[kind] for kind in ("more go", "kept", "nothing")) > WORLDS // 200, outcomes

@@ -63,3 +63,30 @@ def test_estimate_never_overflows() -> None:
 def test_constant_calls_cost_the_same_every_time() -> None:
     program = cel.compile("semver('1.2.3-some.long.prerelease').major() == 1")
     assert {program.run(DEVICE).cost for _ in range(3)} == {5}
+
+
+UNBOUNDED = 2**64 - 1
+
+
+@pytest.mark.parametrize(
+    ("expression", "before", "since"),
+    [
+        ('string(1) + "a" == "b"', 1844674407370955266, UNBOUNDED),
+        ('b"a" + bytes(string(1)) == b"b"', 3689348814741910530, UNBOUNDED),
+        ('"abc".startsWith(string(1))', 1844674407370955265, UNBOUNDED),
+        ('"abc".endsWith(string(1))', 1844674407370955265, UNBOUNDED),
+        ('string(1).contains("a")', 1844674407370955265, UNBOUNDED),
+        ('string(1).contains("")', 1, 1),
+        ('"a".matches(string(1))', 4611686018427387905, UNBOUNDED),
+        ('bytes(string(1)) == b"a"', 1844674407370955266, UNBOUNDED),
+        ('string(1).format([1]) == "a"', 1844674407370955276, UNBOUNDED),
+        ('strings.quote(string(1)) == "a"', 1844674407370955265, UNBOUNDED),
+        ("string(1) < string(2)", 1844674407370955266, 1844674407370955266),
+        ("string(1) == string(2)", 1844674407370955266, 1844674407370955266),
+        ('string(1).lowerAscii() == "a"', 1844674407370955266, 1844674407370955266),
+        ('"abc".startsWith(device.driver)', 9, 9),
+    ],
+)
+def test_what_has_no_bound_costs_without_bound_since_1_38(expression: str, before: int, since: int) -> None:
+    estimated = [cel.compile(expression, one).estimated_cost for one in (cel.V1_37, cel.V1_38)]
+    assert estimated == [before, since]

@@ -70,6 +70,7 @@ def test_no_kind_of_storage_is_listed_a_second_time() -> None:
     listing = {
         path.name
         for path in home.parent.rglob("*.py")
+        if path.parent.name != "plugins"  # each is woken by what it looks at
         if len(set(re.findall(r"CSIDriver|CSINode|VolumeAttachment|ReplicationController", path.read_text()))) > 2
     }
     assert listing <= allowed | {"volumes.py"}  # where storage is kept, and how

@@ -100,11 +100,11 @@ def a_taint_rule() -> Json:
 @pytest.mark.parametrize(
     ("options", "device"),
     [
-        ((), "gpu-0"),
-        (("--kubernetes", "1.37"), "gpu-1"),
-        (("--feature-gates", "DRADeviceTaintRules=true"), "gpu-1"),
-        (("--kubernetes", "1.37", "--feature-gates", "DRADeviceTaintRules=false"), "gpu-0"),
-        (("--feature-gates", " DRAListTypeAttributes=True , DRADeviceTaintRules=TRUE"), "gpu-1"),
+        ((), "gpu-1"),
+        (("--kubernetes", "1.36"), "gpu-0"),
+        (("--feature-gates", "DRADeviceTaintRules=false"), "gpu-0"),
+        (("--kubernetes", "1.36", "--feature-gates", "DRADeviceTaintRules=true"), "gpu-1"),
+        (("--feature-gates", " DRAListTypeAttributes=True , DRADeviceTaintRules=FALSE"), "gpu-0"),
     ],
 )
 def test_gates_are_those_of_the_release_with_single_ones_on_top(options: tuple[str, ...], device: str) -> None:
@@ -115,7 +115,7 @@ def test_gates_are_those_of_the_release_with_single_ones_on_top(options: tuple[s
 @pytest.mark.parametrize(
     ("gates", "message"),
     [
-        ("Frobnicate=true", "Kubernetes 1.36 has no gate 'Frobnicate'"),
+        ("Frobnicate=true", "Kubernetes 1.37 has no gate 'Frobnicate'"),
         ("DRADeviceTaints", "'DRADeviceTaints' is not NAME=true or NAME=false"),
         ("DRADeviceTaints=maybe", "is not NAME=true or NAME=false"),
         ("DRADeviceTaints=false,DRADeviceTaintRules=true", "DRADeviceTaintRules needs DRADeviceTaints, which is off"),

@@ -64,7 +64,7 @@ def agrees(shown: str, printed: str) -> bool:
     return printed.startswith(shown.removesuffix(CUT)) if shown.endswith(CUT) else shown == printed
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [*PAGES, "explain"])
 def test_a_page_shows_what_the_program_prints(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     found = list(examples(page))

@@ -406,6 +406,83 @@ def test_selector_that_no_device_passes_is_reported_with_the_value_that_it_wants
     assert f"1 fails selector #0 of request gpu ({wanted})" in headline(run)
 
 
+def test_each_part_of_a_long_selector_is_told_and_every_text_names_the_one_that_removes_the_last_device() -> None:
+    fast, size = (f'device.attributes["{DRIVER}"].{name}' for name in ("fast", "size"))
+    wanted = f'device.driver == "{DRIVER}" && {fast} == true && {size} == 0 && {fast} == false'
+    devices = [{"name": f"gpu-{n}", "attributes": {"fast": {"bool": True}}} for n in range(2)]
+    claim = a_claim("c", a_request(selectors=[{"cel": {"expression": wanted}}]))
+    objects = [*map(a_node, "ab"), *(a_slice(node=node, devices=devices) for node in "ab"), a_class(), claim]
+    run = run_on("claim/c", objects)
+    named = f"2 fail selector #0 of request gpu (part 3 of 4: {size} == 0)"
+    assert named in headline(run)
+    assert section(run, "node a, the nearest")[1:6] == [
+        named,
+        f'part 1 of 4, device.driver == "{DRIVER}": 2 of 2 pass it alone, 2 so far',
+        f"part 2 of 4, {fast} == true: 2 of 2 pass it alone, 2 so far",
+        (
+            f"part 3 of 4, {size} == 0: 0 of 2 pass it alone, 0 so far; it removes the last 2 devices; "
+            f"it fails on 2 (no such key: size); {DRIVER}/size: absent on 2"
+        ),
+        f"part 4 of 4, {fast} == false: 0 of 2 pass it alone, 0 so far; {DRIVER}/fast: true on 2",
+    ]
+    assert section(run, "other nodes") == [f"1 node (b): request gpu needs 1 device, 0 are left (2 devices: {named})"]
+    found = orjson.loads(run_on("claim/c", objects, "-o", "json").out)
+    assert named in found["reason"]
+    [refused] = found["node"]["requests"][0]["refused"]
+    assert [(one["passAlone"], one["passSoFar"], one["removesLast"]) for one in refused["parts"]] == [
+        (2, 2, 0),
+        (2, 2, 0),
+        (0, 0, 2),
+        (0, 0, 0),
+    ]
+    everywhere = section(run, "all devices")
+    assert everywhere[0] == "claim default/c, selector #0 of request gpu: none of 4 devices passes"
+    assert everywhere[3].startswith(f"part 3 of 4, {size} == 0: 0 of 4 pass it alone, 0 so far; it removes the last 4")
+    [barren] = found["selectors"]
+    assert (barren["claim"], barren["selector"]) == ("default/c", "selector #0 of request gpu")
+    assert [one["removesLast"] for one in barren["parts"]] == [0, 0, 4, 0]
+    page = run_on("claim/c", objects, "-o", "html").out
+    assert "part 3 of 4" in page
+    assert "it removes the last 2 devices" in page
+    assert named in dra("allocate", "-", stdin=text_of(*objects)).out
+    report = dra("lint", "-", stdin=text_of(*objects)).out
+    assert named in report
+    assert f"accepts none of the devices of class gpu (4); no device has {DRIVER}/size" in report
+    assert f"; part 3 of 4, {size} == 0: 0 of 4 pass it alone, 0 so far; it removes the last 4 devices" in report
+
+
+def test_a_pod_that_kube_scheduler_gives_up_at_another_node_is_told_in_one_line_by_every_command() -> None:
+    request = a_request(count=2, selectors=[{"cel": {"expression": f'device.attributes["{DRIVER}"].fast'}}])
+    fast = [{"name": f"gpu-{n}", "attributes": {"fast": {"bool": True}}} for n in range(4)]
+    objects = [a_class(), a_template("t", request), a_pod("p", template="t"), a_node("a"), a_slice(node="a", count=1)]
+    objects += [a_node("b"), a_slice(node="b", devices=fast)]
+    stated = "kube-scheduler gives up at node a: claim default/"
+    end = "(--strict decides as it does)"
+    about = run_on("pod/p", objects).out.splitlines()[1]
+    assert about.startswith(f"  {stated}")
+    assert about.endswith(end)
+    given_up = orjson.loads(run_on("pod/p", objects, "-o", "json").out)["givenUpAt"]
+    assert (given_up["node"], given_up["text"]) == ("a", about.strip())
+    placed = dra("allocate", "-", "-o", "json", stdin=text_of(*objects))
+    assert f"warning: pod default/p: {stated}" in placed.err
+    [pod] = [one for one in orjson.loads(placed.out)["items"] if one["kind"] == "Pod"]
+    [condition] = pod["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodScheduled", "True")
+    assert condition["message"].startswith(stated)
+    assert condition["message"].endswith(end)
+    more = dra("fit", "pod/default/p", "-", stdin=text_of(*objects))
+    [line] = [one for one in more.out.splitlines() if "gives up" in one]
+    assert line.startswith(f"2 copies: {stated}")
+    assert line.endswith(end)
+    counted = orjson.loads(dra("fit", "pod/default/p", "-", "-o", "json", stdin=text_of(*objects)).out)
+    assert counted["givenUpAt"]["text"] == line.partition(": ")[2]
+    for run in (run_on("pod/p", objects, "--strict"), dra("allocate", "-", "--strict", stdin=text_of(*objects))):
+        assert run.code == 1
+        assert "gives up" not in run.out + run.err
+    strictly = orjson.loads(dra("fit", "pod/default/p", "-", "-o", "json", "--strict", stdin=text_of(*objects)).out)
+    assert (strictly["copies"], strictly["givenUpAt"]) == (0, None)
+
+
 HOLDERS = (
     ("a", ["gpu-0"]),
     ("b", ["gpu-0", "gpu-1"]),

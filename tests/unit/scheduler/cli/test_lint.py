@@ -401,25 +401,29 @@ def test_an_object_whose_pods_cannot_be_determined_is_a_warning() -> None:
 REFUSED = frozenset({"unreadable-input", "invalid-object", "unknown-field", "admin-access-without-label"})
 """The rules about what the API server refuses."""
 
+OF_THE_CASES = ("--kubernetes", "1.36")
+"""The release of the API server that the manifests are applied to."""
+
 
 @pytest.mark.parametrize("name", MANIFEST_CASES)
 def test_what_kubectl_apply_refuses_is_an_error_and_nothing_else(name: str) -> None:
     case = MANIFEST_CASES[name]
-    assert REFUSED.isdisjoint(rules(a_namespace(NAMESPACE), case.raw)) == case.is_applied
-    assert (lint([a_namespace(NAMESPACE), case.raw]).code == 0) == case.is_applied
+    run = lint([a_namespace(NAMESPACE), case.raw], *OF_THE_CASES)
+    assert REFUSED.isdisjoint(rules(a_namespace(NAMESPACE), case.raw, options=OF_THE_CASES)) == case.is_applied
+    assert (run.code == 0) == case.is_applied
 
 
 def test_a_version_that_the_release_does_not_serve_is_an_error() -> None:
     rule = MANIFEST_CASES["taint rule of v1"].raw
     message = "Kubernetes 1.36 does not serve DeviceTaintRule in resource.k8s.io/v1: it serves v1beta2, v1alpha3"
-    assert ("invalid-object", "DeviceTaintRule/r", "apiVersion", message) in found([rule])
-    assert REFUSED.isdisjoint(one[0] for one in found([rule], "--kubernetes", "1.37"))
+    assert ("invalid-object", "DeviceTaintRule/r", "apiVersion", message) in found([rule], "--kubernetes", "1.36")
+    assert REFUSED.isdisjoint(one[0] for one in found([rule]))
 
 
 def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_stable_one() -> None:
     rule = MANIFEST_CASES["taint rule of v1beta2"].raw
-    assert "old-version" not in {one[0] for one in found([rule])}
-    assert "old-version" in {one[0] for one in found([rule], "--kubernetes", "1.37")}
+    assert "old-version" not in {one[0] for one in found([rule], "--kubernetes", "1.36")}
+    assert "old-version" in {one[0] for one in found([rule])}
 
 
 def test_a_namespace_of_a_class_is_a_warning_and_the_class_counts() -> None:
@@ -475,19 +479,16 @@ def test_only_devices_that_count_are_asked() -> None:
 # Rules about taints, admin access, pods and their claims
 
 
-WITH_RULES = ("--feature-gates", "DRADeviceTaintRules=true")
-
-
 def a_rule(**selector: str) -> Json:
     spec = {"deviceSelector": selector, "taint": {"key": "k", "effect": "NoExecute"}}
-    return {**an_object("resource.k8s.io/v1beta2", "DeviceTaintRule", "rule"), "spec": spec}
+    return {**an_object("resource.k8s.io/v1", "DeviceTaintRule", "rule"), "spec": spec}
 
 
 def test_a_taint_rule_with_an_empty_selector_is_a_warning() -> None:
-    [(rule, subject, field, message)] = found([*cluster(), a_rule()], *WITH_RULES)
+    [(rule, subject, field, message)] = found([*cluster(), a_rule()])
     assert (rule, subject, field) == ("taints-everything", "DeviceTaintRule/rule", "spec.deviceSelector")
     assert message == "taints every device of every driver with k:NoExecute"
-    assert rules(*cluster(), a_rule(driver=DRIVER), options=WITH_RULES) == []
+    assert rules(*cluster(), a_rule(driver=DRIVER)) == []
 
 
 @pytest.mark.parametrize(
@@ -499,15 +500,15 @@ def test_a_taint_rule_with_an_empty_selector_is_a_warning() -> None:
     ],
 )
 def test_a_taint_rule_that_selects_nothing_is_a_warning(selector: dict[str, str], message: str) -> None:
-    [(rule, *_, text)] = found([*cluster(), a_rule(**selector)], *WITH_RULES)
+    [(rule, *_, text)] = found([*cluster(), a_rule(**selector)])
     assert (rule, text) == ("taints-nothing", f"selects none of the input's devices: {message}")
-    assert rules(a_rule(**selector), options=WITH_RULES) == []
+    assert rules(a_rule(**selector)) == []
 
 
 def test_a_taint_rule_without_a_selector_taints_nothing() -> None:
     raw = a_rule()
     del raw["spec"]["deviceSelector"]
-    assert rules(*cluster(), raw, options=WITH_RULES) == ["taints-nothing"]
+    assert rules(*cluster(), raw) == ["taints-nothing"]
 
 
 def test_admin_access_needs_the_label_of_the_namespace() -> None:

@@ -187,18 +187,39 @@ def test_subcommands_without_a_page_say_so(command: list[str]) -> None:
     assert "'html' is not one of" in run.err
 
 
-def test_devices_of_the_network_name_their_nodes_and_closed_nodes_say_why() -> None:
+NODES_OF_DEVICES = {
+    **dict.fromkeys(("status", "claims", "audit", "lint", "explain --all"), ()),
+    "fit": ("pod/default/p",),
+    "explain": ("default/p",),
+    "whatif": ("--policy", "first-fit"),
+}
+"""Every subcommand whose page has a map, and what it is asked."""
+
+
+@pytest.mark.parametrize("command", NODES_OF_DEVICES)
+def test_devices_of_the_network_name_their_nodes_and_closed_nodes_say_why(command: str) -> None:
     taint = {"key": "broken", "value": "fan", "effect": "NoSchedule"}
     nodes = [a_node("node-1", unschedulable=True), a_node("node-2", taints=[taint]), a_node("node-3")]
     everywhere = a_slice("all", node="fabric", count=1, allNodes=True)
     two = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
     zone = a_slice("zone", node="zone-a", count=1, nodeSelector={"nodeSelectorTerms": [two]})
     nodes[1]["metadata"]["labels"] = nodes[2]["metadata"]["labels"] = {"zone": "a"}
-    run = page(["status"], [*nodes, everywhere, zone, a_class()])
+    used = [an_allocated_claim(name, "gpu-0", node=name) for name in ("fabric", "zone-a")]
+    waiting = [a_template("one"), a_pod("p", template="one")]
+    run = page([*command.split(), *NODES_OF_DEVICES[command]], [*nodes, everywhere, zone, a_class(), *used, *waiting])
     assert devices(run)["fabric/gpu-0"][0] == "3 nodes: node-1, node-2, node-3"
     assert devices(run)["zone-a/gpu-0"][0] == "2 nodes: node-2, node-3"
-    assert tables_of(run.out)["closed"] == [["node-1", "cordoned"], ["node-2", "taint broken=fan:NoSchedule"]]
+    closed = [row[:2] for row in tables_of(run.out)["closed"]]
+    assert closed == [["node-1", "cordoned"], ["node-2", "taint broken=fan:NoSchedule"]]
     assert data_of(run.out)["map"]["nodes"] == "closed"
+
+
+@pytest.mark.parametrize("command", ["audit", "lint"])
+def test_a_node_of_devices_that_is_not_there_any_more_is_marked(command: str) -> None:
+    objects = [one for one in two_nodes() if one["kind"] != "Node" or one["metadata"]["name"] != "node-2"]
+    assert tables_of(page([command], objects).out)["closed"] == [["node-2", "removed: there is no such Node"]]
+    without_nodes = [one for one in objects if one["kind"] != "Node"]
+    assert tables_of(page([command], without_nodes).out)["closed"] == []
 
 
 def test_a_removed_node_is_marked() -> None:
@@ -230,3 +251,32 @@ def test_devices_stand_by_kind_and_place_and_with_what_is_cut_from_the_same() ->
 def test_a_node_that_only_the_change_closes_was_open_before() -> None:
     run = page(["whatif"], [*two_nodes(), a_pod("p", template="one")], "--overlay", "drain:node-2")
     assert tables_of(run.out)["closed"] == [["node-2", "cordoned", "-"]]
+
+
+def of_one_workload(*names: str) -> list[Json]:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "job", "controller": True}
+    return [a_pod(name, template="many", metadata={"ownerReferences": [owner], "uid": name}) for name in names]
+
+
+def test_pods_of_one_workload_with_one_reason_are_one_row_that_names_each() -> None:
+    pods = of_one_workload("train-0", "train-1", "train-2")
+    run = page(["explain", "--all"], [*two_nodes(), a_template("many", a_request(count=9)), *pods, a_pod("a")])
+    rows = [row for row in tables_of(run.out)["explained"] if row[1] != "fits"]
+    assert [row[:2] for row in rows] == [["pod default/train-0 and 2 more", "does not fit"]]
+    node = rows[0][2]
+    assert rows[0][4] == [[f"pod default/train-{number}", "", node, ""] for number in range(3)]
+    assert run.out.count("pod default/train-0 and 2 more does not fit") == 1
+    text = table(["explain", "--all"], [*two_nodes(), a_template("many", a_request(count=9)), *pods, a_pod("a")]).out
+    assert "pod default/train-0 and 2 more does not fit" in text
+
+
+def test_pods_of_one_workload_that_fit_no_longer_are_one_row_that_says_where_each_was() -> None:
+    pods = of_one_workload("train-0", "train-1")
+    objects = [*a_cluster("node-1", "node-2", count=1), a_template("many"), *pods]
+    removed = ("--overlay", "remove:node/node-1", "--overlay", "remove:node/node-2")
+    (row,) = tables_of(page(["whatif"], objects, *removed).out)["differences"]
+    assert row[:2] == ["pod default/train-0 and 1 more", "no longer fits"]
+    assert [member[:3] for member in row[4]] == [
+        ["pod default/train-0", "", "node-1: gpu-0"],
+        ["pod default/train-1", "", "node-2: gpu-0"],
+    ]

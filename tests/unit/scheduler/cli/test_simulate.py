@@ -144,6 +144,42 @@ def test_pods_of_a_node_that_fails_are_evicted_and_start_anew(tmp_path: Path) ->
     assert scenario.summary.end_s == 170
 
 
+def a_trace_of_priorities(folder: Path) -> Path:
+    """A pod of higher priority comes to a full node; a bound pod of the lowest is on another one."""
+    return a_trace(
+        folder,
+        an_arrival(2, "first", duration=100),
+        {"time": 42, "pod": a_pod("urgent", template="one", priority=10), "duration": 20},
+    )
+
+
+def test_evictions_and_lost_time_are_in_the_document_the_table_and_the_page(tmp_path: Path) -> None:
+    trace = a_trace_of_priorities(tmp_path)
+    objects = a_cluster("n1", count=1)
+    scenario = only(simulate(tmp_path, objects, "--trace", trace, "--explain", "urgent"))
+    summary = scenario.summary
+    assert explained(scenario) == ["42 urgent n1"]
+    assert scenario.explained[0].reason == "evicts default/first"
+    assert (summary.evictions, summary.preempted, summary.lost_s) == (1, 1, 40)
+    assert (summary.ended, summary.end_s) == (2, 162)  # first runs for 100 s again, from 62 on
+    table = dra("simulate", saved(tmp_path, *objects), "--trace", trace)
+    header, row, *_ = table.out.splitlines()
+    assert header.split()[-3:] == ["EVICTED", "PREEMPTED", "LOST"]
+    assert row.split()[-3:] == ["1", "1", "40s"]
+    page = dra("simulate", saved(tmp_path, *objects), "--trace", trace, "--explain", "urgent", "-o", "html").out
+    assert all(text in page for text in ("Evicted for a higher priority", "Run in vain, s", "evicts default/first"))
+
+
+def test_nobody_is_evicted_for_a_priority_without_preemption_or_for_devices_in_strict_mode(tmp_path: Path) -> None:
+    trace = a_trace_of_priorities(tmp_path)
+    for option in ("--no-preemption", "--strict"):
+        scenario = only(simulate(tmp_path, a_cluster("n1", count=1), "--trace", trace, "--explain", "urgent", option))
+        assert (scenario.summary.evictions, scenario.summary.lost_s) == (0, 0)
+        assert explained(scenario)[-1] == "102 urgent n1"
+    table = dra("simulate", saved(tmp_path, *a_cluster("n1", count=1)), "--trace", trace, "--no-preemption").out
+    assert table.splitlines()[0].split()[-1] == "EVICTED"
+
+
 def test_a_pod_does_not_return_to_a_node_that_fails_though_it_tolerates_that_for_five_minutes(tmp_path: Path) -> None:
     patience = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

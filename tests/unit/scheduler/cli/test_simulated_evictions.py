@@ -75,7 +75,7 @@ def test_other_effects_evict_nobody(tmp_path: Path, effect: str) -> None:
 
 def test_a_taint_without_its_feature_evicts_nobody(tmp_path: Path) -> None:
     lines = (an_arrival(0, "a", duration=100), {"time": 10, "apply": a_tainted_slice(a_taint())})
-    options = ("--feature-gates", "DRADeviceTaints=false")
+    options = ("--feature-gates", "DRADeviceTaintRules=false,DRADeviceTaints=false")
     assert attempts(happening(tmp_path, a_cluster("n1", count=1), *lines, options=options)) == ["0 a n1"]
 
 
@@ -134,7 +134,7 @@ def test_a_rule_evicts_what_it_selects_until_it_is_removed(tmp_path: Path) -> No
 
 def test_a_rule_without_its_feature_is_an_error(tmp_path: Path) -> None:
     trace = a_trace(tmp_path, an_arrival(0, "a"), {"time": 1, "apply": a_rule()})
-    run = simulate(tmp_path, a_cluster("n1"), "--trace", trace)
+    run = simulate(tmp_path, a_cluster("n1"), "--trace", trace, "--kubernetes", "1.36")
     problem = "DeviceTaintRule rule needs the feature gate DRADeviceTaintRules"
     assert (run.code, run.err) == (2, f"dra: {trace}, line 2: apply: {problem}\n")
 

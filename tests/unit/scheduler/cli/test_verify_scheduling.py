@@ -28,7 +28,8 @@ def a_machine(name: str = "node-1", cpu: str = "4", memory: str = "8Gi") -> Json
 
 
 def scores(**others: int) -> Json:
-    plugins = {"DynamicResources": 0, "ImageLocality": 0, "NodeResourcesFit": 97, "TaintToleration": 300, **others}
+    zero = dict.fromkeys(("DynamicResources", "ImageLocality", "VolumeBinding"), 0)
+    plugins = {**zero, "NodeResourcesFit": 97, "TaintToleration": 300, **others}
     return {"total": sum(plugins.values()), "plugins": plugins}
 
 
@@ -300,8 +301,60 @@ def test_a_negative_amount_in_a_status_neither_stops_other_pods_nor_gives_them_r
         resourceSlices=[{"metadata": {"name": "s"}, "spec": spec}],
         resourceClaims=[bandwidth_of("theirs", "other", "1", "-5"), bandwidth_of("mine", "default", wanted)],
     )
-    of_volumes = {} if release == "1.36" else {"VolumeBinding": 0}
-    placed = fits(scores={"node-1": scores(**of_volumes)})
+    placed = fits(scores={"node-1": scores()})
+    if release == "1.36":
+        del placed["scores"]["node-1"]["plugins"]["VolumeBinding"]
     expected = placed if fits_in else refused(node_1=NO_DEVICES)
     run = verify({**case, "expected": expected}, options=("--kubernetes", release))
     assert run.code == 0, run.out
+
+
+def a_group_case(**expected: Any) -> Json:
+    """A group of two that may fit on one machine beside a pod of lower priority, which is named in `pods`."""
+    members = [
+        {
+            "metadata": {"name": f"g-{place}", "namespace": "default", "uid": f"g-{place}"},
+            "spec": {**CPU, "priority": 10, "schedulingGroup": {"podGroupName": "g"}},
+        }
+        for place in range(2)
+    ]
+    low = {"metadata": {"name": "low", "namespace": "default", "uid": "low"}, "spec": {**CPU, "nodeName": "node-1"}}
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}, "priority": 10}
+    return {
+        "id": "groups",
+        "nodes": [a_machine(), a_machine("node-2")],
+        "pods": [low, *members],
+        "podGroups": [{"metadata": {"name": "g", "namespace": "default"}, "spec": policy}],
+        "expected": expected,
+    }
+
+
+def a_run(bound: int, *evicted: str) -> Json:
+    return {"bound": {"g": bound}, "evicted": list(evicted)}
+
+
+def test_a_run_with_groups_passes_with_as_many_pods_and_no_more_victims() -> None:
+    case = a_group_case(stable=a_run(0, "low"), after=a_run(2, "low"))
+    assert verify(case, options=("--no-strict",)).out == "1 passed, 0 failed, 0 skipped\n"
+
+
+@pytest.mark.parametrize(
+    ("expected", "difference"),
+    [
+        ({"stable": a_run(2)}, "pods of group g: expected at least 2 bound, got 0"),
+        ({"stable": a_run(0, "low"), "after": a_run(3, "low")}, "pods of group g: expected at least 3 bound, got 2"),
+        ({"stable": a_run(0), "after": a_run(2)}, "evicted: expected nobody, got low"),
+        ({"gang": {"members": ["g-0"], "victims": ["low"]}}, "members: expected g-0, got g-0, g-1"),
+        ({"gang": {"members": ["g-0", "g-1"], "victims": []}}, "victims: expected nobody, got low"),
+    ],
+)
+def test_a_run_with_groups_that_places_less_or_evicts_more_fails(expected: Json, difference: str) -> None:
+    run = verify(a_group_case(**expected), options=("--no-strict",))
+    assert run.code == 1
+    assert difference in run.out
+
+
+def test_a_run_with_groups_is_not_compared_to_the_letter() -> None:
+    run = verify(a_group_case(stable=a_run(0)))
+    assert run.code == 2
+    assert "case groups is a run with groups, which is compared with --no-strict only" in run.err

@@ -67,6 +67,41 @@ def test_a_pod_that_finds_no_other_place_is_a_failure() -> None:
     assert after.startswith("0/2 nodes: ")
 
 
+def a_budget(name: str, app: str) -> Json:
+    budget = an_object("policy/v1", "PodDisruptionBudget", name, "default")
+    return {
+        **budget,
+        "spec": {"selector": {"matchLabels": {"app": app}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+
+
+def test_who_would_go_for_a_pod_to_come_is_named(tmp_path: Path) -> None:
+    claim, pod = a_running_pod()
+    pod["metadata"]["labels"] = {"app": "web"}
+    objects = [*a_cluster("node-1", count=1), a_template("one"), claim, pod, a_budget("of-web", "web")]
+    urgent = saved(tmp_path, a_pod("urgent", template="one", priority=10))
+    run = whatif(objects, "--overlay", urgent)
+    ((name, what, _, after),) = rows(run)
+    assert (name, what) == ("pod default/urgent", "is new")
+    assert after.endswith("; preemption would evict default/p from node-1, which violates default/of-web")
+    (item,) = orjson.loads(whatif(objects, "--overlay", urgent, "-o", "json").out)["items"]
+    assert item["preemption"] == {
+        "node": "node-1",
+        "victims": ["default/p"],
+        "violatedBudgets": ["default/of-web"],
+    }
+    (item,) = orjson.loads(whatif(objects, "--overlay", urgent, "--strict", "-o", "json").out)["items"]
+    assert item["preemption"] is None
+
+
+def test_nobody_would_go_for_a_pod_of_the_same_priority(tmp_path: Path) -> None:
+    objects = [*a_cluster("node-1", count=1), a_template("one"), *a_running_pod()]
+    run = whatif(objects, "--overlay", saved(tmp_path, a_pod("urgent", template="one")), "-o", "json")
+    (item,) = orjson.loads(run.out)["items"]
+    assert item["preemption"] is None
+
+
 def test_more_nodes_place_what_is_pending() -> None:
     pending = [a_pod(f"p-{number}", template="one") for number in range(3)]
     run = whatif([*two_nodes(), *pending], "--overlay", "add:node-1:1")

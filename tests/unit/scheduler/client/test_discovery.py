@@ -6,6 +6,7 @@ from typing import cast
 import pytest
 
 from allocator.gates import DEVICE_TAINT_RULES, PARTITIONABLE_DEVICES
+from scheduler.client.api_resources import COMPOSITE_POD_GROUPS, POD_GROUPS
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import NotServed, Served, discover, nearest_release, served
 from scheduler.client.errors import ApiError, ApiStatus
@@ -31,6 +32,17 @@ def test_version_without_claims_is_passed_over() -> None:
     assert found.version == "v1beta1"
     assert found.taint_rules is not None
     assert found.taint_rules.version == "v1beta2"
+
+
+def test_kinds_of_groups_are_used_in_the_newest_version_that_has_each() -> None:
+    documents = {"v1": a_document(*NEEDED)}
+    both = {"v1beta1": a_document("podgroups"), "v1alpha3": a_document("podgroups", "compositepodgroups")}
+    found = served(VERSION_1_36, documents, both)
+    resources = [found.resource(one) for one in (POD_GROUPS, COMPOSITE_POD_GROUPS)]
+    assert [one and one.version for one in resources] == ["v1beta1", "v1alpha3"]
+    older = served(VERSION_1_36, documents, {"v1": a_document("priorityclasses"), "v1alpha2": a_document("podgroups")})
+    resources = [older.resource(one) for one in (POD_GROUPS, COMPOSITE_POD_GROUPS)]
+    assert [one and one.version for one in resources] == ["v1alpha2", None]
 
 
 def test_server_without_the_group_is_refused_and_reported_what_to_do() -> None:

@@ -2,18 +2,19 @@
 
 from typing import Any
 
+from allocator.gates import Features
 from allocator.model import Claim, Device
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from tests.builders import a_class, a_node, a_slice, a_user, kubernetes, on_node, watched
+from tests.builders import a_class, a_node, a_slice, a_user, amounts, kubernetes, on_node, watched
 
 OURS = "ours"
 """The profile whose pods the extender allocates for."""
 
 
-def a_cluster(*devices: int, **more: Any) -> Cluster:
+def a_cluster(*devices: int, features: Features | None = None, **more: Any) -> Cluster:
     """Nodes node-0, node-1 and so on with so many devices each, gpu-0 and so on; a pool is named like its node."""
-    cluster = Cluster(kubernetes(), is_ours=lambda pod: pod.scheduler_name == OURS, **more)
+    cluster = Cluster(features or kubernetes(), is_ours=lambda pod: pod.scheduler_name == OURS, **more)
     cluster.set_class(a_class())
     for number, count in enumerate(devices):
         add_node(cluster, f"node-{number}", *(f"gpu-{n}" for n in range(count)))
@@ -22,7 +23,7 @@ def a_cluster(*devices: int, **more: Any) -> Cluster:
 
 def add_node(cluster: Cluster, name: str, *devices: str | Device) -> None:
     """A node with these devices."""
-    cluster.set_node(a_node(name))
+    cluster.set_node(a_node(name, allocatable=amounts(cpu="16", memory="64Gi", pods="110")))
     cluster.set_slice(a_slice(*devices, name=name, pool=name, reach=on_node(name)))
 
 

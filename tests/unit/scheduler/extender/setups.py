@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from allocator.gates import DEFAULT_RELEASE, RELEASES, Release
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration, read
 from scheduler.kube_scheduler.setup import Setup, document
@@ -12,8 +13,14 @@ from tests.unit.scheduler.manifests import Json
 OFF = {"multiPoint": {"disabled": [{"name": "DynamicResources"}]}}
 
 
-def a_setup(mode: Mode = Mode.AUTHORITATIVE, *schedulers: str, url: str = "https://extender:9443/v1") -> Setup:
-    return Setup(mode, schedulers or ("dra",), url, "/pki/ca", "/pki/cert", "/pki/key", http_timeout_s=30, weight=5)
+def a_setup(
+    mode: Mode = Mode.AUTHORITATIVE,
+    *schedulers: str,
+    url: str = "https://extender:9443/v1",
+    release: Release = RELEASES[DEFAULT_RELEASE],
+) -> Setup:
+    files = ("/pki/ca", "/pki/cert", "/pki/key")
+    return Setup(mode, schedulers or ("dra",), url, *files, http_timeout_s=30, weight=5, release=release)
 
 
 def a_document(mode: Mode = Mode.AUTHORITATIVE, *, extender: Mapping[str, Any] | None = None, **fields: Any) -> Json:
@@ -38,10 +45,16 @@ def configuration(raw: Json) -> KubeSchedulerConfiguration:
     return found
 
 
-def found(raw: Json, *, number: int = 0, gates: Mapping[str, bool] | None = None) -> list[Trap]:
-    return traps_of(Judged(configuration(raw), number, gates))
+def found(
+    raw: Json,
+    *,
+    number: int = 0,
+    gates: Mapping[str, bool] | None = None,
+    release: Release = RELEASES[DEFAULT_RELEASE],
+) -> list[Trap]:
+    return traps_of(Judged(configuration(raw), number, gates, release))
 
 
-def places(raw: Json, *, number: int = 0, gates: Mapping[str, bool] | None = None) -> list[tuple[str, str, object]]:
+def places(raw: Json, **judged: Any) -> list[tuple[str, str, object]]:
     """Severity, path and value of each finding."""
-    return [(trap.severity.value, trap.path, trap.value) for trap in found(raw, number=number, gates=gates)]
+    return [(trap.severity.value, trap.path, trap.value) for trap in found(raw, **judged)]

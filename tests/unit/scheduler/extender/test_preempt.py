@@ -5,12 +5,26 @@ from dataclasses import replace
 from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
-from allocator.model import Allocation, Claim
+from allocator.model import Allocation, Claim, Requirement
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.extender.verbs import kept_nodes
-from tests.builders import a_claim, a_pod, a_request, a_result, a_user, an_allocated_claim, named, watched
+from scheduler.extender.kept_nodes import kept_nodes, preemptor_of
+from tests.builders import (
+    a_claim,
+    a_container,
+    a_node,
+    a_pod,
+    a_request,
+    a_result,
+    a_user,
+    amounts,
+    an_allocated_claim,
+    kubernetes,
+    named,
+    watched,
+)
 from tests.unit.scheduler.extender.clusters import a_cluster, a_user_of
 
 
@@ -30,7 +44,20 @@ def bound(cluster: Cluster, name: str, node: str, *claims: str) -> Pod:
 def kept(cluster: Cluster, victims: Mapping[str, Iterable[str]], *claims: Claim, **more: Any) -> list[str]:
     """victims: names of pods by node."""
     pod = replace(a_user_of(cluster, *(claims or (a_claim(),))), **more)
-    return kept_nodes(cluster, pod, {node: [f"uid-{name}" for name in names] for node, names in victims.items()})
+    asked = {node: [f"uid-{name}" for name in names] for node, names in victims.items()}
+    return list(kept_nodes(preemptor_of(cluster), pod, asked))
+
+
+def going(
+    cluster: Cluster, victims: Mapping[str, Iterable[str]], *claims: Claim, **more: Any
+) -> dict[str, tuple[list[str], int] | None]:
+    """Who goes from the nodes that are kept, and how many evictions violate a budget; None for as it came."""
+    pod = replace(a_user_of(cluster, *(claims or (a_claim(),))), **more)
+    asked = {node: [f"uid-{name}" for name in names] for node, names in victims.items()}
+    found = kept_nodes(preemptor_of(cluster), pod, asked)
+    return {
+        node: (sorted(pod.name for pod in won.pods), won.violations) if won else None for node, won in found.items()
+    }
 
 
 def test_node_whose_victims_hold_the_devices_is_kept() -> None:
@@ -49,12 +76,81 @@ def test_node_that_has_free_devices_is_kept_whatever_its_victims_hold() -> None:
     assert kept(cluster, {"node-0": ["a"]}) == ["node-0"]
 
 
-def test_node_without_victims_is_kept_as_it_came_also_where_the_devices_are_held() -> None:
-    cluster = a_cluster(1, 1)
+def test_node_without_victims_is_left_out_where_nobody_can_go_for_the_devices() -> None:
+    cluster = a_cluster(1, 1, 1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    assert kept(cluster, {"node-0": [], "node-1": [], "node-9": []}) == ["node-1"]
+
+
+def test_strict_adds_nobody() -> None:
+    cluster = a_cluster(1, 1, features=kubernetes("1.38", is_strict=True))
     hold(cluster, "a", "node-0", "gpu-0")
     hold(cluster, "b", "node-1", "gpu-0")
     bound(cluster, "c", "node-1")
-    assert kept(cluster, {"node-1": ["c"], "node-0": []}) == ["node-0"]
+    assert going(cluster, {"node-0": [], "node-1": ["c"]}, priority=1) == {"node-0": None}
+
+
+def test_those_who_hold_devices_go_where_nobody_has_to_for_anything_else() -> None:
+    cluster = a_cluster(2, 1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    hold(cluster, "b", "node-0", "gpu-1")
+    bound(cluster, "c", "node-0")
+    hold(cluster, "d", "node-1", "gpu-0")
+    cluster.set_pod(bound(cluster, "d", "node-1", "d").changed(priority=5))
+    # Of two that are equal in all but their uids, the first stays.
+    assert going(cluster, {"node-0": [], "node-1": []}, priority=1) == {"node-0": (["b"], 0)}
+    assert going(cluster, {"node-0": []}, a_claim(a_request(count=2)), priority=1) == {"node-0": (["a", "b"], 0)}
+    assert going(cluster, {"node-0": [], "node-1": []}, priority=0) == {}
+
+
+def test_victim_for_devices_goes_beside_those_that_kube_scheduler_knows_a_reason_for() -> None:
+    """A plugin of its own, or a volume: our filters would not evict c."""
+    cluster = a_cluster(1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    bound(cluster, "c", "node-0")
+    bound(cluster, "d", "node-0")
+    assert going(cluster, {"node-0": ["c"]}, priority=1) == {"node-0": (["a", "c"], 0)}
+
+
+def test_victim_for_devices_goes_in_place_of_another_where_it_frees_as_much() -> None:
+    cluster = a_cluster(1)
+    cluster.set_node(a_node("node-0", allocatable=amounts(cpu="2", pods="9")))
+    hold(cluster, "a", "node-0", "gpu-0")
+    for name, *claims in (("a", "a"), ("b",)):
+        cluster.set_pod(replace(bound(cluster, name, "node-0", *claims), containers=(a_container(cpu="1"),)))
+    asked = {"node-0": ["b"]}
+    assert going(cluster, asked, priority=1, containers=(a_container(cpu="1"),)) == {"node-0": (["a"], 0)}
+
+
+def test_mirror_pod_never_goes() -> None:
+    cluster = a_cluster(1, 1)
+    for number, name in enumerate("ab"):
+        hold(cluster, name, f"node-{number}", "gpu-0")
+        cluster.set_pod(bound(cluster, name, f"node-{number}", name).changed(is_static=True))
+    assert going(cluster, {"node-0": [], "node-1": ["b"]}, priority=1) == {}
+
+
+def test_mirror_pod_that_kube_scheduler_would_evict_is_spared_where_others_suffice() -> None:
+    cluster = a_cluster(1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    cluster.set_pod(bound(cluster, "mirror", "node-0").changed(is_static=True))
+    assert going(cluster, {"node-0": ["a", "mirror"]}, priority=1) == {"node-0": (["a"], 0)}
+
+
+def test_budgets_that_victims_violate_are_counted_and_others_go_first() -> None:
+    cluster = a_cluster(2)
+    for number, name in enumerate("ab"):
+        hold(cluster, name, "node-0", f"gpu-{number}")
+        cluster.set_pod(bound(cluster, name, "node-0", name).changed(labels={"app": name}))
+    cluster.budgets.set(PodDisruptionBudget("default", "of-b", (Requirement("app", "In", ("b",)),), 0))
+    assert going(cluster, {"node-0": []}, priority=1) == {"node-0": (["a"], 0)}
+    assert going(cluster, {"node-0": []}, a_claim(a_request(count=2)), priority=1) == {"node-0": (["a", "b"], 1)}
+
+
+def test_node_is_left_out_where_the_victims_are_none_that_can_go_any_more() -> None:
+    cluster = a_cluster(1)
+    hold(cluster, "a", "node-0", "gpu-0")
+    assert going(cluster, {"node-0": ["unknown"]}, priority=1) == {}
 
 
 def test_victims_of_one_node_free_nothing_for_another() -> None:
@@ -86,7 +182,7 @@ def test_devices_of_a_claim_that_the_pod_shares_with_its_victim_stay_in_use() ->
     pod = a_user_of(cluster, shared, pending)
     victim = bound(cluster, "a", "node-0", "shared")
     cluster.set_claim(watched(shared, users=[victim]), 2)
-    assert kept_nodes(cluster, pod, {"node-0": [victim.uid]}) == []
+    assert not kept_nodes(preemptor_of(cluster), pod, {"node-0": [victim.uid]})
 
 
 def test_devices_in_flight_are_not_freed() -> None:
@@ -113,7 +209,7 @@ def test_nothing_is_kept_for_what_eviction_does_not_help() -> None:
     missing, broken = a_request(class_name="nic"), a_request("gpus", 1, "device.attributes['x'].y")
     assert kept(cluster, victims, a_claim(missing)) == []
     assert kept(cluster, victims, a_claim(broken)) == []
-    assert kept_nodes(cluster, a_user("pod", "none"), {"node-0": ["uid-a"]}) == []
+    assert not kept_nodes(preemptor_of(cluster), a_user("pod", "none"), {"node-0": ["uid-a"]})
     assert kept(cluster, victims) == ["node-0"]
 
 
@@ -123,7 +219,7 @@ def test_full_claim_is_not_waited_for() -> None:
     pod = a_user_of(cluster, claim)
     bound(cluster, "a", "node-0")
     cluster.set_claim(watched(claim, users=[a_pod(name=f"user-{n}") for n in range(RESERVED_FOR_MAX)]), 2)
-    assert kept_nodes(cluster, pod, {"node-0": ["uid-a"]}) == []
+    assert not kept_nodes(preemptor_of(cluster), pod, {"node-0": ["uid-a"]})
 
 
 def test_nothing_changes_by_asking() -> None:

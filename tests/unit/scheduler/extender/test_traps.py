@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from allocator.gates import RELEASES, V1_36, V1_37, V1_38, Features, Release
+from scheduler.cli.cluster_source import gates_of
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.setup import document, flags
 from scheduler.kube_scheduler.traps import Severity
@@ -17,12 +19,39 @@ ADVISORY = Mode.ADVISORY
 @pytest.mark.parametrize("url", ["https://extender:9443/v1", "http://127.0.0.1:9443/v1", "http://[::1]:9443/v1"])
 def test_what_is_written_has_no_trap(mode: Mode, url: str) -> None:
     raw = document(a_setup(mode, "a", "b", url=url))
-    assert found(raw, gates={"DRAExtendedResource": False}) == []
+    assert found(raw, gates={}) == []
 
 
 def test_gate_has_to_be_off_only_where_the_extender_allocates() -> None:
-    assert flags(a_setup()) == ["--feature-gates=DRAExtendedResource=false"]
-    assert flags(a_setup(ADVISORY)) == []
+    assert flags(a_setup(release=V1_36)) == ["--feature-gates=DRAExtendedResource=false"]
+    assert flags(a_setup(ADVISORY, release=V1_36)) == []
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("release", RELEASES.values(), ids=lambda one: one.name)
+def test_no_flag_names_a_gate_that_the_release_lacks_or_has_locked(mode: Mode, release: Release) -> None:
+    started = flags(a_setup(mode, release=release))
+    named = {gate: is_on for flag in started for gate, is_on in gates_of(flag.partition("=")[2]).items()}
+    assert Features.of(release.name, named)  # raises where a component would not start
+    assert found(document(a_setup(mode, release=release)), gates=named, release=release) == []
+
+
+@pytest.mark.parametrize(
+    ("release", "gate", "is_on", "problem"),
+    [
+        (V1_37, "DRAExtendedResource", False, "1.37 has locked the gate to the other value"),
+        (V1_38, "DRAPartitionableDevices", False, "1.38 has locked the gate to the other value"),
+        (V1_36, "DRADerivedAttributes", True, "1.36 does not have the gate, which came with 1.37"),
+    ],
+    ids=str,
+)
+def test_gate_with_which_the_release_does_not_start_is_found(
+    release: Release, gate: str, *, is_on: bool, problem: str
+) -> None:
+    gates = {gate: is_on, **({"DRAExtendedResource": False} if release is V1_36 else {})}
+    (trap,) = found(a_document(), gates=gates, release=release)
+    assert (trap.severity, trap.path, trap.value) == ("error", f"--feature-gates {gate}", is_on)
+    assert trap.consequence == f"kube-scheduler does not start: Kubernetes {problem}"
 
 
 @pytest.mark.parametrize(
@@ -168,16 +197,16 @@ def test_plugin_without_its_score_still_allocates() -> None:
     ids=str,
 )
 def test_extended_resources_left_on_are_found(gates: dict[str, bool], value: object) -> None:
-    assert places(a_document(), gates=gates) == [("error", "--feature-gates DRAExtendedResource", value)]
+    assert places(a_document(), gates=gates, release=V1_36) == [("error", "--feature-gates DRAExtendedResource", value)]
 
 
 @pytest.mark.parametrize("gates", [None, {"DRAExtendedResource": False}, {"AllBeta": False}], ids=str)
 def test_extended_resources_that_are_off_or_not_known_are_no_finding(gates: dict[str, bool] | None) -> None:
-    assert places(a_document(), gates=gates) == []
+    assert places(a_document(), gates=gates, release=V1_36) == []
 
 
 def test_extended_resources_are_the_plugins_own_where_it_allocates() -> None:
-    assert places(a_document(ADVISORY), gates={"DRAExtendedResource": True}) == []
+    assert places(a_document(ADVISORY), gates={"DRAExtendedResource": True}, release=V1_36) == []
 
 
 @pytest.mark.parametrize(

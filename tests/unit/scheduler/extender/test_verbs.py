@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from allocator.gates import Features
 from allocator.model import Allocation, Claim
+from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import FACTOR, DecisionTimeLimit
@@ -22,12 +24,14 @@ from scheduler.runtime.server import Malformed
 from scheduler.ui.decision_log import DecisionLog
 from tests.builders import (
     a_claim,
+    a_node,
     a_request,
     a_result,
     a_user,
     an_allocated_claim,
     an_alternative,
     first_available,
+    kubernetes,
     named,
     watched,
 )
@@ -78,8 +82,14 @@ class VerbsHeard:
 class World:
     """Two nodes with one device and with two, and a claim for two."""
 
-    def __init__(self, *claims: Claim, time_limit: DecisionTimeLimit | None = None, decision_s: float = 0.0) -> None:
-        self.cluster = a_cluster(1, 2, time_limit=time_limit)
+    def __init__(
+        self,
+        *claims: Claim,
+        time_limit: DecisionTimeLimit | None = None,
+        decision_s: float = 0.0,
+        features: Features | None = None,
+    ) -> None:
+        self.cluster = a_cluster(1, 2, time_limit=time_limit, features=features)
         for claim in claims or (a_claim(a_request(count=2)),):
             self.cluster.set_claim(watched(claim), 1)
         self.unready = ""
@@ -108,8 +118,8 @@ class World:
     def prioritize(self, pod: Any = None) -> Any:
         return {one["Host"]: one["Score"] for one in json.loads(self.verbs.prioritize(asked(pod)))}
 
-    def preempt(self, pod: Any = None, **victims: list[str]) -> Any:
-        return json.loads(self.verbs.preempt(asked_to_preempt(pod, **victims)))["NodeNameToMetaVictims"]
+    def preempt(self, pod: Any = None, violations: int = 1, **victims: list[str]) -> Any:
+        return json.loads(self.verbs.preempt(asked_to_preempt(pod, violations, **victims)))["NodeNameToMetaVictims"]
 
     def bind(self, **fields: object) -> Any:
         return json.loads(asyncio.run(self.verbs.bind(json.dumps({**BINDING, **fields}).encode())))
@@ -134,9 +144,9 @@ def asked(pod: Any, *names: str) -> bytes:
     return json.dumps({"Pod": pod or a_raw_pod("claim"), "Nodes": None, "NodeNames": nodes}).encode()
 
 
-def asked_to_preempt(pod: Any, **victims: list[str]) -> bytes:
+def asked_to_preempt(pod: Any, violations: int, **victims: list[str]) -> bytes:
     by_node = {
-        node.replace("_", "-"): {"Pods": [{"UID": f"uid-{name}"} for name in names], "NumPDBViolations": 1}
+        node.replace("_", "-"): {"Pods": [{"UID": f"uid-{name}"} for name in names], "NumPDBViolations": violations}
         for node, names in victims.items()
     }
     raw = {"Pod": pod or a_raw_pod("claim"), "NodeNameToVictims": None, "NodeNameToMetaVictims": by_node}
@@ -154,6 +164,40 @@ def test_filter_reports_who_passes_and_why_the_others_do_not(world: World) -> No
         "FailedAndUnresolvableNodes": {"node-0": "request gpus needs 2 devices, 1 is left (1 device)"},
         "Error": "",
     }
+
+
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
+
+
+def asking(pod: dict[str, Any], resource: str = IMPLICIT) -> dict[str, Any]:
+    container = {"name": "c", "resources": {"limits": {resource: "1"}, "requests": {resource: "1"}}}
+    return {**pod, "spec": {**pod["spec"], "containers": [container]}}
+
+
+@pytest.mark.parametrize("claims", [(), ("claim",)])
+def test_node_that_provides_an_extended_resource_only_by_a_class_is_refused(
+    world: World, claims: tuple[str, ...]
+) -> None:
+    found = world.filter(asking(a_raw_pod(*claims)), "node-1", "node-9")
+    reason = f"only a device class provides {IMPLICIT}, and the extender makes no claim for it"
+    assert (found["NodeNames"], found["FailedAndUnresolvableNodes"]) == ([], {"node-1": reason})
+    assert found["FailedNodes"] == {"node-9": "node node-9 is not known yet to the extender"}
+
+
+def test_node_whose_device_plugin_offers_the_extended_resource_passes(world: World) -> None:
+    world.cluster.set_node(a_node("node-1", allocatable={IMPLICIT: Quantity.parse("1")}))
+    found = world.filter(asking(a_raw_pod()), "node-1", "node-0")
+    assert (found["NodeNames"], list(found["FailedAndUnresolvableNodes"])) == (["node-1"], ["node-0"])
+
+
+def test_extended_resource_that_no_class_stands_for_is_kube_schedulers(world: World) -> None:
+    assert world.filter(asking(a_raw_pod(), "example.com/other"), "node-9")["NodeNames"] == ["node-9"]
+    assert world.filter(asking(a_raw_pod(scheduler="theirs")), "node-9")["NodeNames"] == ["node-9"]
+
+
+def test_pod_with_extended_resources_waits_until_the_classes_are_known(world: World) -> None:
+    world.unready = NOT_YET
+    assert world.filter(asking(a_raw_pod()))["Error"] == NOT_YET
 
 
 @pytest.mark.parametrize("pod", [a_raw_pod(), a_raw_pod("claim", scheduler="theirs"), a_raw_pod("claim", scheduler="")])
@@ -355,6 +399,54 @@ def test_prioritize_and_preempt_have_no_field_for_errors(world: World, verb: str
     call: Callable[[bytes], bytes] = getattr(world.verbs, verb)
     with pytest.raises(Malformed, match=problem):
         call(body)
+
+
+def a_world_of(release: str, *, is_strict: bool = False) -> World:
+    """node-0 has too few devices in any case; on node-1 a pod of lower priority has one of two, and is kept by none."""
+    world = World(features=kubernetes(release, is_strict=is_strict))
+    evictable(world.cluster)
+    return world
+
+
+def an_urgent_pod(**spec: object) -> dict[str, Any]:
+    raw = a_raw_pod("claim")
+    raw["spec"] |= {"priority": 10, **spec}
+    return raw
+
+
+TOO_FEW = "request gpus needs 2 devices, 1 is left (1 device)"
+
+
+@pytest.mark.parametrize(("release", "is_open"), [("1.36", False), ("1.37", False), ("1.38", True)])
+def test_node_that_can_be_won_is_left_open_for_preemption_from_1_38_on(release: str, *, is_open: bool) -> None:
+    world = a_world_of(release)
+    answer = world.filter(an_urgent_pod())
+    assert answer["NodeNames"] == []
+    assert list(answer["FailedNodes"]) == ["node-1"] * is_open
+    assert list(answer["FailedAndUnresolvableNodes"]) == ["node-0", *["node-1"] * (not is_open)]
+    assert answer["FailedAndUnresolvableNodes"]["node-0"] == TOO_FEW
+
+
+@pytest.mark.parametrize(
+    "pod", [an_urgent_pod(priority=0), an_urgent_pod(preemptionPolicy="Never")], ids=["of equal priority", "Never"]
+)
+def test_nothing_is_left_open_for_a_pod_that_evicts_nobody(pod: Any) -> None:
+    assert a_world_of("1.38").filter(pod)["FailedNodes"] == {}
+
+
+def test_nothing_is_left_open_where_kube_scheduler_allocates_or_is_followed_strictly() -> None:
+    assert a_world_of("1.38", is_strict=True).filter(an_urgent_pod())["FailedNodes"] == {}
+    world = a_world_of("1.38")
+    advisory = Verbs(world.cluster, [OURS], lambda: "", None, cast("Poke", world.heard), decisions=world.decisions)
+    assert json.loads(asyncio.run(advisory.filter(asked(an_urgent_pod()))))["FailedNodes"] == {}
+
+
+def test_node_that_nobody_has_to_leave_for_kube_scheduler_gets_victims_for_the_devices() -> None:
+    """The call of kube-scheduler 1.38 about the nodes that filter has left open."""
+    world = a_world_of("1.38")
+    assert world.preempt(an_urgent_pod(), violations=0, node_0=[], node_1=[]) == {
+        "node-1": {"Pods": [{"UID": "uid-a"}], "NumPDBViolations": 0}
+    }
 
 
 # -- bind

@@ -11,7 +11,7 @@ def data_of(page: str) -> Any:  # Any: JSON
     return json.loads(text)
 
 
-def tables_of(page: str) -> dict[str, list[list[str]]]:
+def tables_of(page: str) -> dict[str, list[list[Any]]]:  # Any: a cell, or the rows of those that share the row
     """The rows of its tables, by name."""
     return {one["id"]: one["groups"][0][1] for one in data_of(page)["tables"]}
 

@@ -1,6 +1,6 @@
 """Each change of what is watched changes the cluster, and is then heard."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import pytest
@@ -10,6 +10,7 @@ from scheduler.cache.watcher import Store
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod_selector import PodSelector
@@ -112,11 +113,14 @@ def test_who_answers_for_devices_alone_watches_nothing_else() -> None:
     selecting = {"Service", "ReplicationController", "ReplicaSet", "StatefulSet", "PodDisruptionBudget"}
     assert more - {kind for kind, *_ in KINDS} == selecting
     assert len(more) == 12
+    beside = {reflector.resource.kind for reflector in a_state(places_pods=False, beside=(PodDisruptionBudget,))}
+    assert beside - of_devices == {"PodDisruptionBudget"}
 
 
-def a_state(*, places_pods: bool = True) -> WatchedState:
+def a_state(*, places_pods: bool = True, beside: Collection[type] = ()) -> WatchedState:
     served = Served("v1.37.0", "1.37", "v1", None)
-    return WatchedState(cast(Connection, None), served, lambda: 0.0, lambda: 0.0, places_pods=places_pods)
+    connection = cast(Connection, None)
+    return WatchedState(connection, served, lambda: 0.0, lambda: 0.0, places_pods=places_pods, beside=beside)
 
 
 def store_of(state: WatchedState, kind: str) -> Store[Any]:

@@ -13,7 +13,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.engine import Attempted, Simulation
+from scheduler.simulation.engine import Attempted, Follower, Simulation
 from scheduler.simulation.events import (
     Appears,
     Goes,
@@ -69,6 +69,83 @@ def run(
     simulation = Simulation(placement, tell, retries=retries)
     simulation.run(events)
     return told, simulation
+
+
+# -- preemption
+
+
+class Evictions(Follower):
+    """Takes down who was evicted, what was lost by it, and whether for a pod of higher priority."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, float, bool]] = []
+
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+        self.told.append((pod.name, lost_s, by_preemption))
+
+
+def preempting(
+    placement: Placement, *events: tuple[float, SimulationEvent], preempts: bool = True
+) -> tuple[list[str], list[tuple[str, float, bool]]]:
+    """What became of the pods, as `time pod node message`, and who was evicted."""
+    told: list[str] = []
+
+    def tell(decision: Attempted) -> None:
+        message = decision.message if decision.node else ""
+        told.append(f"{decision.time_s:g} {decision.pod.name} {decision.node or '-'} {message}".strip())
+
+    follower = Evictions()
+    Simulation(placement, tell, follower, preempts=preempts).run(events)
+    return told, follower.told
+
+
+def test_pod_of_higher_priority_gets_the_device_of_a_lower_one_which_runs_again_in_full(
+    trace: Openb, placement: Placement
+) -> None:
+    low, other, high = pods(trace, WHOLE_A, TWO, WHOLE_A)
+    high = high.changed(priority=10)
+    arrivals = [PodArrives(low, 100.0), PodArrives(other), PodArrives(high, 30.0)]
+    told, evicted = preempting(placement, (0, arrivals[0]), (1, arrivals[1]), (40, arrivals[2]), (1000, PodGoes("no")))
+    assert evicted == [(low.name, 40.0, True)]
+    assert told[:4] == [
+        f"0 {low.name} node-0",
+        f"1 {other.name} node-1",
+        f"40 {high.name} node-0 evicts {low}",
+        f"40 {low.name} -",
+    ]
+    assert told[-1] == f"70 {low.name} node-0"
+    assert not placement.cluster.pods.is_placed(low.uid)  # it has ended 100 s after that
+
+
+def test_nobody_is_evicted_by_equals_nor_without_preemption(trace: Openb, placement: Placement) -> None:
+    low, equal = pods(trace, WHOLE_A, WHOLE_A)
+    told, evicted = preempting(placement, (0, PodArrives(low)), (1, PodArrives(equal)))
+    assert (told[1], evicted) == (f"1 {equal.name} -", [])
+
+
+def test_preemption_can_be_turned_off(trace: Openb, placement: Placement) -> None:
+    low, high = pods(trace, WHOLE_A, WHOLE_A)
+    told, evicted = preempting(
+        placement, (0, PodArrives(low)), (1, PodArrives(high.changed(priority=1))), preempts=False
+    )
+    assert (told[1], evicted) == (f"1 {high.name} -", [])
+
+
+def test_no_more_go_than_have_to_and_the_least_important_first(trace: Openb, placement: Placement) -> None:
+    first, second, urgent = pods(trace, HALF, TWO, WHOLE_A)
+    arriving = [first.changed(priority=1), second.changed(priority=2), urgent.changed(priority=10)]
+    told, evicted = preempting(placement, *((float(time), PodArrives(pod)) for time, pod in enumerate(arriving)))
+    assert [name for name, *_ in evicted] == [first.name]
+    assert told[2] == f"2 {urgent.name} node-0 evicts {first}"
+
+
+def test_drain_loses_what_has_run_since_and_is_no_preemption(trace: Openb, placement: Placement) -> None:
+    (pod,) = pods(trace, WHOLE_A)
+    _, evicted = preempting(placement, (5, PodArrives(pod)), (12, NodeDrains("node-0")))
+    assert evicted == [(pod.name, 7.0, False)]
+
+
+# -- arrivals
 
 
 def test_pods_are_decided_when_they_arrive(trace: Openb, placement: Placement) -> None:

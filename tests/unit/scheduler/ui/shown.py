@@ -1,15 +1,21 @@
 """A program as the page at /ui shows it."""
 
+import asyncio
 import json
-from collections.abc import Iterable
+import queue
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 from allocator.model import Claim
 from scheduler.decision.cluster import Cluster
+from scheduler.runtime.health import Endpoints, serving
 from scheduler.ui.decision_log import DecisionLog
 from scheduler.ui.live_view import LiveView
-from scheduler.ui.ui_server import UiSource
+from scheduler.ui.time_line import AllocatedShares, TimeLine
+from scheduler.ui.ui_server import Ui, UiSource
 from tests.builders import a_result, an_allocated_claim
 from tests.unit.scheduler.extender.clusters import a_cluster
 
@@ -34,10 +40,17 @@ class Program:
             queue=lambda: self.waiting,
             waiting=lambda: len(self.waiting),
             troubles=self._troubles,
+            cluster_name="context test",
         )
 
     def view(self) -> LiveView:
-        return LiveView(self.source, lambda: 0.0)
+        return LiveView(self.source, self.time_line(), lambda: 0.0)
+
+    def time_line(self, clock: Callable[[], float] = lambda: 0.0) -> TimeLine:
+        """Every look at the clock is a moment of its own, if it says so."""
+        shares = AllocatedShares(self.cluster, clock)
+        waiting, decided = self.source.waiting, lambda: self.decisions.number
+        return TimeLine(shares, waiting, decided, now=clock, clock=clock)
 
     def _troubles(self) -> Iterable[str]:
         next(self.asked)
@@ -70,3 +83,26 @@ def rows_of(state: State, table: str) -> Rows:
 
 def answer_of(state: State) -> list[Any]:  # Any: JSON
     return [one for (one,) in state["answer", ""]]
+
+
+@contextmanager
+def served(program: Program, samples: int = 0) -> Iterator[str]:
+    """The address of /ui of the program, which ends with the context. samples: of its time line, taken before."""
+    address, ended = queue.SimpleQueue[str](), threading.Event()
+    ui = Ui(program.source)
+    for _ in range(samples):
+        ui.time_line.sample()
+    server = threading.Thread(target=lambda: asyncio.run(_serve(ui, address, ended)))
+    server.start()
+    try:
+        yield f"{address.get()}/ui"
+    finally:
+        ended.set()
+        server.join()
+
+
+async def _serve(ui: Ui, address: "queue.SimpleQueue[str]", ended: threading.Event) -> None:
+    endpoints = Endpoints({}, {}, {}, lambda _: (b"", "text/plain"), list, ui.attach, ("/ui",))
+    async with serving("127.0.0.1:0", endpoints) as url:
+        address.put(url)
+        await asyncio.to_thread(ended.wait)

@@ -145,7 +145,7 @@ def test_the_log_and_the_queue_that_is_shown_are_bounded(monkeypatch: pytest.Mon
 def test_rows_that_are_gone_are_forgotten_once_every_reader_has_seen_it() -> None:
     now = [0.0]
     program = Program(1)
-    view = LiveView(program.source, lambda: now[0])
+    view = LiveView(program.source, program.time_line(), lambda: now[0])
     refreshed(view)
     sizes = []
     for number in range(20):
@@ -285,7 +285,7 @@ def test_a_node_that_goes_while_the_largest_claim_is_looked_for_is_not_named(mon
     monkeypatch.setattr(live_view, "REFRESH_S", 0)
     seconds = count()
     program = Program(2, 3)
-    view = LiveView(program.source, lambda: float(next(seconds)))  # it rests after each step
+    view = LiveView(program.source, program.time_line(), lambda: float(next(seconds)))  # it rests after each step
 
     async def look() -> State:
         reading = asyncio.create_task(view.refresh())
@@ -304,7 +304,8 @@ def test_devices_are_not_counted_before_all_are_read(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(live_view, "POOLS_AT_ONCE", 1)
     monkeypatch.setattr(live_view, "REFRESH_S", 0)
     seconds = count()
-    view = LiveView(Program(1, 1).source, lambda: float(next(seconds)))  # it rests after each pool
+    program = Program(1, 1)
+    view = LiveView(program.source, program.time_line(), lambda: float(next(seconds)))  # it rests after each pool
 
     async def first() -> State:
         reading = asyncio.create_task(view.refresh())
@@ -346,7 +347,8 @@ def test_the_pause_between_two_looks_is_no_work(monkeypatch: pytest.MonkeyPatch)
         rests.append(seconds)
 
     monkeypatch.setattr(asyncio, "sleep", rest)
-    view = LiveView(Program(1, 1).source, lambda: now[0])
+    program = Program(1, 1)
+    view = LiveView(program.source, program.time_line(), lambda: now[0])
     refreshed(view)
     now[0] += 1.0
     refreshed(view)

@@ -15,7 +15,9 @@ from scheduler.output.data_page import live_policy
 from scheduler.runtime.health import Endpoints, serving
 from scheduler.ui import live_view, ui_server
 from scheduler.ui.decision_log import MOST
+from scheduler.ui.time_line import EVERY_S, MOST_SAMPLES, WORK_S
 from scheduler.ui.ui_server import MOST_STREAMS, Ui
+from scheduler.version import VERSION
 from tests.unit.scheduler.ui.shown import Program, State, answer_of, applied, rows_of
 
 Answer = TypeVar("Answer")
@@ -93,6 +95,7 @@ def test_the_page_has_the_headers_of_a_page_that_nobody_frames_or_keeps() -> Non
         "X-Frame-Options": "DENY",
     }
     assert "<h1>dra test</h1>" in text
+    assert f">context test · Kubernetes 1.37 · dra-scheduler {VERSION}</p>" in text
 
 
 @pytest.mark.parametrize("path", ["/ui", "/ui/events"])
@@ -275,8 +278,11 @@ def test_documentation_has_the_limits_as_they_are() -> None:
         f"the last {MOST} decisions",
         f"up to {live_view.MOST_WAITING:,} pods that wait",
         f"takes nothing for {ui_server.WRITE_S:.0f} seconds",
+        f"at most {MOST_SAMPLES} times",
+        f"at most {WORK_S * 1000:.0f} ms",
     ):
         assert words in text
-    assert (MOST_STREAMS, ui_server.STREAM_S) == (8, 600)
+    assert (MOST_STREAMS, ui_server.STREAM_S, EVERY_S) == (8, 600, 10)
+    assert "every ten seconds" in text
     assert "At most eight pages" in text
     assert "Every ten minutes" in text

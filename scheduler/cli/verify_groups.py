@@ -1,0 +1,300 @@
+"""Recorded answers about groups of pods, for `dra verify scheduling`: all pods of a case are placed until all is quiet.
+
+Pods without a node are placed in the order in which they were created, groups whole. What is compared of a run of
+kube-scheduler is less than its words: it places greedily and gives up what fits, so ours may bind more. `expected.gang`
+is the answer of an exhaustive search, to which ours is equal.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from allocator.bits import bits
+from allocator.gates import Features
+from scheduler.cli.recorded import InvalidCase, field_of, list_of, of_kind
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_group import PodGroup
+from scheduler.decision.pod_cycle import PodCycle, decide
+from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.input.inventory import Inventory
+from scheduler.kinds import Raw
+from scheduler.offline.input_claims import Claims
+from scheduler.offline.placement import Placement, PodToPlace
+from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.pod_groups.group import GroupOfPods, groups_of, key_of
+from scheduler.pod_groups.group_placer import place_group
+from scheduler.pod_groups.group_preemption import preempt_for_group
+from scheduler.pod_groups.group_result import GroupPlaced, GroupUnknown
+from scheduler.preemption.preemption import Preemptor
+from scheduler.preemption.victims import Reprieve, lower_units
+from scheduler.state.claims import Waiting, full
+
+SINGLE = ""
+"""In place of the name of a group: the pods of none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """What kube-scheduler did until all was quiet. bound: by group how many pods. evicted: who went."""
+
+    bound: Mapping[str, int]
+    evicted: frozenset[str]
+
+    @staticmethod
+    def of(raw: Raw, example: Raw) -> "RecordedRun":
+        """What a case holds of a run; what differed between runs is in `example` alone. Raises InvalidCase."""
+        bound = of_kind(raw.get("bound") or {}, "bound", dict)
+        counts = {group: of_kind(count, f"bound of {group}", int) for group, count in bound.items()}
+        evicted = raw if "evicted" in raw else example
+        return RecordedRun(counts, frozenset(list_of(evicted, "evicted")))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupCase:
+    """A recorded case, decoded. later: what is created when all is quiet; deleted: names of pods that go then.
+
+    first, after, late: what was recorded of each part. gang: of an exhaustive search, members and victims.
+    """
+
+    name: str
+    inventory: Inventory
+    later: Inventory
+    deleted: frozenset[str] = frozenset()
+    first: RecordedRun | None = None
+    after: RecordedRun | None = None
+    late: RecordedRun | None = None
+    gang: tuple[Sequence[str], frozenset[str]] | None = None
+
+    @staticmethod
+    def of(raw: Raw, inventory: Inventory, later: Inventory) -> "GroupCase":
+        """The case that a line holds. Raises InvalidCase."""
+        expected = field_of(raw, "expected", dict)
+        gang = of_kind(expected["gang"], "gang", dict) if "gang" in expected else None
+        example = of_kind(expected.get("example") or {}, "example", dict)
+        runs = {
+            name: RecordedRun.of(of_kind(expected[name], name, dict), example) for name in _PARTS if name in expected
+        }
+        if gang is None and "stable" not in runs:
+            raise InvalidCase("expected has neither gang nor stable")
+        return GroupCase(
+            str(field_of(raw, "id")),
+            inventory,
+            later,
+            frozenset(list_of(raw, "deleted")),
+            runs.get("stable"),
+            runs.get("after"),
+            runs.get("late"),
+            (tuple(list_of(gang, "members")), frozenset(list_of(gang, "victims"))) if gang is not None else None,
+        )
+
+
+_PARTS = ("stable", "after", "late")
+
+
+def group_differences(case: GroupCase, features: Features) -> Iterator[str]:
+    """Where our answer is a worse one. Raises AllocationError."""
+    run = _GroupRun(case.inventory, features)
+    if case.gang is not None:
+        yield from _by_gang(case.gang, run.gang())
+        return
+    run.until_quiet()
+    ours, evicted = run.bound(), frozenset(run.evicted)
+    yield from run.invalid()
+    if case.first is not None:
+        yield from _fewer("", case.first, ours)
+    run.end_victims()
+    run.until_quiet()
+    yield from run.invalid()
+    theirs = case.first.evicted if case.first is not None else frozenset()
+    if case.after is not None:
+        # kube-scheduler evicts for members beyond the minimum as well; where it does, only the minimum is compared.
+        most = run.minimums() if len(evicted) < len(theirs) else {}
+        yield from _fewer("after evictions, ", case.after, run.bound(), most)
+        is_no_better = run.bound() == {**run.bound(), **case.after.bound} and not run.spares_more(evicted, theirs)
+        if len(evicted) > len(theirs) and is_no_better:
+            yield f"evicted: expected {_listed(theirs)}, got {_listed(evicted)}"
+    if case.late is not None:
+        run.change(case.later, case.deleted)
+        run.until_quiet()
+        yield from run.invalid()
+        yield from _fewer("later, ", case.late, run.bound())
+
+
+def _by_gang(
+    expected: tuple[Sequence[str], frozenset[str]], actual: tuple[Sequence[str], frozenset[str]]
+) -> Iterator[str]:
+    for name, theirs, ours in zip(("members", "victims"), expected, actual, strict=True):
+        if theirs != ours:
+            yield f"{name}: expected {_listed(theirs)}, got {_listed(ours)}"
+
+
+def _fewer(
+    when: str, recorded: RecordedRun, ours: Mapping[str, int], most: Mapping[str, int] = MappingProxyType({})
+) -> Iterator[str]:
+    """most: by group how many of the recorded ones count, where not all do."""
+    for group, bound in recorded.bound.items():
+        count = min(bound, most.get(group, bound))
+        if ours.get(group, 0) < count:
+            whose = f"of group {group}" if group else "of no group"
+            yield f"{when}pods {whose}: expected at least {count} bound, got {ours.get(group, 0)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "nobody"
+
+
+class _GroupRun:
+    """The pods of a case, placed one group, or pod, after the other. evicted: who was to go by now."""
+
+    def __init__(self, inventory: Inventory, features: Features) -> None:
+        claims = Claims(inventory)
+        self._cluster = cluster_of(inventory, claims, inventory.pods, features, assumes_room=False)
+        self._placement = Placement(self._cluster, claims, ())
+        self._pods = {pod.uid: pod for pod in inventory.pods}
+        self._was_bound = {pod.uid for pod in inventory.pods if pod.node_name}
+        self._waits: set[str] = set()
+        self._first_free = self._free_amounts()
+        self._order = self._of_importance()
+        self._freed: list[str] = []
+        self.evicted: set[str] = set()
+
+    def gang(self) -> tuple[Sequence[str], frozenset[str]]:
+        """The members of the one group that have a place, and who goes for it; claims that nobody uses are free."""
+        (group,) = (one for one in self._groups() if one.waiting)
+        found = preempt_for_group(self._cluster, group)
+        if isinstance(found, GroupUnknown):
+            return (str(found),), frozenset()
+        if found.placed is None and isinstance(placed := place_group(self._cluster, group), GroupPlaced):
+            return tuple(one.pod.name for one in placed.members), frozenset()
+        members = found.placed.members if found.placed else ()
+        return tuple(one.pod.name for one in members), frozenset(pod.name for pod in found.pods)
+
+    def until_quiet(self) -> None:
+        """Try all that wait, in order of priority and creation, until nothing comes of it."""
+        while any([self._try(one) for one in self._waiting()]):  # noqa: C419 - all of them are tried
+            pass
+
+    def _groups(self) -> list[GroupOfPods]:
+        return groups_of(self._pods.values(), self._cluster.pod_groups)
+
+    def _waiting(self) -> list[GroupOfPods | Pod]:
+        groups = {group.key: group for group in self._groups()}
+        found: dict[object, GroupOfPods | Pod] = {}
+        for pod in self._pods.values():
+            if not pod.node_name and not pod.is_over:
+                key = key_of(pod)
+                found.setdefault(key or pod.uid, groups[key] if key else pod)
+        return sorted(found.values(), key=lambda one: -(one.priority or 0))
+
+    def _try(self, one: GroupOfPods | Pod) -> bool:
+        """Whether anything came of it."""
+        if isinstance(one, Pod):
+            return self._try_pod(one)
+        found = place_group(self._cluster, one)
+        if isinstance(found, GroupPlaced):
+            for member in found.members:
+                self._bind(member.pod, member.placed)
+            return True
+        if one.problem or one.held or str(one) in self._waits:
+            return False
+        wins = preempt_for_group(self._cluster, one)
+        if isinstance(wins, GroupUnknown) or wins.placed is None:
+            return False
+        self._waits.add(str(one))
+        self._freed += wins.claims
+        self.evicted.update(pod.name for pod in wins.pods)
+        return False
+
+    def _try_pod(self, pod: Pod) -> bool:
+        claims = self._cluster.claims_of(pod)
+        if isinstance(claims, Waiting):
+            return False
+        own, used_up = [one.claim for one in claims], full(pod, claims)
+        decided = decide(self._cluster, pod, own, used_up)
+        if isinstance(decided, Placed):
+            self._bind(pod, decided)
+            return True
+        if isinstance(decided, NotPlaced) and not decided.everywhere and pod.uid not in self._waits:
+            cycle = PodCycle(self._cluster, pod, own, used_up)
+            found = Preemptor(self._cluster, tries_all=True).preemption(cycle, decided)
+            if found.candidate is not None:
+                self._waits.add(pod.uid)
+                self._freed += found.claims
+                self.evicted.update(victim.name for victim in found.candidate.pods)
+        return False
+
+    def _bind(self, pod: Pod, placed: Placed) -> None:
+        now = [self._placement.claims.objects[claim.namespace, claim.name].claim for claim in placed.claims]
+        self._placement.commit(PodToPlace(pod, tuple(now)), placed)
+        self._pods[pod.uid] = pod.changed(node_name=placed.node)
+
+    def end_victims(self) -> None:
+        """Whoever was to go is gone, with what is made of their claims."""
+        self._end(self.evicted)
+        for claim in dict.fromkeys(self._freed):
+            self._free(claim)
+        self._waits.clear()
+        self._freed.clear()
+
+    def _end(self, names: Iterable[str]) -> None:
+        gone = frozenset(names)
+        for uid, pod in list(self._pods.items()):
+            if pod.name in gone:
+                del self._pods[uid]
+                self._cluster.remove_pod(uid)
+
+    def _free(self, uid: str) -> None:
+        claims = self._placement.claims
+        for key, found in claims.objects.items():
+            if found.claim.uid == uid and found.claim.allocation is not None:
+                decoded = replace(found.decoded, reserved_for=())
+                claims.objects[key] = replace(
+                    found, claim=replace(found.claim, allocation=None), decoded=decoded, consumers=()
+                )
+                self._cluster.set_claim(claims.objects[key], _LATER)
+                return
+
+    def change(self, later: Inventory, deleted: frozenset[str]) -> None:
+        """What comes, and who goes, when all is quiet."""
+        self._end(deleted)
+        for group in later.of(PodGroup):
+            self._cluster.pod_groups.set(group)
+        self._pods.update((pod.uid, pod) for pod in later.pods)
+
+    def bound(self) -> Mapping[str, int]:
+        """By group how many pods have got their node."""
+        found: Counter[str] = Counter()
+        for pod in self._pods.values():
+            if pod.node_name and pod.uid not in self._was_bound:
+                found[pod.group or SINGLE] += 1
+        return found
+
+    def _of_importance(self) -> Sequence[str]:
+        """The pods that could go, in the order in which they are spared."""
+        highest = max((group.priority for group in self._groups()), default=0)
+        numbers = bits(self._cluster.fleet.all)
+        pods = [pod for number in numbers for pod in self._cluster.by_priority.on(number)]
+        return [unit.pods[0].name for unit in Reprieve.of(lower_units(pods, highest), self._cluster.budgets).units]
+
+    def spares_more(self, ours: frozenset[str], theirs: frozenset[str]) -> bool:
+        """Whether the most important pod of those that only one of the two evicts is one of theirs."""
+        return next((name in theirs for name in self._order if name in ours ^ theirs), False)
+
+    def minimums(self) -> Mapping[str, int]:
+        """By group how many of its pods have to be placed at once."""
+        return {group.key.name: group.minimum for group in self._groups()}
+
+    def invalid(self) -> Iterator[str]:
+        """What cannot be at once; that nodes had too much on them before is not our doing."""
+        for (resource, number), free in self._free_amounts().items():
+            if free < min(0, self._first_free.get((resource, number), 0)):
+                yield f"node {self._cluster.name_of(number)} has less than nothing of {resource}"
+
+    def _free_amounts(self) -> Mapping[tuple[str, int], int]:
+        columns, numbers = self._cluster.infos.columns, list(bits(self._cluster.fleet.all))
+        return {(name, number): column.free.item(number) for name, column in columns.items() for number in numbers}
+
+
+_LATER = 1 << 40
+"""A version after all those of a case."""

@@ -1,0 +1,134 @@
+"""What the annotations of a pod, or of its PodGroup, say about where a group is placed.
+
+The same on both. Other schedulers' names for the same wish are aliases; what other controllers have already written as
+node selectors or affinity needs none.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from allocator.api import names
+from allocator.api.findings import FieldError
+
+PREFIX = "dra-scheduler.dev/"
+
+GROUP = f"{PREFIX}group"
+"""The label that names the group of a pod where PodGroups are not served."""
+
+MINIMUM = f"{PREFIX}group-min"
+REQUIRED, PREFERRED = f"{PREFIX}topology-required", f"{PREFIX}topology-preferred"
+SLICE, EXCLUSIVE = f"{PREFIX}topology-slice", f"{PREFIX}exclusive"
+MATCH, DISTINCT = f"{PREFIX}match-attribute", f"{PREFIX}distinct-attribute"
+
+KAI_REQUIRED, KAI_PREFERRED = "kai.scheduler/topology-required-placement", "kai.scheduler/topology-preferred-placement"
+LEADER_SIZE = "leaderworkerset.sigs.k8s.io/size"
+KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+
+_OF_PLACES = (REQUIRED, PREFERRED, SLICE, EXCLUSIVE, MATCH, DISTINCT, KAI_REQUIRED, KAI_PREFERRED)
+READ = frozenset({MINIMUM, LEADER_SIZE, KUEUE_TOTAL, *_OF_PLACES})
+"""The annotations that decide about groups."""
+
+ANY_REQUEST = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeTerm:
+    """An attribute of which the devices for a request have one value, or each its own. request: ANY_REQUEST for all."""
+
+    request: str
+    attribute: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTerms:
+    """Where a group is placed.
+
+    required: the node label of which all members see one value. preferred: labels of which they should, the widest
+    first. slice_size: so many members in order are together in one domain of `required`, and not all; 0 for all.
+    match, distinct: what devices have in common, or not. exclusive: no other group that says so is in the domain.
+    """
+
+    required: str = ""
+    preferred: tuple[str, ...] = ()
+    slice_size: int = 0
+    match: tuple[AttributeTerm, ...] = ()
+    distinct: tuple[AttributeTerm, ...] = ()
+    exclusive: bool = False
+
+    @property
+    def attributes(self) -> frozenset[str]:
+        """All that are named."""
+        return frozenset(term.attribute for term in (*self.match, *self.distinct))
+
+
+NO_TERMS = GroupTerms()
+
+
+def annotations_read(annotations: object) -> Mapping[str, str]:
+    """Those that decide about groups; none for what is no map."""
+    if not isinstance(annotations, dict) or READ.isdisjoint(annotations):
+        return {}
+    return {name: text for name, text in annotations.items() if name in READ and isinstance(text, str)}
+
+
+def group_terms(annotations: Mapping[str, str]) -> tuple[GroupTerms, tuple[FieldError, ...]]:
+    """The terms, and what is wrong with them; a term with an error is not among them."""
+    errors: list[FieldError] = []
+    required = _one_label(annotations, errors)
+    text = annotations.get(PREFERRED) or annotations.get(KAI_PREFERRED) or ""
+    preferred = tuple(part.strip() for part in text.split(",") if part.strip())
+    errors += (_error(PREFERRED, one, problem) for one in preferred if (problem := names.label_key(one)))
+    size = annotations.get(SLICE, "")
+    errors += _slice_errors(size, required)
+    exclusive = annotations.get(EXCLUSIVE) or "false"
+    if exclusive not in ("true", "false"):
+        errors.append(_error(EXCLUSIVE, exclusive, "must be true or false"))
+    elif exclusive == "true" and not required:
+        errors.append(_error(EXCLUSIVE, exclusive, f"needs {REQUIRED}"))
+    return GroupTerms(
+        required,
+        preferred,
+        int(size) if size.isdecimal() else 0,
+        tuple(_attribute_terms(MATCH, annotations, errors)),
+        tuple(_attribute_terms(DISTINCT, annotations, errors)),
+        exclusive == "true" and bool(required),
+    ), tuple(errors)
+
+
+def positive(annotations: Mapping[str, str], name: str) -> tuple[int, tuple[FieldError, ...]]:
+    """The number of pods in an annotation; 0 where there is none, or an error."""
+    text = annotations.get(name)
+    if text is None:
+        return 0, ()
+    if not text.isdecimal() or not int(text):
+        return 0, (_error(name, text, "must be a number of pods, at least 1"),)
+    return int(text), ()
+
+
+def _one_label(annotations: Mapping[str, str], errors: list[FieldError]) -> str:
+    text = annotations.get(REQUIRED) or annotations.get(KAI_REQUIRED) or ""
+    if text and (problem := names.label_key(text)):
+        errors.append(_error(REQUIRED, text, problem))
+        return ""
+    return text
+
+
+def _slice_errors(size: str, required: str) -> Iterator[FieldError]:
+    if size and (not size.isdecimal() or not int(size)):
+        yield _error(SLICE, size, "must be a number of pods, at least 1")
+    elif size and not required:
+        yield _error(SLICE, size, f"needs {REQUIRED}")
+
+
+def _attribute_terms(name: str, annotations: Mapping[str, str], errors: list[FieldError]) -> Iterator[AttributeTerm]:
+    for part in filter(None, map(str.strip, annotations.get(name, "").split(","))):
+        request, equals, attribute = part.partition("=")
+        domain, slash, own = attribute.partition("/")
+        if not (request and equals and domain and slash and own):
+            errors.append(_error(name, part, "must be REQUEST=DOMAIN/NAME, or *=DOMAIN/NAME for all requests"))
+        else:
+            yield AttributeTerm(request, attribute)
+
+
+def _error(name: str, value: str, problem: str) -> FieldError:
+    return FieldError(f"metadata.annotations[{name}]", value, problem)

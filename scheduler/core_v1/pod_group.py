@@ -1,0 +1,220 @@
+"""PodGroups and CompositePodGroups: pods that are placed together, or not at all.
+
+Source: k8s.io/api scheduling v1beta1, v1alpha3 and v1alpha2; KEP-4671, KEP-5729 for resourceClaims.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from allocator.api.findings import FieldError
+from scheduler.core_v1.group_terms import annotations_read
+from scheduler.core_v1.object_fields import (
+    AnnotatedFields,
+    Int32,
+    ObjectFields,
+    ObjectMetaFields,
+    metadata_errors,
+    typed,
+)
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, PodClaim
+
+ALL_TOGETHER = "PodGroup"
+"""disruptionMode of v1alpha2 for a group that is evicted whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """A PodGroup. minimum: None for one of the basic policy, whose pods are placed one by one.
+
+    topology: keys of node labels of which all pods see one value. claims: of the group, shared by its pods.
+    claim_statuses: as of a pod. goes_whole: evicted only together. parent: its CompositePodGroup. workload: the
+    Workload that it was made for, and template there. annotations: those that are read.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+    minimum: int | None = None
+    priority: int | None = None
+    priority_class: str = ""
+    preempts: bool = True
+    topology: tuple[str, ...] = ()
+    claims: tuple[PodClaim, ...] = ()
+    claim_statuses: Mapping[str, str | None] = field(default_factory=dict)
+    goes_whole: bool = False
+    parent: str = ""
+    workload: str = ""
+    template: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    is_deleting: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.namespace, self.name
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class CompositePodGroup:
+    """A group of groups. minimum: how many of them have to be placed; None for the basic policy."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    minimum: int | None = None
+    priority: int | None = None
+    topology: tuple[str, ...] = ()
+    goes_whole: bool = False
+    parent: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its namespace and name."""
+        return self.namespace, self.name
+
+
+class _GangFields(ObjectFields):
+    minCount: Int32 | None = None  # noqa: N815 - the API's name
+    minGroupCount: Int32 | None = None  # noqa: N815 - of a CompositePodGroup
+
+
+class _GroupPolicyFields(ObjectFields):
+    basic: dict[str, object] | None = None
+    gang: _GangFields | None = None
+
+
+class _TopologyFields(ObjectFields):
+    key: str
+
+
+class _ConstraintsFields(ObjectFields):
+    topology: list[_TopologyFields] | None = None
+
+
+class _GroupClaimFields(ObjectFields):
+    name: str
+    resourceClaimName: str | None = None  # noqa: N815 - the API's name
+    resourceClaimTemplateName: str | None = None  # noqa: N815 - the API's name
+
+
+class _WorkloadTemplateFields(ObjectFields):
+    workloadName: str = ""  # noqa: N815 - the API's name
+    templateName: str | None = None  # noqa: N815 - of v1beta1
+    podGroupTemplateName: str | None = None  # noqa: N815 - of v1alpha2
+
+
+class _TemplateRefFields(ObjectFields):
+    workload: _WorkloadTemplateFields | None = None
+
+
+class _PodGroupSpecFields(ObjectFields):
+    schedulingPolicy: _GroupPolicyFields = _GroupPolicyFields()  # noqa: N815 - the API's name
+    schedulingConstraints: _ConstraintsFields | None = None  # noqa: N815 - the API's name
+    resourceClaims: list[_GroupClaimFields] | None = None  # noqa: N815 - the API's name
+    disruptionMode: object = None  # noqa: N815 - a word in v1alpha2, an object with one field later
+    priorityClassName: str | None = None  # noqa: N815 - the API's name
+    priority: Int32 | None = None
+    preemptionPolicy: str | None = None  # noqa: N815 - the API's name
+    parentCompositePodGroupName: str | None = None  # noqa: N815 - the API's name
+    workloadRef: _WorkloadTemplateFields | None = None  # noqa: N815 - of v1beta1
+    podGroupTemplateRef: _TemplateRefFields | None = None  # noqa: N815 - of v1alpha2
+
+
+class _PodGroupStatusFields(ObjectFields):
+    resourceClaimStatuses: list[_GroupClaimFields] | None = None  # noqa: N815 - the API's name
+
+
+class _PodGroupFields(ObjectFields):
+    metadata: AnnotatedFields
+    spec: _PodGroupSpecFields = _PodGroupSpecFields()
+    status: _PodGroupStatusFields | None = None
+
+
+class _CompositeFields(ObjectFields):
+    metadata: ObjectMetaFields
+    spec: _PodGroupSpecFields = _PodGroupSpecFields()
+
+
+def decode_pod_group(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[PodGroup | None, tuple[FieldError, ...]]:
+    """The group in any served version, or the errors. validate: what the API server refuses is an error."""
+    fields, errors = typed(_PodGroupFields, raw)
+    if fields is None:
+        return None, errors
+    metadata, spec = fields.metadata, fields.spec
+    gang, by = spec.schedulingPolicy.gang, _workload_of(spec)
+    minimum = None if gang is None else gang.minCount or 0
+    if validate and (errors := (*metadata_errors(metadata), *_policy_errors(spec, minimum, "minCount"))):
+        return None, errors
+    statuses = fields.status.resourceClaimStatuses if fields.status else None
+    return PodGroup(
+        metadata.namespace or DEFAULT_NAMESPACE,
+        metadata.name,
+        metadata.uid or "",
+        minimum,
+        spec.priority,
+        spec.priorityClassName or "",
+        spec.preemptionPolicy != "Never",
+        _topology(spec),
+        tuple(
+            PodClaim(one.name, one.resourceClaimName or "", one.resourceClaimTemplateName or "")
+            for one in spec.resourceClaims or ()
+        ),
+        {one.name: one.resourceClaimName for one in statuses or ()},
+        _goes_whole(spec.disruptionMode),
+        spec.parentCompositePodGroupName or "",
+        by.workloadName,
+        by.templateName or by.podGroupTemplateName or "",
+        annotations_read(metadata.annotations),
+        bool(metadata.deletionTimestamp),
+    ), ()
+
+
+def decode_composite_pod_group(
+    raw: Mapping[str, object], *, validate: bool = True
+) -> tuple[CompositePodGroup | None, tuple[FieldError, ...]]:
+    """The group of groups, or the errors. validate: what the API server refuses is an error."""
+    fields, errors = typed(_CompositeFields, raw)
+    if fields is None:
+        return None, errors
+    metadata, spec = fields.metadata, fields.spec
+    gang = spec.schedulingPolicy.gang
+    minimum = None if gang is None else gang.minGroupCount or 0
+    if validate and (errors := (*metadata_errors(metadata), *_policy_errors(spec, minimum, "minGroupCount"))):
+        return None, errors
+    return CompositePodGroup(
+        metadata.namespace or DEFAULT_NAMESPACE,
+        metadata.name,
+        metadata.uid or "",
+        minimum,
+        spec.priority,
+        _topology(spec),
+        _goes_whole(spec.disruptionMode),
+        spec.parentCompositePodGroupName or "",
+    ), ()
+
+
+def _policy_errors(spec: _PodGroupSpecFields, minimum: int | None, name: str) -> Iterator[FieldError]:
+    policy = spec.schedulingPolicy
+    if (policy.basic is None) == (policy.gang is None):
+        yield FieldError("spec.schedulingPolicy", None, "needs exactly one of basic and gang")
+    elif minimum is not None and minimum < 1:
+        yield FieldError(f"spec.schedulingPolicy.gang.{name}", minimum, "must be at least 1")
+
+
+def _workload_of(spec: _PodGroupSpecFields) -> _WorkloadTemplateFields:
+    by = spec.podGroupTemplateRef.workload if spec.podGroupTemplateRef else None
+    return spec.workloadRef or by or _WorkloadTemplateFields()
+
+
+def _topology(spec: _PodGroupSpecFields) -> tuple[str, ...]:
+    found = spec.schedulingConstraints.topology if spec.schedulingConstraints else None
+    return tuple(one.key for one in found or ())
+
+
+def _goes_whole(mode: object) -> bool:
+    return mode == ALL_TOGETHER or (isinstance(mode, dict) and "all" in mode)

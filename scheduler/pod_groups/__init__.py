@@ -1,0 +1,1 @@
+"""Groups of pods: which pods are one, and where all of them have a place at once."""

@@ -1,0 +1,236 @@
+"""One model of a group, and its reading: by PodGroup, by our label, or by what some controllers write on their pods.
+
+The first source that a pod names counts. A minimum is never guessed from the size of a controller: many create later
+pods only once the first ones run, and a group of all of them would wait without end.
+Source: KEP-4671; the labels of LeaderWorkerSet and of Kueue's plain pods.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from scheduler.core_v1.group_terms import (
+    DISTINCT,
+    GROUP,
+    KUEUE_TOTAL,
+    LEADER_SIZE,
+    MATCH,
+    MINIMUM,
+    NO_TERMS,
+    SLICE,
+    GroupTerms,
+    group_terms,
+    positive,
+)
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_group import PodGroup
+from scheduler.state.pod_groups import PodGroupIndex
+
+POD_GROUP, LABEL, LEADER_WORKER_SET, KUEUE = "PodGroup", "label", "LeaderWorkerSet", "Kueue"
+"""Where it is said that pods are a group."""
+
+RECOGNIZED: Mapping[str, tuple[str, str]] = {
+    LEADER_WORKER_SET: ("leaderworkerset.sigs.k8s.io/group-key", LEADER_SIZE),
+    KUEUE: ("kueue.x-k8s.io/pod-group-name", KUEUE_TOTAL),
+}
+"""Of controllers that write the number of pods on each of them: the label of the group, and the annotation."""
+
+NO_KINDS: frozenset[str] = frozenset()
+
+
+class GroupKey(NamedTuple):
+    """Which group a pod is in. source: one of POD_GROUP, LABEL and RECOGNIZED."""
+
+    source: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOfPods:
+    """Pods that are placed together.
+
+    members: all that there are, in the order in which they are placed. minimum: as many have to have a place at once; 1
+    for one of the basic policy. uid: of its PodGroup. claims: of the group. goes_whole: evicted only together.
+    problem: why it is refused whatever is free. held: why it waits for other objects. Both are empty where there is
+    nothing.
+    """
+
+    key: GroupKey
+    members: tuple[Pod, ...]
+    minimum: int
+    priority: int = 0
+    is_gang: bool = True
+    terms: GroupTerms = NO_TERMS
+    uid: str = ""
+    claims: tuple[PodClaim, ...] = ()
+    claim_statuses: Mapping[str, str | None] = field(default_factory=dict)
+    goes_whole: bool = False
+    problem: str = ""
+    held: str = ""
+
+    @property
+    def bound(self) -> list[Pod]:
+        """The members that have their node."""
+        return [pod for pod in self.members if pod.node_name]
+
+    @property
+    def waiting(self) -> list[Pod]:
+        """The members that have none."""
+        return [pod for pod in self.members if not pod.node_name]
+
+    @property
+    def missing(self) -> int:
+        """How many of the waiting ones have to be placed at once; a group that has begun needs one."""
+        return max(self.minimum - len(self.bound), 1)
+
+    def __str__(self) -> str:
+        return str(self.key)
+
+
+def key_of(pod: Pod, recognized: Collection[str] = NO_KINDS) -> GroupKey | None:
+    """The group of the pod; None for a pod of its own. recognized: the kinds of RECOGNIZED that are read."""
+    if pod.group:
+        return GroupKey(POD_GROUP, pod.namespace, pod.group)
+    if name := pod.labels.get(GROUP):
+        return GroupKey(LABEL, pod.namespace, name)
+    for source, (label, _) in RECOGNIZED.items():
+        if source in recognized and (name := pod.labels.get(label)):
+            return GroupKey(source, pod.namespace, name)
+    return None
+
+
+def groups_of(pods: Iterable[Pod], index: PodGroupIndex, recognized: Collection[str] = NO_KINDS) -> list[GroupOfPods]:
+    """The groups of these pods, those that are over aside, in the order of their first members."""
+    by_key: dict[GroupKey, list[Pod]] = {}
+    for pod in pods:
+        if not pod.is_over and (key := key_of(pod, recognized)):
+            by_key.setdefault(key, []).append(pod)
+    return [group_of(key, members, index) for key, members in by_key.items()]
+
+
+def group_of(key: GroupKey, pods: Iterable[Pod], index: PodGroupIndex) -> GroupOfPods:
+    """The group of that key. pods: all of it that are not over."""
+    members = tuple(sorted(pods, key=member_order))
+    found = index.get(key.namespace, key.name) if key.source == POD_GROUP else None
+    if key.source == POD_GROUP and found is None:
+        held = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
+        return GroupOfPods(key, members, 1, _priority(members), held=held)
+    group = _of_object(key, members, found, index) if found is not None else _of_marks(key, members)
+    problem = group.problem or next(_uneven(group), "") or next(_unsupported(group.terms), "")
+    return replace(group, problem=problem, held=_few(group))
+
+
+def member_order(pod: Pod) -> tuple[int, bool, str, str]:
+    """Higher priority first, then the older one, then by name."""
+    return -(pod.priority or 0), not pod.created, pod.created, pod.name
+
+
+def _priority(members: Sequence[Pod]) -> int:
+    return max((pod.priority or 0 for pod in members), default=0)
+
+
+def _of_object(key: GroupKey, members: tuple[Pod, ...], found: PodGroup, index: PodGroupIndex) -> GroupOfPods:
+    terms, problem = _terms(members, found.annotations)
+    if found.topology:
+        terms = replace(terms, required=found.topology[0])
+    parent = index.parent_of(found)
+    if found.parent:
+        name = parent.name if parent else found.parent
+        problem = problem or f"CompositePodGroup {found.namespace}/{name}: groups of groups are not supported"
+    return GroupOfPods(
+        key,
+        members,
+        1 if found.minimum is None else found.minimum,
+        _priority(members) if found.priority is None else found.priority,
+        found.minimum is not None,
+        terms,
+        found.uid,
+        found.claims,
+        found.claim_statuses,
+        found.goes_whole,
+        problem,
+    )
+
+
+def _of_marks(key: GroupKey, members: tuple[Pod, ...]) -> GroupOfPods:
+    """By what is written on the pods."""
+    name = MINIMUM if key.source == LABEL else RECOGNIZED[key.source][1]
+    terms, problem = _terms(members, {})
+    minimum = 0
+    for pod in members:
+        count, errors = positive(pod.grouping, name)
+        if errors:
+            problem = problem or f"pod {pod}: {errors[0]}"
+        elif not count:
+            problem = problem or f"pod {pod}: metadata.annotations[{name}]: is required in group {key}"
+        elif minimum and count != minimum:
+            problem = (
+                problem or f"pod {pod}: metadata.annotations[{name}]: {count}, but pod {members[0]} says {minimum}"
+            )
+        minimum = minimum or count
+    return GroupOfPods(key, members, minimum or 1, _priority(members), terms=terms, problem=problem)
+
+
+def _terms(members: Sequence[Pod], annotations: Mapping[str, str]) -> tuple[GroupTerms, str]:
+    """Where the group is placed, and what is wrong with what says so. annotations: of its PodGroup."""
+    texts = {name: text for name, text in annotations.items() if name not in _OF_NUMBERS}
+    problem = ""
+    for pod in members:
+        own = {name: text for name, text in pod.grouping.items() if name not in _OF_NUMBERS}
+        for name, text in own.items():
+            known = texts.setdefault(name, text)
+            if known != text:
+                problem = problem or (
+                    f"pod {pod}: metadata.annotations[{name}]: {text!r}, but others of the group say {known!r}"
+                )
+    terms, errors = group_terms(texts)
+    return terms, problem or (str(errors[0]) if errors else "")
+
+
+_OF_NUMBERS = (MINIMUM, LEADER_SIZE, KUEUE_TOTAL)
+
+
+def _uneven(group: GroupOfPods) -> Iterator[str]:
+    """What members have to have in common, and have not. Source: kube-scheduler 1.37's schedule_one_podgroup.go."""
+    of_group = group.key.source == POD_GROUP
+    for pod in group.waiting:
+        first = group.waiting[0]
+        if (pod.priority or 0) != group.priority and of_group:
+            yield (
+                "all pods in a single pod group should have the same priority as the pod group's priority, "
+                f"got {pod.priority or 0} and {group.priority}"
+            )
+        if pod.preempts != first.preempts:
+            yield (
+                "all pods in a single pod group should have the same preemption policy, "
+                f"got {_policy(pod)} and {_policy(first)}"
+            )
+        if pod.scheduler_name != first.scheduler_name:
+            yield (
+                "all pods in a single pod group should have the same scheduler name, "
+                f"got {pod.scheduler_name} and {first.scheduler_name}"
+            )
+
+
+def _unsupported(terms: GroupTerms) -> Iterator[str]:
+    """What is understood and cannot be kept: to leave it out would place the group where nobody wants it."""
+    for name, value in ((MATCH, terms.match), (DISTINCT, terms.distinct), (SLICE, terms.slice_size)):
+        if value:
+            yield f"metadata.annotations[{name}]: is not supported"
+
+
+def _policy(pod: Pod) -> str:
+    return "PreemptLowerPriority" if pod.preempts else "Never"
+
+
+def _few(group: GroupOfPods) -> str:
+    missing = group.minimum - len(group.members)
+    if missing <= 0:
+        return ""
+    if group.key.source == POD_GROUP:
+        return "waiting for minCount pods from a gang to appear in scheduling queue"
+    return f"waiting for {missing} of {group.minimum} pods of group {group}"

@@ -1,0 +1,256 @@
+"""The waiting members of a group against the cluster, as it is with those of them that are assumed to have a place.
+
+Members that ask for the same of every node are of one class, and nodes that give the same to every member are of one
+kind: a search that tells them apart would try the same again and again.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from allocator.bits import Mask, bits, union
+from allocator.fleet.alike import fingerprint_of
+from allocator.model import Allocation, Claim, DeviceID
+from allocator.outcome import Allocated, Exhausted
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.decision.pod_cycle import PodCycle
+from scheduler.decision.schedule_result import Placed
+from scheduler.plugins.volume_binding import plan
+from scheduler.pod_groups.group_result import OutOfGroupSteps
+from scheduler.state.volumes import NO_PLAN
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A waiting member with its claims as they are watched, each once. full: those that no further pod can use."""
+
+    pod: Pod
+    claims: tuple[Claim, ...] = ()
+    full: tuple[Claim, ...] = ()
+
+
+class GroupMembers:
+    """The members by their place in the order of the group. within: by member the nodes that it may have."""
+
+    def __init__(self, cluster: Cluster, members: Sequence[Member], within: Sequence[Mask]) -> None:
+        self.cluster = cluster
+        self.members = members
+        self.within = within
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def cycle(self, place: int) -> PodCycle:
+        """The member as things are now: a claim for which another one has taken devices has them."""
+        member = self.members[place]
+        claims = [self._now(claim) for claim in member.claims]
+        return PodCycle(self.cluster, member.pod, claims, member.full, is_member=True)
+
+    def _now(self, claim: Claim) -> Claim:
+        holding = self.cluster.claims.holding(claim.uid)
+        return holding.counted if holding is not None and holding.counted is not None else claim
+
+    # -- classes of members, kinds of nodes
+
+    @cached_property
+    def refused(self) -> Mapping[int, str]:
+        """The members that no node can take, whatever is free, with the reason."""
+        found = ((place, self._cycles[place].refused_everywhere()) for place in range(len(self)))
+        return {place: refusal[1] for place, refusal in found if refusal}
+
+    @cached_property
+    def classes(self) -> Sequence[int]:
+        """Of each member; equal for those that ask for the same."""
+        numbers: dict[Hashable, int] = {}
+        return [numbers.setdefault(self._class(place), len(numbers)) for place in range(len(self))]
+
+    @cached_property
+    def by_class(self) -> Sequence[Sequence[int]]:
+        """The members of each class, in their order."""
+        found: list[list[int]] = [[] for _ in set(self.classes)]
+        for place, one in enumerate(self.classes):
+            found[one].append(place)
+        return found
+
+    def _class(self, place: int) -> Hashable:
+        cycle, pod = self._cycles[place], self.members[place].pod
+        has = tuple(claim.uid for claim in cycle.claims if claim.allocation is not None or self._is_shared(claim))
+        asks = tuple((one.nodes, one.requests.key, fingerprint_of(one.pending), one.problem) for one in cycle.asks)
+        # Labels differ between the pods of most controllers, and matter only to those who select pods by them.
+        seen = tuple(sorted(pod.labels.items())) if self.has_terms else ()
+        terms = (pod.pod_affinity, pod.spread, pod.volumes.claims) if self.has_terms else ()
+        return asks, has, self._eligible(place), pod.host_ports, pod.scheduler_name, seen, terms
+
+    def _eligible(self, place: int) -> Mask:
+        if place in self.refused:
+            return 0
+        cycle = self._cycles[place]
+        return union(left for _, left in cycle.eligible) & cycle.reached & self.within[place]
+
+    @cached_property
+    def has_terms(self) -> bool:
+        """Whether a member says something of other pods, or shares volumes: where one is matters to others then."""
+        return any(map(_has_terms, self.members))
+
+    @cached_property
+    def _cycles(self) -> Sequence[PodCycle]:
+        return [self.cycle(place) for place in range(len(self))]
+
+    @cached_property
+    def _users(self) -> Counter[str]:
+        return Counter(claim.uid for member in self.members for claim in member.claims)
+
+    def _is_shared(self, claim: Claim) -> bool:
+        return self._users[claim.uid] > 1
+
+    @cached_property
+    def allowed(self) -> Sequence[Mask]:
+        """By class the nodes that let a member pass as things were at first, devices aside."""
+        return [self._eligible(places[0]) for places in self.by_class]
+
+    @property
+    def are_independent(self) -> bool:
+        """Whether members see each other only by what is left on their own node: no member changes another one."""
+        return not self.has_terms and not any(map(self._looks_further, self.by_class)) and not self._share_devices
+
+    def _looks_further(self, places: Sequence[int]) -> bool:
+        cycle = self._cycles[places[0]]
+        is_shared = any(self._is_shared(claim) for claim in cycle.pending)
+        return bool(is_shared or len(cycle.asks) > 1 or (cycle.counts_devices and cycle.claims))
+
+    @cached_property
+    def _share_devices(self) -> bool:
+        """Whether a device that a member may get can be reached from several nodes."""
+        if not any(self._cycles[places[0]].asks[0].pending for places in self.by_class):
+            return False
+        fleet = self.cluster.fleet
+        return any(fleet.shared_on(number) for number in bits(union(self.allowed)))
+
+    def kinds(self) -> Mapping[Hashable, list[int]]:
+        """The nodes that one of the members may have, by what they give to any of them."""
+        fleet, infos = self.cluster.fleet, self.cluster.infos
+        pending = [claim for places in self.by_class for claim in self._cycles[places[0]].asks[0].pending]
+        hardware = fleet.kinds(pending) if pending else None
+        resources = sorted({name for places in self.by_class for name in self._cycles[places[0]].requests.amounts})
+        columns = [infos.columns[name].free for name in ("pods", *resources) if name in infos.columns]
+        alone = any(self.members[places[0]].pod.host_ports for places in self.by_class)
+        promised = {number for places in self.by_class for number in self._cycles[places[0]].view.nominated}
+        found: dict[Hashable, list[int]] = {}
+        for number in bits(union(self.allowed)):
+            passes = tuple(mask >> number & 1 for mask in self.allowed)
+            free = tuple(column.item(number) for column in columns)
+            devices = (hardware.of(number), fleet.usage_on(number)) if hardware else ()
+            own = number if alone or number in promised else -1
+            found.setdefault((passes, free, devices, own), []).append(number)
+        return found
+
+    def claims_of(self, place: int) -> Sequence[Claim]:
+        """The claims of the member that had no devices at first."""
+        return self._cycles[place].pending
+
+    def exceeds(self, places: Sequence[int], numbers: Sequence[int]) -> bool:
+        """Whether these members request more of a resource than these nodes have left in all."""
+        columns = self.cluster.infos.columns
+        asked: Counter[str] = Counter()
+        for place in places:
+            asked.update(self._cycles[place].requests.amounts)
+        return any(
+            amount > int(columns[name].free[list(numbers)].clip(min=0).sum())
+            for name, amount in asked.items()
+            if amount and name in columns
+        )
+
+    # -- what is tried
+
+    def fits_beside(self, number: int, load: Sequence[int], one: int) -> bool:
+        """Whether one more of that class has a place on the node. load: by class, how many of it are there already.
+
+        Raises OutOfGroupSteps where the allocator gave up.
+        """
+        there = [place for own, count in zip(self.by_class, load, strict=True) for place in own[:count]]
+        place = self.by_class[one][load[one]]
+        with self._present(number, there):
+            cycle = self.cycle(place)
+            if not union(left for _, left in cycle.eligible) >> number & 1:
+                return False
+        return self.devices(number, [*there, place]) is not None
+
+    def devices(self, number: int, places: Sequence[int]) -> Mapping[int, tuple[Allocation, ...]] | None:
+        """What the claims of these members get on the node, together; None where that is too much."""
+        pending = [self._cycles[place].asks_of(number).pending for place in places]
+        claims = [claim for own in pending for claim in own]
+        if not claims:
+            return dict.fromkeys(places, ())
+        outcome = self.cluster.fleet_of(self.members[places[0]].pod).allocate(number, claims)
+        if isinstance(outcome, Exhausted):
+            raise OutOfGroupSteps
+        if not isinstance(outcome, Allocated):
+            return None
+        rest = iter(outcome.allocations)
+        return {place: tuple(next(rest) for _ in own) for place, own in zip(places, pending, strict=True)}
+
+    @contextmanager
+    def _present(self, number: int, places: Sequence[int]) -> Iterator[None]:
+        """As if these members were on the node, devices aside."""
+        name = self.cluster.name_of(number)
+        with ExitStack() as undo:
+            for place in places:
+                pod = self.members[place].pod
+                self.cluster.pods.assume(pod, name)
+                undo.callback(self.cluster.pods.forget, pod.uid)
+            yield
+
+    def placed(self, cycle: PodCycle, number: int, allocations: tuple[Allocation, ...]) -> Placed:
+        """The member of that cycle on a node that can take it, with these devices."""
+        assert cycle.pod is not None
+        required = cycle.asks_of(number)
+        taken = cycle.with_devices(cycle.pod, required, allocations).taken if cycle.counts_devices else ()
+        volumes = plan(cycle.view, number) if cycle.binds_volumes else NO_PLAN
+        name = self.cluster.name_of(number)
+        return Placed(name, tuple(cycle.claims), allocations, required.extended, taken, volumes)
+
+    def placements(self, cycle: PodCycle, number: int) -> Iterator[Placed]:
+        """The member on a node that can take it, with each choice of devices that leaves others to the rest.
+
+        Of two choices of which one has all devices of the other, only that other one is of use: each choice after the
+        first leaves out a device of an earlier one.
+        """
+        required = cycle.asks_of(number)
+        if not required.pending:
+            yield self.placed(cycle, number, ())
+            return
+        seen: set[frozenset[DeviceID]] = {frozenset()}
+        queue = [frozenset[DeviceID]()]
+        while queue:
+            without = queue.pop()
+            allocations = self._without(cycle, number, required.pending, without)
+            if allocations is None:
+                continue
+            yield self.placed(cycle, number, allocations)
+            for device in dict.fromkeys(result.id for one in allocations for result in one.results):
+                if (fewer := without | {device}) not in seen:
+                    seen.add(fewer)
+                    queue.append(fewer)
+
+    def _without(
+        self, cycle: PodCycle, number: int, pending: Sequence[Claim], without: frozenset[DeviceID]
+    ) -> tuple[Allocation, ...] | None:
+        if not without:
+            return cycle.allocate(number, cycle.asks_of(number))
+        aside = self.cluster.set_aside(without)
+        try:
+            outcome = cycle.fleet.allocate(number, pending)
+        finally:
+            self.cluster.put_back(aside)
+        if isinstance(outcome, Exhausted):
+            raise OutOfGroupSteps
+        return outcome.allocations if isinstance(outcome, Allocated) else None
+
+
+def _has_terms(member: Member) -> bool:
+    pod = member.pod
+    spreads = any(one.is_hard for one in pod.spread)
+    return bool(pod.pod_affinity.required or pod.pod_affinity.required_anti or spreads or pod.volumes.claims)

@@ -1,0 +1,162 @@
+"""A group that does not fit, and who has to go so that its minimum does: nobody before the whole is known to fit.
+
+Whoever is of lower priority anywhere is taken away; if the group fits then, each is given back in order of importance
+if it still fits, those first whose eviction violates a budget. So nobody goes for members beyond the minimum. A group
+that is evicted only together is one unit.
+Source: KEP-5710, with units and importance as of kube-scheduler 1.38.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from allocator.bits import bits
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.pod_groups.group import GroupOfPods, key_of
+from scheduler.pod_groups.group_placer import GROUP_STEPS, place_group
+from scheduler.pod_groups.group_result import GroupPlaced, GroupUnknown, OutOfGroupSteps
+from scheduler.preemption.preemption import NEVER
+from scheduler.preemption.victims import Reprieve, Unit, moment, victims_of
+from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.state.claims import claim_keys
+from scheduler.state.pods_by_priority import priority_of
+
+NO_VICTIMS_FOR_GROUP = "No preemption victims found for incoming preemptor"
+_PREFIX = "pod group preemption: "
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPreemption:
+    """What a group that does not fit can win. placed: where it goes then; None where that is nowhere.
+
+    victims: the most important first; none where it is enough to wait for claims that nobody uses any more. violated:
+    budgets. claims: uids of those that come free.
+    """
+
+    text: str
+    placed: GroupPlaced | None = None
+    victims: Sequence[Unit] = ()
+    violations: int = 0
+    violated: tuple[PodDisruptionBudget, ...] = ()
+    claims: tuple[str, ...] = ()
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All who go."""
+        return [pod for unit in self.victims for pod in unit.pods]
+
+
+def preempt_for_group(
+    cluster: Cluster, group: GroupOfPods, most_steps: int = GROUP_STEPS, *, wins_devices: bool = True
+) -> GroupPreemption | GroupUnknown:
+    """Who has to go for a group that was refused; the cluster is afterwards what it was.
+
+    most_steps: of each look. Raises AllocationError, TooLong. Cost: O(victims log(units)) looks, each like the placing
+    of the group.
+    """
+    if not all(pod.preempts for pod in group.waiting):
+        return GroupPreemption(_PREFIX + NEVER)
+    try:
+        return _GroupPreemptor(cluster, group, most_steps, wins_devices=wins_devices).result()
+    except OutOfGroupSteps:
+        return GroupUnknown(most_steps)
+
+
+class _GroupPreemptor:
+    def __init__(self, cluster: Cluster, group: GroupOfPods, most_steps: int, *, wins_devices: bool) -> None:
+        self._cluster = cluster
+        self._group = group
+        self._most_steps = most_steps
+        own = {key for pod in group.waiting for key in claim_keys(pod)}
+        found = (cluster.claims.get(*key) for key in own)
+        self._claims = WinnableClaims(cluster, {one.claim.uid for one in found if one}, is_on=wins_devices)
+        self._units = self._lower_units()
+        self._nodes_of = self._nodes_of_claims()
+
+    def result(self) -> GroupPreemption:
+        """Raises OutOfGroupSteps."""
+        cluster, unused = self._cluster, self._unused()
+        if not self._units and not unused:
+            return GroupPreemption(_PREFIX + NO_VICTIMS_FOR_GROUP)
+        with cluster.released(unused):
+            with self._away(self._units):
+                if self._placed() is None:
+                    return GroupPreemption(_PREFIX + NO_VICTIMS_FOR_GROUP)
+            reprieve = Reprieve.of(self._units, cluster.budgets)
+            victims = victims_of(reprieve.units, lambda: self._placed() is not None, self._away)
+            held = self._held(victims)
+            with self._away(victims):
+                placed, left = self._placed(), self._held(victims)
+        assert placed is not None, "the group fits with its victims gone"
+        violations, violated = reprieve.violations(victims)
+        victims.sort(key=lambda unit: unit.importance)
+        count = sum(len(unit.pods) for unit in victims)
+        text = f"{_PREFIX}found a placement for podgroup, preempting {count} victims"
+        freed = tuple(uid for uid in held if uid not in left)
+        return GroupPreemption(text, placed, victims, violations, violated, (*unused, *freed))
+
+    def _placed(self) -> GroupPlaced | None:
+        found = place_group(self._cluster, self._group, self._most_steps)
+        if isinstance(found, GroupUnknown):
+            raise OutOfGroupSteps
+        return found if isinstance(found, GroupPlaced) else None
+
+    # -- who can go
+
+    def _lower_units(self) -> list[Unit]:
+        """The most important first."""
+        whole: dict[tuple[str, str], list[Pod]] = {}
+        units: list[Unit] = []
+        for number in bits(self._cluster.fleet.all):
+            for pod in self._cluster.by_priority.on(number):
+                group = self._cluster.pod_groups.of(pod)
+                if key_of(pod) == self._group.key:
+                    continue
+                if group is not None and group.goes_whole:
+                    whole.setdefault(group.key, []).append(pod)
+                else:
+                    units.append(Unit.of(pod))
+        units += (self._unit_of(key, pods) for key, pods in whole.items())
+        lower = (unit for unit in units if all(priority_of(pod) < self._group.priority for pod in unit.pods))
+        return sorted(
+            (unit for unit in lower if unit.priority < self._group.priority), key=lambda unit: unit.importance
+        )
+
+    def _unit_of(self, key: tuple[str, str], pods: Sequence[Pod]) -> Unit:
+        group = self._cluster.pod_groups.get(*key)
+        highest = max(map(priority_of, pods))
+        priority = highest if group is None or group.priority is None else group.priority
+        return Unit(tuple(pods), priority, min(moment(pod.started) for pod in pods))
+
+    # -- what comes free
+
+    def _unused(self) -> list[str]:
+        return list(
+            dict.fromkeys(uid for node in self._claims.nodes_of_unused if node for uid in self._claims.unused(node))
+        )
+
+    def _nodes_of_claims(self) -> Mapping[str, set[str]]:
+        """By claim (uid) the nodes of its users."""
+        found: dict[str, set[str]] = {}
+        for unit in self._units:
+            for pod in unit.pods:
+                for key in claim_keys(pod):
+                    if one := self._cluster.claims.get(*key):
+                        found.setdefault(one.claim.uid, set()).add(pod.node_name)
+        return found
+
+    def _frees(self, uid: str) -> bool:
+        return any(self._claims.frees(node, uid) for node in self._nodes_of.get(uid, ()))
+
+    def _held(self, victims: Iterable[Unit]) -> list[str]:
+        claims = self._cluster.claims
+        keys = dict.fromkeys(key for unit in victims for pod in unit.pods for key in claim_keys(pod))
+        found = (one for key in keys if (one := claims.get(*key)))
+        return [one.claim.uid for one in found if one.claim.allocation is not None]
+
+    @contextmanager
+    def _away(self, units: Sequence[Unit]) -> Iterator[None]:
+        with self._cluster.without([pod.uid for unit in units for pod in unit.pods], self._frees):
+            yield

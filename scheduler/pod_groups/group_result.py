@@ -1,0 +1,84 @@
+"""What becomes of a group: where its members go, why they cannot, or that the search ended before it was known."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.schedule_result import Placed
+
+
+class OutOfGroupSteps(Exception):
+    """The search has taken all its steps."""
+
+
+@dataclass(slots=True)
+class GroupSteps:
+    """Steps of a search; taking one more than `most` raises OutOfGroupSteps."""
+
+    most: int
+    taken: int = 0
+
+    def take(self) -> None:
+        """One more."""
+        self.taken += 1
+        if self.taken > self.most:
+            raise OutOfGroupSteps
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedMember:
+    """A member and its place."""
+
+    pod: Pod
+    placed: Placed
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPlaced:
+    """These members go to their nodes, all at once. left: the waiting ones without a place. domain: of its topology."""
+
+    members: tuple[PlacedMember, ...]
+    left: tuple[Pod, ...] = ()
+    domain: str = ""
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDomain:
+    """Nodes where the group does not fit. largest: the greatest subset of its members that does.
+
+    next_member: who is the next. why: it has no place there beside them, as kube-scheduler says it of a pod.
+    """
+
+    name: str
+    largest: tuple[Pod, ...] = ()
+    next_member: Pod | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNotPlaced:
+    """Too few members have a place at once. problem: what keeps all of them from every node, else empty.
+
+    held: whether it only waits for other objects. needed: so many members would have to be placed. domains: where it
+    was tried, the one with the largest subset first.
+    """
+
+    problem: str = ""
+    held: bool = False
+    needed: int = 0
+    domains: Sequence[GroupDomain] = field(default=())
+    steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupUnknown:
+    """The search ended after so many steps: whether the group fits is not known."""
+
+    steps: int
+
+    def __str__(self) -> str:
+        return f"search ended after {self.steps:,} steps: whether the group fits is not known"
+
+
+GroupResult = GroupPlaced | GroupNotPlaced | GroupUnknown

@@ -1,0 +1,263 @@
+"""Where members of a group have a place, all at once: a complete search that takes back what it has chosen.
+
+Two ways, with the same answers. Where members see each other only by what is left on their node, members and nodes are
+counted (`packing`). Otherwise one after the other is assumed on each node that can take it, the best first, with each
+choice of devices, until all have a place.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from contextlib import ExitStack
+from typing import Protocol
+
+from allocator.bits import Mask, bits, union
+from scheduler.decision.pod_cycle import PodCycle
+from scheduler.decision.schedule_result import Placed
+from scheduler.pod_groups.group_members import GroupMembers
+from scheduler.pod_groups.group_result import GroupSteps, PlacedMember
+from scheduler.pod_groups.packing import NodeCounts, NodeLoad, NodeState, NodeStates, Packing
+
+Placement = Sequence[PlacedMember]
+
+
+def states_of(members: GroupMembers, kinds: Sequence[Sequence[int]], steps: GroupSteps) -> NodeStates:
+    """What nodes of each kind, all of which are alike, have room for."""
+
+    def fits(state: NodeState, one: int) -> bool:
+        kind, load = state
+        number = kinds[kind][0]
+        has_more = load[one] < len(members.by_class[one])
+        return has_more and bool(members.allowed[one] >> number & 1) and members.fits_beside(number, load, one)
+
+    return NodeStates(fits, steps)
+
+
+class GroupSearch(Protocol):
+    """Finds places for subsets of a group; all of its methods raise OutOfGroupSteps."""
+
+    def fits(self, places: Sequence[int]) -> bool:
+        """Whether these members have a place at once."""
+        ...
+
+    def placement(self, places: Sequence[int]) -> Placement:
+        """Where they go; they fit."""
+        ...
+
+
+class CountedSearch:
+    """Members that see each other only by what is left on their node. kinds: the nodes, by kind."""
+
+    def __init__(self, members: GroupMembers, states: NodeStates, kinds: Sequence[Sequence[int]]) -> None:
+        self._members = members
+        self._kinds = kinds
+        self._numbers = [number for numbers in kinds for number in numbers]
+        self._packing = Packing(states, list(map(len, kinds)), len(members.by_class))
+
+    def fits(self, places: Sequence[int]) -> bool:
+        """Whether these members have a place at once."""
+        # One look at the totals, where the search would try every way to leave too little.
+        return not self._members.exceeds(places, self._numbers) and (
+            self._packing.feasible(self._load(places)) is not None
+        )
+
+    def _load(self, places: Sequence[int]) -> NodeLoad:
+        counts = Counter(self._members.classes[place] for place in places)
+        return tuple(counts[one] for one in range(len(self._members.by_class)))
+
+    def placement(self, places: Sequence[int]) -> Placement:
+        """Each member in order on the best node of those that the found states leave to it."""
+        counts = self._packing.feasible(self._load(places))
+        assert counts is not None, "members without a place"
+        nodes = _NodesToFill(self._kinds, counts)
+        by_node: dict[int, list[int]] = {}
+        cycles: dict[int, PodCycle] = {}
+        cluster = self._members.cluster
+        with ExitStack() as undo:
+            for place in places:
+                one = self._members.classes[place]
+                cycle = cycles[place] = self._members.cycle(place)
+                number = cycle.best(nodes.of(one))
+                if number is None:  # one whose devices are taken by what will be given out anew below
+                    number = next(bits(nodes.of(one)))
+                nodes.take(number, one)
+                by_node.setdefault(number, []).append(place)
+                pod = self._members.members[place].pod
+                cluster.pods.assume(pod, cluster.name_of(number))
+                undo.callback(cluster.pods.forget, pod.uid)
+        found: dict[int, PlacedMember] = {}
+        for number, there in by_node.items():
+            devices = self._members.devices(number, there)
+            assert devices is not None, "members that fit together get their devices together"
+            for place in there:
+                placed = self._members.placed(cycles[place], number, devices[place])
+                found[place] = PlacedMember(self._members.members[place].pod, placed)
+        return [found[place] for place in places]
+
+
+class _NodesToFill:
+    """The nodes that come to a state, and what each still lacks."""
+
+    def __init__(self, kinds: Sequence[Sequence[int]], counts: NodeCounts) -> None:
+        self._kind_of = {number: kind for kind, numbers in enumerate(kinds) for number in numbers}
+        self._unused = [sum(1 << number for number in numbers) for numbers in kinds]
+        self._ends: list[Counter[NodeLoad]] = [Counter() for _ in kinds]
+        for (kind, load), count in counts.items():
+            if any(load):
+                self._ends[kind][load] += count
+        self._left: dict[int, list[int]] = {}
+
+    def of(self, one: int) -> Mask:
+        """The nodes that lack a member of the class."""
+        begun = union(1 << number for number, left in self._left.items() if left[one])
+        fresh = (
+            unused for unused, ends in zip(self._unused, self._ends, strict=True) if any(load[one] for load in ends)
+        )
+        return begun | union(fresh)
+
+    def take(self, number: int, one: int) -> None:
+        """A member of the class goes to the node."""
+        if number not in self._left:
+            kind = self._kind_of[number]
+            load = max((load for load in self._ends[kind] if load[one]), key=lambda load: (load[one], load))
+            self._ends[kind][load] -= 1
+            if not self._ends[kind][load]:
+                del self._ends[kind][load]
+            self._unused[kind] ^= 1 << number
+            self._left[number] = list(load)
+        self._left[number][one] -= 1
+
+
+class TreeSearch:
+    """Members of which one may change what is left to another one anywhere."""
+
+    def __init__(self, members: GroupMembers, steps: GroupSteps, nodes: Mask = -1) -> None:
+        self._members = members
+        self._steps = steps
+        self._nodes = nodes
+        self._found: dict[Hashable, Placement | None] = {}
+
+    def fits(self, places: Sequence[int]) -> bool:
+        """Whether these members have a place at once."""
+        return self._search(tuple(places)) is not None
+
+    def placement(self, places: Sequence[int]) -> Placement:
+        """Each member in order on the best node that leaves a place to the others."""
+        found = self._search(tuple(places))
+        assert found is not None, "members without a place"
+        return found
+
+    def _search(self, places: tuple[int, ...]) -> Placement | None:
+        if places not in self._found:
+            found: list[PlacedMember] = []
+            self._found[places] = found if self._extend(places, found, set()) else None
+        return self._found[places]
+
+    def _extend(self, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]) -> bool:
+        """Place the rest of the members; what was found stays assumed until all are placed."""
+        if len(found) == len(places):
+            return True
+        key = self._key(places, found)
+        if key in dead:
+            return False
+        place = places[len(found)]
+        cycle = self._members.cycle(place)
+        left = 0 if cycle.refused_everywhere() else self._members.within[place] & self._nodes
+        tried: set[Hashable] = set()
+        while (number := cycle.best(left)) is not None:
+            left &= ~(1 << number)
+            if (kind := self._kind(cycle, number)) in tried:
+                continue
+            tried.add(kind)
+            if self._extend_on(number, cycle, places, found, dead):
+                return True
+        dead.add(key)
+        return False
+
+    def _extend_on(
+        self, number: int, cycle: PodCycle, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]
+    ) -> bool:
+        pod = cycle.pod
+        assert pod is not None
+        for placed in self._members.placements(cycle, number):
+            self._steps.take()
+            found.append(PlacedMember(pod, placed))
+            with self._members.cluster.assumed(pod, placed):
+                if self._extend(places, found, dead):
+                    return True
+            found.pop()
+        return False
+
+    def _key(self, places: Sequence[int], found: Sequence[PlacedMember]) -> Hashable:
+        """Equal where the same is left to the rest: members of one class may be exchanged."""
+        there = Counter(
+            (self._members.classes[place], one.placed.node, _devices(one.placed))
+            for place, one in zip(places, found, strict=False)
+        )
+        return len(found), frozenset(there.items())
+
+    def _kind(self, cycle: PodCycle, number: int) -> Hashable:
+        """Equal for nodes that are the same to all members, as things are now."""
+        if self._members.has_terms:
+            return number
+        cluster = self._members.cluster
+        fleet, infos = cluster.fleet, cluster.infos
+        free = tuple(column.free.item(number) for column in infos.columns.values())
+        passes = tuple(mask >> number & 1 for mask in self._members.allowed)
+        hardware = tuple(self._hardware_of(place, number) for place in range(len(self._members)))
+        used = fleet.usage_on(number), fleet.shared_on(number), cycle.view.nominated.get(number) and number
+        return free, passes, hardware, used
+
+    def _hardware_of(self, place: int, number: int) -> Hashable:
+        claims = self._members.claims_of(place)
+        return self._members.cluster.fleet.kinds(claims).of(number) if claims else None
+
+
+def _devices(placed: Placed) -> Hashable:
+    return tuple(sorted(result.id for one in placed.allocations for result in one.results))
+
+
+def best_subset(members: GroupMembers, least: int, search: GroupSearch, steps: GroupSteps) -> list[int] | None:
+    """The members to place: each in order, if with those before it at least so many have a place at once.
+
+    So it is the lexicographically greatest subset; of equal members the first ones. None where there is no such subset.
+    """
+    order = [place for place in range(len(members)) if place not in members.refused]
+    return _SubsetSearch(members.classes, least, search, steps).extended([], order, frozenset())
+
+
+class _SubsetSearch:
+    def __init__(self, classes: Sequence[int], least: int, search: GroupSearch, steps: GroupSteps) -> None:
+        self._classes = classes
+        self._least = least
+        self._search = search
+        self._steps = steps
+
+    def extended(self, chosen: list[int], rest: Sequence[int], left_out: frozenset[int]) -> list[int] | None:
+        """The greatest subset of these and of the rest. left_out: classes of which a member was left out before."""
+        self._steps.take()
+        # Equal members can be exchanged: who leaves one out leaves out all that follow.
+        left = [place for place in rest if self._classes[place] not in left_out]
+        if len(chosen) + len(left) < self._least:
+            return None
+        most = self._longest(chosen, left)
+        if most == len(left):
+            return [*chosen, *left]
+        for count in range(most, -1, -1):
+            out = left_out | {self._classes[left[count]]}
+            found = self.extended([*chosen, *left[:count]], left[count + 1 :], out)
+            if found is not None:
+                return found
+        return None
+
+    def _longest(self, chosen: Sequence[int], left: Sequence[int]) -> int:
+        """How many of them in order have a place beside the chosen ones. Cost: O(log members) questions."""
+        if self._search.fits([*chosen, *left]):
+            return len(left)
+        fewest, most = 0, len(left)
+        while most - fewest > 1:
+            middle = (fewest + most) // 2
+            if self._search.fits([*chosen, *left[:middle]]):
+                fewest = middle
+            else:
+                most = middle
+        return fewest

@@ -1,0 +1,108 @@
+"""The members of a group that are placed are those that an exhaustive search places, in small random worlds."""
+
+from collections import Counter
+from random import Random
+
+from scheduler.decision.cluster import Cluster
+from scheduler.pod_groups.group_placer import place_group
+from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
+from tests import extent
+from tests.properties.pod_groups.oracle import Places, best, is_valid, victims
+from tests.properties.pod_groups.worlds import World, a_full_world, a_world, cluster_of_world, with_only
+from tests.properties.state.contents import contents, differences
+
+WORLDS = extent.chosen("GROUP_WORLDS", 300, 20_000)
+SEED = extent.chosen("GROUP_SEED", 1, extent.day())
+FULL_WORLDS = extent.chosen("FULL_GROUP_WORLDS", 60, 2_000)
+DEEP = 30
+"""In so many of them all that the cluster holds is compared before and after."""
+
+
+def check(world: World, *, is_deep: bool) -> str:
+    """What became of the world; asserts that the oracle agrees."""
+    cluster, group = cluster_of_world(world)
+    found = place_group(cluster, group)
+    if is_deep:  # by now all is worked out that is kept
+        before = _held(cluster)
+        assert place_group(cluster, group) == found
+        assert differences(before, _held(cluster)) == []
+    expected = best(world)
+    if isinstance(found, GroupNotPlaced):
+        assert expected == []
+        return "refused"
+    assert isinstance(found, GroupPlaced), found
+    assert [one.pod.name for one in found.members] == expected
+    assert is_valid(world, _places(found))
+    return "searched" if found.steps else "one by one"
+
+
+def _held(cluster: Cluster) -> dict[str, object]:
+    cluster.fleet.refresh()
+    return contents(cluster)
+
+
+def _places(found: GroupPlaced) -> Places:
+    """A claim that another member was given devices for has them on its own: see `Placed.claims`."""
+    return {
+        one.pod.name: (
+            one.placed.node,
+            frozenset(
+                result.device
+                for allocation in (
+                    *one.placed.allocations,
+                    *(claim.allocation for claim in one.placed.claims if claim.allocation),
+                )
+                for result in allocation.results
+            ),
+        )
+        for one in found.members
+    }
+
+
+def test_members_that_are_placed_are_those_of_an_exhaustive_search() -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(WORLDS):
+        world = a_world(Random(f"{SEED}/{number}"))  # noqa: S311 - not for secrets
+        try:
+            outcomes[check(world, is_deep=number < DEEP)] += 1
+        except AssertionError as error:
+            error.add_note(f"GROUP_SEED={SEED}, world {number}: {world}")
+            raise
+    assert min(outcomes[kind] for kind in ("refused", "searched", "one by one")) > WORLDS // 20
+
+
+def check_victims(world: World, *, is_deep: bool) -> str:
+    """The same with pods of lower priority, which may have to go."""
+    cluster, group = cluster_of_world(world)
+    expected = victims(world)
+    placed = place_group(cluster, group)
+    if isinstance(placed, GroupPlaced):
+        assert expected == (frozenset(), [one.pod.name for one in placed.members])
+        return "placed"
+    found = preempt_for_group(cluster, group)
+    if is_deep:
+        before = _held(cluster)
+        assert preempt_for_group(cluster, group) == found
+        assert differences(before, _held(cluster)) == []
+    assert isinstance(found, GroupPreemption)
+    if found.placed is None:
+        assert expected is None
+        return "nobody can go"
+    gone = frozenset(pod.name for pod in found.pods)
+    assert expected == (gone, [one.pod.name for one in found.placed.members])
+    stays = [low for low in world.lows if low.name not in gone]
+    assert is_valid(with_only(world, stays), _places(found.placed))
+    return "some go"
+
+
+def test_victims_of_a_group_are_those_of_an_exhaustive_search() -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(FULL_WORLDS):
+        world = a_full_world(Random(f"{SEED}/full/{number}"))  # noqa: S311 - not for secrets
+        try:
+            outcomes[check_victims(world, is_deep=number < DEEP // 3)] += 1
+        except AssertionError as error:
+            error.add_note(f"GROUP_SEED={SEED}, full world {number}: {world}")
+            raise
+    assert min(outcomes[kind] for kind in ("placed", "some go", "nobody can go")) > FULL_WORLDS // 40

@@ -1,0 +1,244 @@
+"""Small random clusters and a group that is to be placed: as plain values, and as a `Cluster`.
+
+Nodes have devices of their own, and devices that all of them, or those of one zone, reach. Members ask for unlike
+things, some of them for a claim that others use as well; some keep away from each other.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from random import Random
+
+from allocator.model import Allocation, Claim, Request, Slice
+from scheduler.core_v1.group_terms import GroupTerms
+from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
+from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.decision.cluster import Cluster
+from scheduler.pod_groups.group import POD_GROUP, GroupKey, GroupOfPods
+from tests.builders import (
+    DRIVER,
+    a_claim,
+    a_class,
+    a_container,
+    a_device,
+    a_node,
+    a_pod,
+    a_request,
+    a_result,
+    a_slice,
+    amounts,
+    everywhere,
+    kubernetes,
+    labelled,
+    match,
+    named,
+    on_node,
+    watched,
+    where,
+)
+
+ZONE = "zone"
+HOST = "kubernetes.io/hostname"
+MODELS = ("a", "b")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A device. half: of a machine; is_taken: somebody else has it."""
+
+    name: str
+    model: str
+    half: int
+    is_taken: bool = False
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A node. cpu: that is free."""
+
+    name: str
+    zone: str
+    cpu: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a member asks for. model: "" for any. matches: devices of one half. shared: with all who say so."""
+
+    name: str
+    cpu: int
+    count: int = 0
+    model: str = ""
+    matches: bool = False
+    shared: bool = False
+    apart: bool = False
+
+
+@dataclass(frozen=True)
+class Low:
+    """A pod of lower priority, with its node, and the devices of that node that its claim has. started: the minute."""
+
+    name: str
+    node: str
+    cpu: int
+    priority: int
+    started: int
+    pieces: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class World:
+    """network: devices that all nodes reach, or those of a zone if `network_zone` is not empty."""
+
+    machines: tuple[Machine, ...]
+    wishes: tuple[Wish, ...]
+    least: int
+    network: tuple[Piece, ...] = ()
+    network_zone: str = ""
+    keeps_zone: bool = False
+    lows: tuple[Low, ...] = ()
+
+
+PRIORITY = 10
+SHARED = Wish("shared", 0, 1)
+"""What the claim asks for that several members use."""
+
+
+def a_world(rng: Random) -> World:
+    """Few nodes that are nearly full, and a group that may just fit."""
+    zones = ["A", "B"] if rng.random() < 0.6 else ["A"]
+    machines = tuple(
+        Machine(f"n{number}", rng.choice(zones), rng.randint(1, 5), _pieces(rng, f"n{number}", rng.randint(0, 4)))
+        for number in range(rng.randint(1, 3))
+    )
+    has_network = rng.random() < 0.25
+    shares = rng.random() < 0.2
+    apart = rng.random() < 0.15
+    wishes = tuple(_wish(rng, f"g-{number}", shares=shares, apart=apart) for number in range(rng.randint(2, 4)))
+    if rng.random() < 0.3:  # equal members
+        wishes = tuple(replace(wishes[0], name=one.name) if rng.random() < 0.7 else one for one in wishes)
+    return World(
+        machines,
+        wishes,
+        rng.randint(1, len(wishes)),
+        _pieces(rng, "net", rng.randint(1, 3)) if has_network else (),
+        rng.choice(["", *zones]) if has_network else "",
+        keeps_zone=rng.random() < 0.3,
+    )
+
+
+def a_full_world(rng: Random) -> World:
+    """The same with pods of lower priority, which have what the group may need."""
+    world = a_world(rng)
+    lows: list[Low] = []
+    machines: list[Machine] = []
+    for machine in world.machines:
+        free, cpu = [piece.name for piece in machine.pieces if not piece.is_taken], machine.cpu
+        for _ in range(rng.randint(0, 2)):
+            own = rng.randint(0, 2)
+            held = tuple(free.pop() for _ in range(rng.randint(0, min(2, len(free)))))
+            name = f"low-{len(lows)}"
+            lows.append(Low(name, machine.name, own, rng.randint(0, 2), rng.randint(0, 59), held))
+            cpu += own
+        machines.append(replace(machine, cpu=cpu))
+    return replace(world, machines=tuple(machines), lows=tuple(lows))
+
+
+def with_only(world: World, lows: Iterable[Low]) -> World:
+    """The world where of the pods of lower priority only these are left, as if what they have were taken."""
+    kept = tuple(lows)
+    taken = {piece for low in kept for piece in low.pieces}
+    machines = tuple(
+        replace(
+            machine,
+            cpu=machine.cpu - sum(low.cpu for low in kept if low.node == machine.name),
+            pieces=tuple(replace(one, is_taken=one.is_taken or one.name in taken) for one in machine.pieces),
+        )
+        for machine in world.machines
+    )
+    return replace(world, machines=machines, lows=())
+
+
+def _pieces(rng: Random, prefix: str, number: int) -> tuple[Piece, ...]:
+    return tuple(
+        Piece(f"{prefix}-d{place}", rng.choice(MODELS), rng.randint(0, 1), rng.random() < 0.25)
+        for place in range(number)
+    )
+
+
+def _wish(rng: Random, name: str, *, shares: bool, apart: bool) -> Wish:
+    if shares and rng.random() < 0.6:
+        return Wish(name, rng.randint(0, 2), shared=True, apart=apart)
+    count = rng.choice([0, 1, 1, 1, 2])
+    model = rng.choice(["", "", *MODELS]) if count else ""
+    return Wish(name, rng.randint(0, 3), count, model, count == 2 and rng.random() < 0.5, apart=apart)
+
+
+def cluster_of_world(world: World) -> tuple[Cluster, GroupOfPods]:
+    """The cluster, and the group that waits."""
+    cluster = Cluster(kubernetes(), is_ours=None)
+    cluster.set_class(a_class())
+    for machine in world.machines:
+        labels = {ZONE: machine.zone, HOST: machine.name}
+        cluster.set_node(a_node(machine.name, labels, allocatable=amounts(cpu=str(machine.cpu), pods="9")))
+        if machine.pieces:
+            cluster.set_slice(_slice(machine.name, machine.pieces))
+    if world.network:
+        reach = where(labelled(zone=world.network_zone)) if world.network_zone else everywhere()
+        cluster.set_slice(replace(_slice("net", world.network), reach=reach))
+    for pieces in (world.network, *(machine.pieces for machine in world.machines)):
+        pool = pieces[0].name.split("-")[0] if pieces else ""
+        cluster.set_aside([device.id for device in _slice(pool, tuple(p for p in pieces if p.is_taken)).devices])
+    for low in world.lows:
+        _put(cluster, low)
+    members = tuple(_member(cluster, wish) for wish in world.wishes)
+    terms = GroupTerms(required=ZONE) if world.keeps_zone else GroupTerms()
+    return cluster, GroupOfPods(GroupKey(POD_GROUP, "default", "g"), members, world.least, PRIORITY, terms=terms)
+
+
+def _put(cluster: Cluster, low: Low) -> None:
+    claims = (PodClaim("own", f"claim-{low.name}"),) if low.pieces else ()
+    pod = a_pod(
+        a_container(cpu=str(low.cpu)),
+        name=low.name,
+        node_name=low.node,
+        priority=low.priority,
+        started=f"2026-11-01T00:{low.started:02}:00Z",
+        claims=claims,
+    )
+    cluster.set_pod(pod)
+    if low.pieces:
+        results = tuple(a_result(piece, pool=low.node) for piece in low.pieces)
+        allocation = Allocation(results, node_selector=named(low.node))
+        cluster.set_claim(watched(a_claim(name=f"claim-{low.name}", allocation=allocation), users=[pod]), 1)
+
+
+def _slice(pool: str, pieces: tuple[Piece, ...]) -> Slice:
+    devices = [a_device(piece.name, {"model": piece.model, "half": piece.half}, pool=pool) for piece in pieces]
+    return a_slice(*devices, name=f"slice-{pool}", pool=pool, reach=on_node(pool))
+
+
+def _member(cluster: Cluster, wish: Wish) -> Pod:
+    names = []
+    if wish.shared or wish.count:
+        name = SHARED.name if wish.shared else f"claim-{wish.name}"
+        names = [PodClaim("own", name)]
+        cluster.set_claim(watched(_claim(name, SHARED if wish.shared else wish)), 1)
+    term = AffinityTerm(HOST, frozenset({"default"}), equal_labels({"app": "g"}))
+    affinity = PodAffinity(required_anti=(term,)) if wish.apart else PodAffinity()
+    return a_pod(
+        a_container(cpu=str(wish.cpu)),
+        name=wish.name,
+        claims=tuple(names),
+        labels={"app": "g"},
+        priority=PRIORITY,
+        pod_affinity=affinity,
+        group="g",
+    )
+
+
+def _claim(name: str, wish: Wish) -> Claim:
+    selectors = (f'device.attributes["{DRIVER}"].model == "{wish.model}"',) if wish.model else ()
+    request: Request = a_request("r", wish.count, *selectors)
+    constraints = (match(f"{DRIVER}/half"),) if wish.matches else ()
+    return a_claim(request, name=name, constraints=constraints)

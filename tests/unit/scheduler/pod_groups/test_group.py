@@ -1,0 +1,221 @@
+"""Which pods are one group, how many of them have to be placed at once, and what is wrong with what says so."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from scheduler.core_v1.group_terms import GROUP, MATCH, MINIMUM, REQUIRED, AttributeTerm, group_terms
+from scheduler.core_v1.pod import Pod, decode_pod
+from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup, decode_composite_pod_group, decode_pod_group
+from scheduler.pod_groups.group import KUEUE, LABEL, LEADER_WORKER_SET, POD_GROUP, GroupKey, GroupOfPods, groups_of
+from scheduler.state.pod_groups import PodGroupIndex
+from tests.builders import a_pod
+
+
+def decoded(spec: dict[str, Any], **metadata: Any) -> PodGroup:
+    raw = {"metadata": {"name": "g", "namespace": "default", **metadata}, "spec": spec}
+    group, errors = decode_pod_group(raw)
+    assert group, errors
+    return group
+
+
+def gang(minimum: int = 2, **spec: Any) -> PodGroup:
+    return decoded({"schedulingPolicy": {"gang": {"minCount": minimum}}, **spec})
+
+
+def only_group(
+    pods: list[Pod], *objects: PodGroup | CompositePodGroup, recognized: frozenset[str] = frozenset()
+) -> GroupOfPods:
+    index = PodGroupIndex()
+    for one in objects:
+        if isinstance(one, PodGroup):
+            index.set(one)
+        else:
+            index.set_composite(one)
+    (group,) = groups_of(pods, index, recognized)
+    return group
+
+
+def members(number: int, **more: Any) -> list[Pod]:
+    return [a_pod(name=f"p{place}", **{"group": "g", **more}) for place in range(number)]
+
+
+def marked(minimums: list[str]) -> list[Pod]:
+    labels = {GROUP: "g"}
+    return [
+        a_pod(name=f"p{place}", labels=labels, grouping={MINIMUM: text} if text else {})
+        for place, text in enumerate(minimums)
+    ]
+
+
+def test_pod_group_says_how_many_are_placed_at_once() -> None:
+    group = only_group(members(3), gang(2))
+    assert (group.key, group.minimum, group.is_gang, group.problem, group.held) == (
+        GroupKey(POD_GROUP, "default", "g"),
+        2,
+        True,
+        "",
+        "",
+    )
+
+
+def test_basic_group_needs_one_pod_with_a_place() -> None:
+    group = only_group(members(3), decoded({"schedulingPolicy": {"basic": {}}}))
+    assert (group.minimum, group.is_gang, group.missing) == (1, False, 1)
+
+
+@pytest.mark.parametrize(
+    ("spec", "whole"),
+    [
+        ({"disruptionMode": "PodGroup"}, True),
+        ({"disruptionMode": {"all": {}}}, True),
+        ({"disruptionMode": "Pod"}, False),
+        ({"disruptionMode": {"single": {}}}, False),
+        ({}, False),
+    ],
+)
+def test_group_is_evicted_whole_where_it_says_so_in_any_version(spec: dict[str, Any], whole: bool) -> None:  # noqa: FBT001
+    assert gang(**spec).goes_whole is whole
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ({"workloadRef": {"workloadName": "w", "templateName": "t"}}, ("w", "t")),
+        ({"podGroupTemplateRef": {"workload": {"workloadName": "w", "podGroupTemplateName": "t"}}}, ("w", "t")),
+    ],
+)
+def test_workload_of_a_group_is_read_in_every_version(by: dict[str, Any], expected: tuple[str, str]) -> None:
+    group = gang(**by)
+    assert (group.workload, group.template) == expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ({}, "spec.schedulingPolicy: needs exactly one of basic and gang"),
+        ({"basic": {}, "gang": {"minCount": 1}}, "spec.schedulingPolicy: needs exactly one of basic and gang"),
+        ({"gang": {"minCount": 0}}, "spec.schedulingPolicy.gang.minCount: must be at least 1 (got 0)"),
+    ],
+)
+def test_group_that_the_api_server_refuses_is_an_error_in_a_file(policy: dict[str, Any], message: str) -> None:
+    raw = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": policy}}
+    group, errors = decode_pod_group(raw)
+    assert group is None
+    assert [str(error) for error in errors] == [message]
+    assert decode_pod_group(raw, validate=False)[0] is not None
+
+
+def test_group_waits_for_its_pod_group_and_for_its_pods() -> None:
+    assert only_group(members(1)).held == 'waiting for pods\'s pod group "g" to appear in scheduling queue'
+    held = only_group(members(1), gang(2)).held
+    assert held == "waiting for minCount pods from a gang to appear in scheduling queue"
+
+
+def test_bound_pods_count_for_the_minimum() -> None:
+    bound = replace(members(1)[0], name="b", uid="b", node_name="n")
+    assert only_group([bound, *members(2)], gang(3)).missing == 2
+    assert only_group([bound, *members(2)], gang(1)).missing == 1
+
+
+def test_pod_that_is_over_is_in_no_group() -> None:
+    over = replace(members(1)[0], name="over", uid="over", phase="Succeeded")
+    assert len(only_group([over, *members(2)], gang(2)).members) == 2
+
+
+def test_members_of_another_priority_than_the_group_are_refused_by_name() -> None:
+    group = only_group(members(2, priority=6), gang(2, priority=5))
+    assert group.problem == (
+        "all pods in a single pod group should have the same priority as the pod group's priority, got 6 and 5"
+    )
+
+
+def test_group_of_groups_is_read_and_refused_by_name() -> None:
+    raw = {"metadata": {"name": "all"}, "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}}
+    composite, errors = decode_composite_pod_group(raw)
+    assert composite, errors
+    assert composite.minimum == 2
+    group = only_group(members(2), gang(2, parentCompositePodGroupName="all"), composite)
+    assert group.problem == "CompositePodGroup default/all: groups of groups are not supported"
+
+
+def test_label_and_annotation_make_a_group() -> None:
+    group = only_group(marked(["2", "2", "2"]))
+    assert (group.key, group.minimum, group.problem) == (GroupKey(LABEL, "default", "g"), 2, "")
+
+
+AT_MINIMUM = "metadata.annotations[dra-scheduler.dev/group-min]"
+
+
+@pytest.mark.parametrize(
+    ("minimums", "problem"),
+    [
+        (["2", "3"], f"pod default/p1: {AT_MINIMUM}: 3, but pod default/p0 says 2"),
+        (["2", ""], f"pod default/p1: {AT_MINIMUM}: is required in group default/g"),
+        (["0"], f'pod default/p0: {AT_MINIMUM}: must be a number of pods, at least 1 (got "0")'),
+    ],
+)
+def test_members_that_say_different_minimums_are_refused_by_name(minimums: list[str], problem: str) -> None:
+    assert only_group(marked(minimums)).problem == problem
+
+
+def test_pod_group_goes_before_the_label() -> None:
+    pods = [replace(pod, group="g") for pod in marked(["5", "5"])]
+    assert only_group(pods, gang(2)).minimum == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "annotation"),
+    [
+        (LEADER_WORKER_SET, "leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/size"),
+        (KUEUE, "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"),
+    ],
+)
+def test_controllers_that_write_the_number_are_recognized_only_if_asked(kind: str, label: str, annotation: str) -> None:
+    pods = [a_pod(name=f"p{place}", labels={label: "g"}, grouping={annotation: "2"}) for place in range(2)]
+    assert groups_of(pods, PodGroupIndex()) == []
+    group = only_group(pods, recognized=frozenset({kind}))
+    assert (group.key.source, group.minimum) == (kind, 2)
+
+
+def test_annotations_of_a_pod_that_decide_about_groups_are_read_and_no_others() -> None:
+    annotations = {MINIMUM: "2", REQUIRED: "rack", "other": "x"}
+    raw = {"metadata": {"name": "p", "annotations": annotations}, "spec": {"containers": [{"name": "c"}]}}
+    pod, errors = decode_pod(raw)
+    assert pod, errors
+    assert pod.grouping == {MINIMUM: "2", REQUIRED: "rack"}
+
+
+def test_topology_of_the_pod_group_goes_before_the_annotation() -> None:
+    topology = {"schedulingConstraints": {"topology": [{"key": "zone"}]}}
+    pods = members(2, grouping={REQUIRED: "rack", MATCH: "nic=nic.example/rail"})
+    group = only_group(pods, gang(2, **topology))
+    assert group.terms.required == "zone"
+    assert group.terms.match == (AttributeTerm("nic", "nic.example/rail"),)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "error"),
+    [
+        ({REQUIRED: "not a key"}, "metadata.annotations[dra-scheduler.dev/topology-required]"),
+        ({"dra-scheduler.dev/topology-slice": "2"}, "needs dra-scheduler.dev/topology-required"),
+        ({"dra-scheduler.dev/exclusive": "true"}, "needs dra-scheduler.dev/topology-required"),
+        ({"dra-scheduler.dev/exclusive": "maybe"}, "must be true or false"),
+        ({MATCH: "rail"}, "must be REQUEST=DOMAIN/NAME"),
+    ],
+)
+def test_terms_that_cannot_be_understood_are_named(annotations: dict[str, str], error: str) -> None:
+    _, errors = group_terms(annotations)
+    assert len(errors) == 1
+    assert error in str(errors[0])
+
+
+def test_other_schedulers_names_for_the_same_wish_are_aliases() -> None:
+    terms, errors = group_terms(
+        {
+            "kai.scheduler/topology-required-placement": "block",
+            "kai.scheduler/topology-preferred-placement": "rack",
+        }
+    )
+    assert (terms.required, terms.preferred, errors) == ("block", ("rack",), ())

@@ -1,0 +1,128 @@
+"""Where a group is placed, and what is said of one that is not."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from scheduler.core_v1.group_terms import EXCLUSIVE, REQUIRED, GroupTerms
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods
+from scheduler.pod_groups.group_placer import missing_text, place_group
+from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupUnknown
+from tests.builders import a_container, a_node, a_pod, amounts, kubernetes
+
+RACKS = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"}
+
+
+def a_cluster(racks: Mapping[str, str] = RACKS, *, cpu: str = "4") -> Cluster:
+    cluster = Cluster(kubernetes(), is_ours=None)
+    for name, rack in racks.items():
+        labels = {"rack": rack, "block": "b0"} if rack else {}
+        cluster.set_node(a_node(name, labels, allocatable=amounts(cpu=cpu, pods="9")))
+    return cluster
+
+
+def occupy(cluster: Cluster, node: str, cpu: str) -> None:
+    cluster.set_pod(a_pod(a_container(cpu=cpu), name=f"on-{node}", node_name=node))
+
+
+def a_group(*cpus: str, least: int = 0, bound: str = "", **terms: object) -> GroupOfPods:
+    members = [a_pod(a_container(cpu=cpu), name=f"g-{place}") for place, cpu in enumerate(cpus)]
+    if bound:
+        members[0] = replace(members[0], node_name=bound)
+    wishes = GroupTerms(**terms)  # type: ignore[arg-type]
+    return GroupOfPods(GroupKey(LABEL, "default", "g"), tuple(members), least or len(members), terms=wishes)
+
+
+def nodes(found: object) -> dict[str, str]:
+    assert isinstance(found, GroupPlaced), found
+    return {one.pod.name: one.placed.node for one in found.members}
+
+
+def refusal(found: object, pods: list[Pod]) -> str:
+    assert isinstance(found, GroupNotPlaced), found
+    return missing_text(found, pods)
+
+
+def test_member_that_only_fits_where_another_one_would_go_gets_that_place() -> None:
+    cluster = a_cluster({"n0": "", "n1": ""})
+    occupy(cluster, "n1", "2")
+    assert nodes(place_group(cluster, a_group("2", "2", "4", least=2, required=""))) == {"g-0": "n0", "g-1": "n0"}
+    assert nodes(place_group(cluster, a_group("1", "4"))) == {"g-0": "n1", "g-1": "n0"}
+
+
+def test_required_topology_keeps_all_members_in_one_domain() -> None:
+    cluster = a_cluster()
+    occupy(cluster, "n0", "4")
+    found = place_group(cluster, a_group("4", "4", required="rack"))
+    assert set(nodes(found).values()) == {"n2", "n3"}
+    assert isinstance(found, GroupPlaced)
+    assert found.domain == "r1"
+
+
+def test_bound_member_says_which_domain_it_is() -> None:
+    found = place_group(a_cluster(), a_group("1", "1", "1", bound="n2", required="rack"))
+    assert set(nodes(found).values()) <= {"n2", "n3"}
+
+
+def test_preferred_topology_is_the_narrowest_that_has_room() -> None:
+    cluster = a_cluster()
+    occupy(cluster, "n0", "2")
+    two = a_group("4", "4", preferred=("block", "rack"))
+    assert set(nodes(place_group(cluster, two)).values()) == {"n2", "n3"}
+    three = a_group("4", "4", "4", preferred=("block", "rack"))
+    assert set(nodes(place_group(cluster, three)).values()) == {"n1", "n2", "n3"}
+
+
+def test_unknown_topology_is_refused_by_name() -> None:
+    group = a_group("1", required="cage")
+    text = refusal(place_group(a_cluster(), group), group.waiting)
+    assert text == "no node has the label cage, by which group default/g is to be kept together"
+
+
+def test_exclusive_domains_have_one_group_each_way() -> None:
+    cluster = a_cluster()
+    other = {"dra-scheduler.dev/group": "other"}
+    marks = {REQUIRED: "rack", EXCLUSIVE: "true", "dra-scheduler.dev/group-min": "1"}
+    cluster.set_pod(a_pod(name="there", node_name="n0", labels=other, grouping=marks))
+    assert set(nodes(place_group(cluster, a_group("1", required="rack"))).values()) <= {"n2", "n3"}
+    shared = replace(cluster.pods.known("uid-there") or a_pod(), grouping={**marks, EXCLUSIVE: "false"})
+    cluster.set_pod(shared)
+    found = place_group(cluster, a_group("1", required="rack", exclusive=True))
+    assert set(nodes(found).values()) <= {"n2", "n3"}
+
+
+def test_refusal_names_the_largest_part_that_fits_the_next_member_and_what_is_missing() -> None:
+    group = a_group("4", "4", "4", required="rack")
+    text = refusal(place_group(a_cluster(), group), group.waiting)
+    assert text == (
+        "3 of 3 pods have to fit at once: "
+        "in r0, 2 of 3 fit; pod g-2: 0/2 nodes are available: 2 Insufficient cpu.; "
+        "in r1, 2 of 3 fit; pod g-2: 0/2 nodes are available: 2 Insufficient cpu."
+    )
+
+
+def test_search_that_ended_is_no_refusal() -> None:
+    cluster = a_cluster({f"n{number}": "" for number in range(4)}, cpu="5")
+    found = place_group(cluster, a_group("3", "3", "3", "3", "2", "2", "2", "2", "1"), most_steps=5)
+    assert found == GroupUnknown(5)
+    assert str(found) == "search ended after 5 steps: whether the group fits is not known"
+
+
+def test_alike_members_and_nodes_are_counted_and_not_tried_one_by_one() -> None:
+    cluster = a_cluster({f"n{number:03}": "" for number in range(100)})
+    group = a_group(*["3"] * 101)
+    found = place_group(cluster, group)
+    assert isinstance(found, GroupNotPlaced)
+    assert found.steps < 1_000
+    assert "100 of 101 fit; pod g-100: 0/100 nodes are available: 100 Insufficient cpu." in refusal(
+        found, group.waiting
+    )
+
+
+def test_more_than_all_nodes_have_together_is_refused_without_a_search() -> None:
+    cluster = a_cluster({f"n{number:02}": "" for number in range(20)}, cpu="7")
+    group = a_group(*["3", "2", "4"] * 15, "6")
+    found = place_group(cluster, group)
+    assert isinstance(found, GroupNotPlaced)
+    assert found.steps < 20_000
