@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import click
 
 from allocator.model import Claim
+from allocator.words import counted
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -21,6 +22,7 @@ from scheduler.cli.progress import Progress
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims
+from scheduler.offline.room_by_eviction import PodEvictions, RoomByEviction
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.placement_report import NAME, PlacementReport
 from scheduler.output.report import JSON, TEXT, WIDE, YAML
@@ -40,6 +42,7 @@ Examples:
   dra allocate cluster.yaml job.yaml --pod ml/train-0     one pod, as if it were the first
   dra allocate cluster.yaml pending.yaml -o yaml          the resulting claims and pods
   dra allocate cluster.yaml --overlay edited.yaml         with edited objects in place of the cluster's
+  dra allocate cluster.yaml job.yaml --preempt            evict pods of lower priority if there is no room
   dra allocate cluster.yaml pending.yaml --policy topology:gpu.example.com/board     devices on one board
 """
 
@@ -54,17 +57,21 @@ Examples:
     help="Place only the pods that use this claim, or the claim if no pod uses it.",
 )
 @click.option("--node", default="", metavar="NAME", help="Consider only this node.")
+@click.option(
+    "--preempt", is_flag=True, help="Evict pods of lower priority for pods that fit nowhere, and show which ones."
+)
 @output_option(TEXT, WIDE, JSON, YAML, NAME)
 @overlay_option
 @profile_options
 @keep_going_option
-def command(
+def command(  # noqa: PLR0913 - one for each option
     *,
     source: ClusterSource,
     overlays: tuple[str, ...],
     output: str,
     profiles: Sequence[Profile],
     keep_going: bool,
+    preempt: bool,
     **names: str,
 ) -> None:
     """Print the nodes and devices that pending pods and claims would get from kube-scheduler.
@@ -87,11 +94,16 @@ def command(
     shown = source.shown if is_named else source.shown.of_lists
     pods, claims = _chosen(given, shown, names["pod"], names["claim"])
     given.warn_of(pods if is_named else given.pods)
+    room = RoomByEviction(placement) if preempt else None
+    placement.makes_room = room.place if room else None
     found = _place(placement, pods, claims)
     results = [one for one in found if given.is_shown(one, shown)]
-    print_report(PlacementReport(results, placement.claims), output)
+    evictions = _shown_evictions(results, room.made) if room else None
+    print_report(PlacementReport(results, placement.claims, evictions), output)
     placed = sum(isinstance(result, PlacedPod) for result in results)
-    print_to_stderr([f"{placed} of {len(results)} placed{'' if results else f': no pending pod or claim {shown}'}"])
+    gone = f", {counted(sum(len(one.victims) for one in evictions), 'pod')} evicted" if evictions else ""
+    none = "" if results else f": no pending pod or claim {shown}"
+    print_to_stderr([f"{placed} of {len(results)} placed{gone}{none}"])
     is_complete = placed == len(results) and (is_named or not inventory.unseen)
     sys.exit(BAD_INPUT if inventory.errors else int(not is_complete))
 
@@ -104,6 +116,12 @@ def _place(placement: Placement, pods: Sequence[Pod], claims: Sequence[Claim]) -
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     print_to_stderr(f"warning: {one}" for one in placement.hidden_errors.found)
     return results
+
+
+def _shown_evictions(results: Sequence[Result], made: Sequence[PodEvictions]) -> list[PodEvictions]:
+    """Those for pods whose results are shown."""
+    shown = {result.pod.uid for result in results if result.pod is not None}
+    return [one for one in made if one.pod.uid in shown]
 
 
 def _chosen(given: Input, shown: ShownObjects, pod_name: str, claim_name: str) -> tuple[list[Pod], list[Claim]]:

@@ -277,9 +277,11 @@ class Cluster:
 
     def set_pod(self, pod: Pod) -> None:
         """The pod is there, or has changed; of whichever scheduler."""
-        if pod.claims and pod.is_over:
+        if pod.claims and (pod.is_over or pod.is_deleting):
             self.claims.may_be_unused(pod)
         self.pods.set(pod)
+        if pod.claims and self.is_live(pod.uid):
+            self.claims.used_by(pod, self.is_live)
         self.nominations.set(pod)
         if self._invariants:
             self._invariants.on_pod(pod.uid, pod)
@@ -298,6 +300,7 @@ class Cluster:
         uid = found.claim.uid
         before = self._counted(uid)
         self.claims.set(found, version)
+        self.claims.used((uid,), self.is_live)
         if self._invariants:
             self._invariants.on_claim(uid, before, self._counted(uid))
 

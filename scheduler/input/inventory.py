@@ -110,6 +110,10 @@ _NOT_OF_THE_TEMPLATE = (*_BESIDE, "spec.spec.")
 """Where an unknown field of a template changes nothing, or goes with the claims that are made of it."""
 
 
+_OF_ALLOCATED = ("allocation", "reservedFor", "devices")
+"""Fields of a claim's status that it loses with its devices."""
+
+
 @dataclass(frozen=True, slots=True)
 class InputClaim:
     """A claim as an object: claim is what the allocator sees, decoded what else the API server holds of it.
@@ -146,6 +150,13 @@ class InputClaim:
         named = tuple(filter(stays, self.decoded.reserved_for))
         consumers = tuple(filter(stays, self.consumers))
         return replace(self, decoded=replace(self.decoded, reserved_for=named), consumers=consumers)
+
+    def unallocated(self) -> "InputClaim":
+        """The claim without devices and users, also in the object as it came."""
+        status = {name: one for name, one in (self.raw.get("status") or {}).items() if name not in _OF_ALLOCATED}
+        raw = {**self.raw, "status": status}
+        freed = replace(self.claim, allocation=None)
+        return InputClaim(freed, replace(self.decoded, raw=raw, reserved_for=()), error=self.error)
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from scheduler.decision.why_not import NodeAnswer, Unfit, answers_of, unfit
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
-from scheduler.state.claims import Waiting, full, is_controlled_by
+from scheduler.state.claims import Waiting, claim_keys, full, is_controlled_by
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 
 # Errors of selectors that a placed pod does not come to here, and at which kube-scheduler gives it up.
@@ -213,7 +213,7 @@ class Placement:
 
     known_namespaces: those whose labels the input holds. unchecked: others that were asked for. shows_every_node: of a
     refusal what each node says is kept, which takes long where there are many. tells_hidden_errors: they are looked for
-    before each placement.
+    before each placement. makes_room: places a pod that is refused after all, if it can.
     """
 
     def __init__(
@@ -227,6 +227,7 @@ class Placement:
         self._version = VERSION
         self.hidden_errors = HiddenErrors(cluster)
         self.tells_hidden_errors = False
+        self.makes_room: Callable[[PodToPlace, NotPlaced], PlacedPod | None] | None = None
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
         """Place the pods in their order, then the claims that no pod uses; progress is reported as (done, all)."""
@@ -298,7 +299,8 @@ class Placement:
             case NotPlaced(everywhere=reason) if reason:
                 return UnplacedPod(look.pod, look.claims, reason)
             case NotPlaced() as refused:
-                return self._refused(look, refused)
+                placed = self.makes_room(look, refused) if self.makes_room is not None else None
+                return placed or self._refused(look, refused)
 
     def cycle(self, look: PodToPlace) -> PodCycle:
         """The pod and its claims against all nodes, as things are now."""
@@ -374,6 +376,23 @@ class Placement:
         assert placed.pod is not None
         self.cluster.remove_pod(placed.pod.uid)
         return [one.claim for one in self._claims_of(placed) if self._release(one, placed.pod)]
+
+    def evict(self, pods: Iterable[Pod], freed: Sequence[str]) -> list[str]:
+        """The pods are gone, with the claims that were made for them. The answer is the names of those that came free.
+
+        freed: uids of claims that have no devices then.
+        """
+        holdings = [self.cluster.claims.holding(uid) for uid in freed]
+        held = [one.watched.claim for one in holdings if one is not None and one.watched is not None]
+        for pod in pods:
+            self.cluster.remove_pod(pod.uid)
+            for key in dict.fromkeys(claim_keys(pod)):
+                if claim_object := self.claims.objects.get(key):
+                    self._release(claim_object, pod)
+        for claim in held:
+            if claim_object := self.claims.objects.get((claim.namespace, claim.name)):
+                self._keep(claim_object.unallocated(), replace(claim_object.claim, allocation=None), None)
+        return list(map(str, held))
 
     def _claims_of(self, placed: PlacedPod) -> Iterator[InputClaim]:
         return (self.claims.objects[claim.namespace, claim.name] for claim in placed.claims)

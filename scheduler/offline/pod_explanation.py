@@ -30,6 +30,7 @@ from scheduler.decision.why_not import (
     with_devices,
 )
 from scheduler.offline.placement import HiddenError, PlacedPod, Placement, PodToPlace
+from scheduler.preemption.eviction_answers import EvictionAnswers, eviction_answers
 
 Verdict = Literal["Fits", "DoesNotFit", "NotKnown", "CannotRun"]
 """NotKnown: the budget of steps was spent on a node, and no other node can. CannotRun: a pod has a node, but not its
@@ -67,6 +68,8 @@ class Explanation:
     """An error for which kube-scheduler gives up a pod that fits here."""
     barren: tuple[BarrenSelector, ...] = ()
     """Selectors of several parts that no device of any node passes."""
+    evictions: EvictionAnswers | None = None
+    """What evictions could do for a pod that fits nowhere."""
 
 
 def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
@@ -110,7 +113,20 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
         kept=cycle.kept_by_a_volume(),
         hidden=hidden,
         barren=() if verdict == "Fits" else tuple(placement.barren_selectors.of(look.pending)),
+        evictions=_evictions(cycle, decided, of_nodes=not is_brief) if isinstance(decided, NotPlaced) else None,
     )
+
+
+def _evictions(cycle: PodCycle, refused: NotPlaced, *, of_nodes: bool) -> EvictionAnswers | None:
+    """None for a claim that no pod uses, and for a pod that has its node."""
+    if cycle.pod is None or cycle.pod.node_name:
+        return None
+    # Differs from kube-scheduler, which evicts nobody for devices.
+    wins_devices = not cycle.fleet.features.is_strict
+    try:
+        return eviction_answers(cycle, refused, wins_devices=wins_devices, of_nodes=of_nodes)
+    except AllocationError as error:  # of a device that is asked about only where somebody else has gone
+        return EvictionAnswers(str(error).partition("\n")[0])
 
 
 def _plugin_refusal(cycle: PodCycle, name: str) -> PluginRefusal | None:

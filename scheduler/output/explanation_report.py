@@ -34,11 +34,12 @@ from allocator.outcome import Allocated, AllocationError, DeviceRefusal, Exhaust
 from allocator.policies.contract import FIRST_FIT
 from allocator.search.rules import Category
 from allocator.status import PoolStatus
-from allocator.words import counted, listed_up_to
+from allocator.words import listed_up_to
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.why_not import NodeAnswer, PluginRefusal, same_answers
 from scheduler.offline.pod_explanation import Explanation, Verdict
 from scheduler.output.data_page import DataPage, PageTable, data_page, element, tree
+from scheduler.output.eviction_report import MOST_NAMED, eviction_lines, eviction_tables, evictions_object, nodes_text
 from scheduler.output.placement_report import answer_text, by_reason, given_up_object
 from scheduler.output.report import Block, PagedReport
 from scheduler.output.selection_report import barren_object, operand_object
@@ -51,9 +52,6 @@ from scheduler.terminal_text import printable
 
 
 KIND = "Explanation"
-
-MOST_NAMED = 4
-"""Devices or nodes that a line names; others are counted."""
 
 _VERDICTS: Mapping[Verdict, str] = {
     "Fits": "fits",
@@ -89,8 +87,10 @@ class ExplanationReport(PagedReport):
         if one.barren:
             yield ["all devices", *(f"  {printable(line)}" for found in one.barren for line in found.lines)]
         if others := _by_plugin(one):
-            lines = [f"  {_nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
+            lines = [f"  {nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
             yield ["other nodes", *map(printable, lines)]
+        if one.evictions:
+            yield list(map(printable, eviction_lines(one.evictions, one.node, is_alone=one.is_asked_for)))
 
     def fields(self) -> Json:
         """All of it."""
@@ -109,7 +109,12 @@ class ExplanationReport(PagedReport):
             DataPage(
                 subject_of(one),
                 [f"{first_line(one)}."],
-                [*_nodes(one), replace(devices, table=marked), closed_nodes(self.cluster)],
+                [
+                    *_nodes(one),
+                    *eviction_tables(one.evictions),
+                    replace(devices, table=marked),
+                    closed_nodes(self.cluster),
+                ],
                 look,
                 [element("section", {}, element("h2", {}, "Details"), tree(self.details()))],
             ),
@@ -287,10 +292,6 @@ def _named(devices: Sequence[DeviceID]) -> str:
     return f": {listed_up_to(list(map(str, devices)), MOST_NAMED)}"
 
 
-def _nodes_text(names: Sequence[str]) -> str:
-    return f"{counted(len(names), 'node')} ({listed_up_to(names, MOST_NAMED)})"
-
-
 # Explanations as a page: the answer, its details, the devices of all nodes, and what each node says.
 
 
@@ -404,6 +405,7 @@ def explanation_fields(explanation: Explanation) -> Json:
         "selectors": [barren_object(one) for one in explanation.barren],
         "node": _node(explanation) if explanation.node else None,
         "otherNodes": list(_other_nodes(explanation)),
+        "preemption": evictions_object(explanation.evictions) if explanation.evictions else None,
     }
 
 

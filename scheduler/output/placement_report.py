@@ -27,9 +27,11 @@ from scheduler.decision.why_not import NodeAnswer, same_answers
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, statuses_of, uid_of_pod
 from scheduler.offline.placement import HiddenError, PlacedPod, Result, UnplacedPod
+from scheduler.offline.room_by_eviction import PodEvictions
 from scheduler.output.report import Block, Report
 from scheduler.output.table import ColumnTable
 from scheduler.state.claims import FINALIZER, Waiting
+from scheduler.state.pods_by_priority import priority_of
 from scheduler.terminal_text import printable
 
 # Nodes grouped by what they answer: the same reason once, with the range of its numbers.
@@ -134,32 +136,39 @@ NAME = "name"
 
 @dataclass(frozen=True, slots=True)
 class PlacementReport(Report):
-    """Where pods and claims go, or why nowhere. claims: of the input, as they are then."""
+    """Where pods and claims go, or why nowhere. claims: of the input, as they are then.
+
+    evictions: who has gone for the pods; None where nobody was to go.
+    """
 
     kind = "List"
     api_version = "v1"
 
     results: Sequence[Result]
     claims: Claims
+    evictions: Sequence[PodEvictions] | None = None
 
     def blocks(self) -> list[Block]:
         """A line for each device. Pods of one workload that one reason refuses share a line."""
         rows = [row for group in together(self.results, _key_of) for row in _rows(group)]
-        return [ColumnTable(_HEADER, rows, verdict="does not fit")]
+        return [ColumnTable(_HEADER, rows, verdict="does not fit"), *_eviction_tables(self.evictions or ())]
 
     def wide_blocks(self) -> list[Block]:
         """A line for each device with its class and configurations, and for what each node says of each pod."""
         rows = [row for result in self.results for row in _wide_rows(result)]
-        return [ColumnTable([*_HEADER, "CLASS", "CONFIG"], rows, verdict="does not fit")]
+        table = ColumnTable([*_HEADER, "CLASS", "CONFIG"], rows, verdict="does not fit")
+        return [table, *_eviction_tables(self.evictions or ())]
 
     def fields(self) -> Json:
-        """The claims of the results by namespace and name, then the pods likewise."""
+        """The claims of the results by namespace and name, then the pods likewise; then who has gone for them."""
         wanted = {(claim.namespace, claim.name) for result in self.results for claim in result.claims}
         items: list[object] = [claim_object(self.claims.objects[key]) for key in sorted(wanted)]
         pods = [(result.pod, result) for result in self.results if result.pod]
         pods.sort(key=lambda pair: (pair[0].namespace, pair[0].name))
         items.extend(pod_object(pod, result, self.claims) for pod, result in pods)
-        return {"items": items}
+        if self.evictions is None:
+            return {"items": items}
+        return {"items": items, "preemptions": list(map(_eviction_object, self.evictions))}
 
     def names(self) -> str:
         """A line for each placed pod and claim, as `kind/namespace/name`."""
@@ -174,6 +183,33 @@ class PlacementReport(Report):
 _HEADER = ("POD", "CLAIM", "NODE", "REQUEST", "DEVICE")
 
 _Row = list[str]
+
+
+def _eviction_tables(evictions: Sequence[PodEvictions]) -> Iterator[ColumnTable]:
+    """A line for each pod that has gone."""
+    rows = [
+        [str(victim), str(priority_of(victim)), one.node, str(one.pod), str(priority_of(one.pod)), claims, budgets]
+        for one in evictions
+        for claims, budgets in [(", ".join(one.claims) or "-", ", ".join(one.violated) or "-")]
+        for victim in one.victims
+    ]
+    if rows:
+        yield ColumnTable(
+            ["EVICTED", "PRIORITY", "NODE", "FOR", "ITS PRIORITY", "CLAIMS FREED", "BUDGETS VIOLATED"], rows
+        )
+
+
+def _eviction_object(one: PodEvictions) -> Json:
+    """The pod, its node, who has gone from there for it, and what that frees and violates."""
+    return {
+        "pod": {"namespace": one.pod.namespace, "name": one.pod.name, "priority": priority_of(one.pod)},
+        "node": one.node,
+        "victims": [
+            {"namespace": pod.namespace, "name": pod.name, "priority": priority_of(pod)} for pod in one.victims
+        ],
+        "claims": list(one.claims),
+        "violatedBudgets": list(one.violated),
+    }
 
 
 def workload_of(pod: Pod | None) -> Hashable:

@@ -6,7 +6,7 @@ may be on its way. One whose users have all ended is as good as free already: it
 Source: KEP-5690, with the users that kube-controller-manager's resourceclaim controller goes by.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, partial
 
 from allocator.cluster.usage import occupying
@@ -44,6 +44,25 @@ class WinnableClaims:
         if not all(map(partial(self._is_local, node), occupying(claim))):
             return f"claim {claim} has devices that other nodes reach"
         return ""
+
+    def kept_by(self, node: str, uid: str, gone: Collection[str], named: Callable[[Pod], str]) -> str:
+        """Why the claim stays when these pods (uids) go from the node; empty where it comes free.
+
+        named: a user that stays, in words.
+        """
+        if problem := self.obstacle(node, uid):
+            return problem
+        holding, cluster = self._cluster.claims.holding(uid), self._cluster
+        if holding is None or holding.watched is None:
+            return ""
+        users = {one.uid for one in holding.watched.reserved_for if cluster.is_live(one.uid)}
+        key = (holding.watched.claim.namespace, holding.watched.claim.name)
+        users |= {pod.uid for pod in cluster.pods.in_flight() if key in claim_keys(pod)}
+        staying = [pod for one in sorted(users.difference(gone)) if (pod := cluster.pods.known(one)) is not None]
+        if not staying:
+            return ""
+        how = "is shared with" if len(users) > 1 else "is used by"
+        return f"claim {holding.watched.claim} {how} {' and '.join(map(named, staying))}"
 
     def unused(self, node: str) -> Sequence[str]:
         """The claims (uids) on the node that hold devices although none of their users is left."""

@@ -277,21 +277,34 @@ class ClaimIndex:
         uids = (self._by_name.get(key) for key in claim_keys(pod))
         self._maybe_unused.update((uid, None) for uid in uids if uid is not None)
 
+    def used(self, uids: Iterable[str], is_live: Callable[[str], bool]) -> None:
+        """Of these claims, those that a live pod uses need no look until they change, or the pod ends."""
+        for uid in uids:
+            if uid in self._maybe_unused and self._unused_claim(uid, is_live) is None:
+                del self._maybe_unused[uid]
+
+    def used_by(self, pod: Pod, is_live: Callable[[str], bool]) -> None:
+        """The same of the claims of a pod that is live."""
+        self.used((uid for key in claim_keys(pod) if (uid := self._by_name.get(key)) is not None), is_live)
+
     def unused(self, is_live: Callable[[str], bool]) -> Sequence[tuple[str, Claim]]:
         """The allocated claims, with their uids, that are reserved for pods of which none is live.
 
         kube-controller-manager is about to deallocate them; one that is reserved for nobody it leaves alone.
-        Cost: O(claims that have changed, or lost a user, since this was asked last).
+        Cost: O(claims that were without a live user when they changed, or lost a user, since this was asked last).
         """
-        unused: dict[str, Claim] = {}
-        for uid in self._maybe_unused:
-            holding = self._holdings.get(uid)
-            if holding is not None and holding.watched is not None and holding.allocated is not None:
-                users = holding.watched.reserved_for
-                if users and not any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in users):
-                    unused[uid] = holding.allocated
+        asked = ((uid, self._unused_claim(uid, is_live)) for uid in self._maybe_unused)
+        unused = {uid: claim for uid, claim in asked if claim is not None}
         self._maybe_unused = dict.fromkeys(unused)
         return [(uid, claim) for uid, claim in unused.items() if self.reservation(uid) is None]
+
+    def _unused_claim(self, uid: str, is_live: Callable[[str], bool]) -> Claim | None:
+        """The claim, if it has devices, and is reserved for pods of which none is live."""
+        holding = self._holdings.get(uid)
+        if holding is None or holding.watched is None or not (users := holding.watched.reserved_for):
+            return None
+        is_used = any(not one.is_of_pods or not one.uid or is_live(one.uid) for one in users)
+        return None if is_used else holding.allocated
 
     def _used_by(self, pod: Pod) -> Iterator[str]:
         """The claims, by uid, that are reserved for the pod, as the watch shows them or by its attempt."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from allocator.cluster.pools import has_counters
-from allocator.cluster.usage import consumed_of, occupying
+from allocator.cluster.usage import Shares, consumed_of, occupying
 from allocator.features.partitionable_devices import consumed
 from allocator.fleet.fleet import Fleet
 from allocator.model import Claim, Device, DeviceID, DeviceResult, PoolID, Slice, own_name
@@ -124,7 +124,8 @@ class Rivals:
     def short_of(self, device: DeviceID) -> str:
         """The capacity of which the shares of a device take more than there is; empty where there is none."""
         pool_id = PoolID(device.driver, device.pool)
-        shares = self._fleet.usage.shares_in(pool_id).get(device.device)
+        is_shared = device.device in self._fleet.usage.shares_in(pool_id)
+        shares = self._shares(device) if is_shared else None
         published = self._device(device) if shares else None
         if shares is None or published is None:
             return ""
@@ -140,7 +141,7 @@ class Rivals:
         if not has_counters(self._fleet.slices.by_pool.get(pool_id, ())):
             return {}
         slices = self._newest(pool_id)
-        held = self._fleet.usage.allocated_in(pool_id)
+        held = {name for name in self._fleet.usage.allocated_in(pool_id) if self._is_held(pool_id, name)}
         drawing = [device for slice_ in slices for device in slice_.devices if device.name in held]
         left = {
             (counter_set.name, name): amount.nanos
@@ -153,6 +154,21 @@ class Rivals:
                 left[counter_set, name] = left.get((counter_set, name), 0) - amount
         short = {counter_set for (counter_set, _), amount in left.items() if amount < 0}
         return {name: [device.id for device in drawing if _draws_on(device, name)] for name in short}
+
+    # The fleet's usage has more than claims: what is kept for a preemptor whose victims still have it, and what is set
+    # aside. Nobody holds that.
+
+    def _is_held(self, pool_id: PoolID, device: str) -> bool:
+        return bool(self._index.holders(DeviceID(pool_id.driver, pool_id.pool, device)))
+
+    def _shares(self, device: DeviceID) -> Shares | None:
+        """Those that claims have of the device."""
+        shares: Shares | None = None
+        for holding in self._index.holders(device).values():
+            for result in occupying(holding.counted) if holding.counted is not None else ():
+                if result.id == device and result.share_id:
+                    shares = (shares or Shares()).plus(str(holding.counted), result)
+        return shares
 
     def publishes(self, pool_id: PoolID, counter_set: str) -> bool:
         """Whether the newest generation of the pool shows the counter set: it may come slice by slice."""

@@ -964,6 +964,8 @@ def test_all_say_of_each_what_is_said_of_it_alone_but_for_holders_on_other_nodes
     assert "held by default/of-a" in one["reason"]
     assert [other["reason"].count("held by") for other in alone["otherNodes"]] == [1, 1, 0]
     assert [other["reason"].count("held by") for other in one["otherNodes"]] == [0, 0, 0]
+    assert one["preemption"].pop("nodes") == []
+    assert [told["name"] for told in alone["preemption"].pop("nodes")] == ["a", "b", "c", "d"]
     assert without_holders(one) == without_holders(alone)
 
 
