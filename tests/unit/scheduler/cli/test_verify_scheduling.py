@@ -169,7 +169,8 @@ def test_names_that_no_api_server_lets_pass_are_taken_as_they_are() -> None:
     assert verify(a_case(nodes=nodes, expected=expected)).code == 0
 
 
-GOES = {"code": "Success", "nominated": "node-1"}
+FOUND = "preemption: found a potential placement for pod on node node-1, preempting 1 victims"
+GOES = {"code": "Success", "nominated": "node-1", "reasons": [FOUND]}
 BY_SCHEDULER = {
     "type": "DisruptionTarget",
     "status": "True",
@@ -198,7 +199,7 @@ def test_preemption_is_compared_with_all_its_writes() -> None:
         ({"nominated": "node-2"}, "postFilter nominated: expected 'node-2', got 'node-1'"),
         ({"code": "Unschedulable"}, "postFilter code: expected 'Unschedulable', got 'Success'"),
         ({"writes": []}, "postFilter victims: expected none, got pod-0"),
-        ({"reasons": ["not so"]}, "postFilter: expected 'not so', got ''"),
+        ({"reasons": ["not so"]}, f"postFilter: expected 'not so', got '{FOUND}'"),
     ],
 )
 def test_another_answer_of_preemption_fails(changes: Json, difference: str) -> None:
