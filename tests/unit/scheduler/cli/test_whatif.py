@@ -176,7 +176,8 @@ def test_pods_that_only_the_change_brings_and_are_not_known_are_no_success(tmp_p
 
 def test_the_claims_of_a_pod_group_are_those_of_pods_that_name_it() -> None:
     claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
-    group = {**an_object("scheduling.k8s.io/v1alpha2", "PodGroup", "g", "default"), "spec": {"schedulingPolicy": {"basic": {}}, "resourceClaims": claims}}
+    spec = {"schedulingPolicy": {"basic": {}}, "resourceClaims": claims}
+    group = {**an_object("scheduling.k8s.io/v1alpha2", "PodGroup", "g", "default"), "spec": spec}
     run = whatif([*two_nodes(), *a_running_pod(), group], "--overlay", "cordon:node-2")
     assert (run.code, "cannot be determined" in run.err) == (0, False)
 
