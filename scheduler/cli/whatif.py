@@ -29,7 +29,7 @@ from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.placement import Placement, unused_claims
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, Places, differences, places_of
-from scheduler.offline.pod_victims import victims_by_pod
+from scheduler.offline.room_by_eviction import victims_by_pod
 from scheduler.output.difference_report import DifferenceReport
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE, YAML
 from scheduler.simulation.changes import claims_without, evicted_from

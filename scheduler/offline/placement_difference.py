@@ -9,7 +9,7 @@ from allocator.model import Allocation
 from scheduler.core_v1.pod import Pod
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import PlacedPod, Result, UnplacedPod
-from scheduler.offline.pod_victims import PodVictims
+from scheduler.offline.room_by_eviction import PodVictims
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
-"""Room for pods of a placement that fit nowhere: pods of lower priority go, and what they had is free at once.
+"""Room for pods of a placement that fit nowhere: pods of lower priority go, or are named that would have to.
 
-Only what is asked of a placement does this: in a cluster, the pods terminate first, and their controllers make them
-again somewhere else, which is not placed here.
+Where they go, what they had is free at once, which only what is asked of a placement does: in a cluster, the pods
+terminate first, and their controllers make them again somewhere else, which is not placed here.
 """
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from allocator.outcome import AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.offline.placement import PlacedPod, Placement, PodToPlace
-from scheduler.preemption.preemption import Preemption, Preemptor
+from scheduler.preemption.preemption import NodeToWin, Preemption, Preemptor
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,26 +34,60 @@ class RoomByEviction:
     def __init__(self, placement: Placement) -> None:
         self.made: list[PodEvictions] = []
         self._placement = placement
-        # Differs from kube-scheduler, which evicts nobody for devices.
-        is_strict = placement.cluster.fleet.features.is_strict
-        self._preemptor = Preemptor(placement.cluster, wins_devices=not is_strict)
+        self._preemptor = _preemptor_of(placement)
 
     def place(self, look: PodToPlace, refused: NotPlaced) -> PlacedPod | None:
         """The pod in the place of others, which are gone; None where nobody's end helps. refused: what was decided."""
-        if look.pod is None or look.pod.node_name or refused.everywhere:
+        if look.pod is None or look.pod.node_name:
             return None
-        try:
-            won = self._preemptor.preemption(self._placement.cycle(look), refused)
-        except AllocationError:  # of a device that is asked about only where somebody else has gone
-            return None
-        return self._take(look, look.pod, won) if won.candidate is not None else None
+        won = _won(self._placement, self._preemptor, look, refused)
+        return self._take(look, look.pod, won, won.candidate) if won is not None and won.candidate is not None else None
 
-    def _take(self, look: PodToPlace, pod: Pod, won: Preemption) -> PlacedPod:
-        assert won.candidate is not None
-        placement, node = self._placement, won.candidate.node
-        names = tuple(placement.evict(won.candidate.pods, won.claims))
-        self.made.append(PodEvictions(pod, node, tuple(won.candidate.pods), names, tuple(map(str, won.violated))))
+    def _take(self, look: PodToPlace, pod: Pod, won: Preemption, candidate: NodeToWin) -> PlacedPod:
+        placement, node = self._placement, candidate.node
+        names = tuple(placement.evict(candidate.pods, won.claims))
+        self.made.append(PodEvictions(pod, node, tuple(candidate.pods), names, tuple(map(str, won.violated))))
         promised = replace(look, pod=pod.changed(nominated_node=node))
         decided = placement.decide(promised)
         assert isinstance(decided, Placed), f"pod {pod} has no place on node {node}, which was made for it: {decided}"
         return placement.commit(look, decided)
+
+
+@dataclass(frozen=True, slots=True)
+class PodVictims:
+    """The pods that would go from a node for another one, the most important first."""
+
+    node: str
+    pods: tuple[str, ...]
+    violated: tuple[str, ...] = ()
+    """The PodDisruptionBudgets that this violates."""
+
+
+def victims_by_pod(placement: Placement, pods: Iterable[Pod]) -> Iterator[tuple[Pod, PodVictims]]:
+    """Of the pods, which are without a place, those that would get one by evicting others. Cost: a preemption each.
+
+    Nothing is taken: the placement is afterwards as it was, and a second pod may be shown the same victims.
+    """
+    preemptor = _preemptor_of(placement)
+    for pod in pods:
+        look = placement.look(pod)
+        refused = None if look.result else placement.decide(look)
+        won = _won(placement, preemptor, look, refused) if isinstance(refused, NotPlaced) else None
+        if won is not None and won.candidate is not None and won.candidate.victims:
+            candidate = won.candidate
+            violated = tuple(map(str, won.violated))
+            yield pod, PodVictims(candidate.node, tuple(map(str, candidate.pods)), violated)
+
+
+def _preemptor_of(placement: Placement) -> Preemptor:
+    # Differs from kube-scheduler, which evicts nobody for devices.
+    return Preemptor(placement.cluster, wins_devices=not placement.cluster.fleet.features.is_strict)
+
+
+def _won(placement: Placement, preemptor: Preemptor, look: PodToPlace, refused: NotPlaced) -> Preemption | None:
+    if refused.everywhere:
+        return None
+    try:
+        return preemptor.preemption(placement.cycle(look), refused)
+    except AllocationError:  # of a device that is asked about only where somebody else has gone
+        return None

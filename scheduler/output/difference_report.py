@@ -10,7 +10,7 @@ from allocator.words import agreeing, and_more, counted, listed_up_to
 from scheduler.decision.cluster import Cluster
 from scheduler.offline.copies import FittingCopies
 from scheduler.offline.placement_difference import DifferenceKind, PlaceDifference, PlaceOfPod, Places
-from scheduler.offline.pod_victims import PodVictims
+from scheduler.offline.room_by_eviction import PodVictims
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.placement_report import and_others, given_up_object, reason_key, reason_of, together
 from scheduler.output.report import Block, PagedReport
