@@ -158,6 +158,9 @@ class Release:
     broken_pools_end: bool
     """`All` beside a pool that is being updated or invalid ends the attempt on all nodes; later it refuses the node."""
 
+    asks_as_written: bool
+    """A request has to spell a capacity as the device does; later a missing domain is the driver's."""
+
     compares_as_written: bool
     """Constraints compare versions by their text, and skip what they cannot compare.
 
@@ -236,6 +239,7 @@ V1_38: Final = Release(
     misprints_amounts=False,
     shares_hold_devices=True,
     broken_pools_end=False,
+    asks_as_written=False,
     compares_as_written=False,
     finds_short_names=False,
     counts_image_volumes=True,
@@ -262,6 +266,7 @@ V1_37: Final = replace(
     misprints_amounts=True,
     shares_hold_devices=False,
     broken_pools_end=True,
+    asks_as_written=True,
     compares_as_written=True,
     finds_short_names=True,
     empty_selector_spreads=False,

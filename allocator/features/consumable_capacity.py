@@ -253,6 +253,9 @@ def consumed_by_share(device: Device, requested: Mapping[str, Quantity], feature
 
     Raises Unrepresentable. Source: KEP-5075, the rounding rules of requestPolicy.
     """
+    # Differs from kube-scheduler up to 1.37, which passes over devices that spell the name in the other way.
+    if features.is_strict and features.release.asks_as_written and not requested.keys() <= device.capacity.keys():
+        return None
     asked = _asked_of(device, requested)
     if asked is None:
         return None

@@ -166,7 +166,8 @@ def test_pods_that_nothing_will_do_for_are_refused_for_different_reasons() -> No
     results = scenario.run(*objects(CASES["all"], Size(12, 24))).results
     refused = [result for result in results if isinstance(result, UnplacedPod)]
     assert len(refused) == 24
-    assert len({reason_of(result).replace(str(result.claims[0]), "its claim") for result in refused}) == 12
+    # Two of the kinds lack the same model: where the first part of a selector refuses all, only that one is named.
+    assert len({reason_of(result).replace(str(result.claims[0]), "its claim") for result in refused}) == 11
 
 
 @pytest.mark.parametrize(("name", "placed", "refused"), [("none", 20, 0), ("tenth", 18, 2), ("all", 0, 20)])
