@@ -210,6 +210,7 @@ OTHERS: Mapping[str, Any] = {
     "labels": {"a": "b"},
     "digest": f"sha256:{'0' * 64}",
     "secrets": {"/etc/more": "secret"},
+    "featureGates": {"DRAExtendedResource": False},
     "minAvailable": 0,
 }
 """Another value than the default of those that cannot be of just any content."""

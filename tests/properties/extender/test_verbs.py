@@ -106,4 +106,6 @@ def test_worlds_ask_what_matters() -> None:
             seen["unresolvable"] += bool(found.unresolvable)
             seen["unsure"] += any(name in world.nodes for name in found.failed)
             seen["stuck"] += bool(found.stuck)
+    unsure = seen.pop("unsure")  # errors of a node, which releases since 1.37 have seldom
     assert min(seen.values()) >= EACH / 2, seen
+    assert unsure >= EACH / 5
