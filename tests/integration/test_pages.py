@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from allocator.gates import DEFAULT_RELEASE
 from scheduler.output.data_page import DataPage, MapColumns, PageTable, data_page
 from scheduler.output.table import ColumnTable
 from scheduler.ui import ui_server
@@ -430,7 +431,7 @@ def test_the_head_names_input_release_time_and_program(tab: Browser, printed: Ma
     for path in printed.values():
         tab.open(path, 1000)
         head = tab.evaluate('document.querySelector(".head").textContent').split(" · ")
-        assert head[:2] == ["standard input", "Kubernetes 1.36"]
+        assert head[:2] == ["standard input", f"Kubernetes {DEFAULT_RELEASE}"]
         assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", head[2])
         assert head[3:] == [f"dra-scheduler {VERSION}"]
 
