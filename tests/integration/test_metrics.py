@@ -77,7 +77,7 @@ def bounds(family: Metric) -> set[float]:
 
 def test_metrics_are_shaped_as_those_of_kube_scheduler(theirs: dict[str, Metric]) -> None:
     found = ours()
-    assert len(found) == 10
+    assert len(found) == 12
     assert found.keys() - theirs.keys() == set()
     for name, family in found.items():
         assert shape(family) == shape(theirs[name]), name

@@ -130,4 +130,5 @@ def test_devices_of_a_pod_that_ended_go_to_the_next(world: Beside) -> None:
 def test_extended_resource_of_a_class_is_refused_with_the_flags_of_the_manifests(world: Beside) -> None:
     world.a_cluster()
     world.a_pod(requests={"deviceclass.resource.kubernetes.io/gpu": "1"})
-    assert "Insufficient deviceclass.resource.kubernetes.io/gpu" in world.refused()["message"]
+    message = world.refused()["message"]
+    assert "only a device class provides deviceclass.resource.kubernetes.io/gpu" in message
