@@ -90,7 +90,7 @@ def test_worlds_ask_what_matters() -> None:
     """Each kind of answer is there often enough."""
     seen: Counter[str] = Counter()
     for aspect in ABOUT:
-        for world in worlds(aspect)("preempt", EACH):
+        for world in worlds(aspect)("preempt", 4 * EACH):  # errors of single nodes are rare
             cluster = world.cluster()
             victims = {node: [f"uid-{name}" for name in names] for node, names in world.victims}
             for node in kept_nodes(preemptor_of(cluster), world.pod, victims):
@@ -106,6 +106,4 @@ def test_worlds_ask_what_matters() -> None:
             seen["unresolvable"] += bool(found.unresolvable)
             seen["unsure"] += any(name in world.nodes for name in found.failed)
             seen["stuck"] += bool(found.stuck)
-    unsure = seen.pop("unsure")  # errors of a node, which releases since 1.37 have seldom
     assert min(seen.values()) >= EACH / 2, seen
-    assert unsure >= EACH / 5

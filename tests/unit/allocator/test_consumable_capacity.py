@@ -206,6 +206,19 @@ def test_what_is_held_under_the_other_spelling_is_not_given_again(release: str, 
     assert given.consumed_capacity == {published: q("2")}
 
 
+@pytest.mark.parametrize(
+    ("release", "is_strict", "is_given"),
+    [("1.36", True, False), ("1.37", True, False), ("1.38", True, True), ("1.37", False, True)],
+)
+@pytest.mark.parametrize(("published", "asked"), [("memory", LONG), (LONG, "memory")])
+def test_only_a_strict_request_before_1_38_has_to_spell_the_name_as_the_device_does(
+    release: str, published: str, asked: str, *, is_strict: bool, is_given: bool
+) -> None:
+    device = a_device("x", capacity={published: "4"})
+    share = consumed_by_share(device, {asked: q("2")}, kubernetes(release, is_strict=is_strict))
+    assert share == ({published: q("2")} if is_given else None)
+
+
 def test_two_claims_of_one_attempt_cannot_take_the_same_under_two_spellings() -> None:
     snapshot = a_snapshot(a_slice(a_shared(memory="10")))
     claims = [a_claim(a_request("gpus", capacity={name: q("8")}), name=name[:4]) for name in ("memory", LONG)]
