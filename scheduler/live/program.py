@@ -199,6 +199,9 @@ class Scheduler:
             self.on_event,
             self._metrics.preemption_failed,
         )
+        self._loop = self._new_loop()
+
+    def _new_loop(self) -> Loop:
         dependencies = LoopDependencies(
             self._cluster,
             self._queue,
@@ -210,12 +213,7 @@ class Scheduler:
             self._preemptions,
             self._decisions,
         )
-        self._loop = Loop(
-            dependencies,
-            clock,
-            self._core.is_outdated,
-            is_dry=configuration.dry_run,
-        )
+        return Loop(dependencies, self._clock, self._core.is_outdated, is_dry=self._configuration.dry_run)
 
     def _empty_queue(self) -> Queue:
         backoff = PodBackoff(

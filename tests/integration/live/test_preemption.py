@@ -86,8 +86,8 @@ def test_victim_says_why_it_goes_and_keeps_its_time_to_end(world: World) -> None
     assert deleted(world) == ["low"]
 
 
-@pytest.mark.usefixtures("classes")
-def test_what_is_free_already_is_kept_from_a_pod_of_the_same_priority_until_the_rest_is(world: World) -> None:
+def the_first_of_two_victims_is_gone(world: World) -> None:
+    """The pod `middle` waits for the devices of two pods, of which one has ended, and its device is free."""
     world.a_cluster(devices=2)
     for name in ("low-0", "low-1"):
         a_user(world, name, "low")
@@ -97,6 +97,11 @@ def test_what_is_free_already_is_kept_from_a_pod_of_the_same_priority_until_the_
         world.pod_when(name, is_ending)
     world.delete_pod("low-0")
     world.claim_when("of-low-0", is_free)
+
+
+@pytest.mark.usefixtures("classes")
+def test_what_is_free_already_is_kept_from_a_pod_of_the_same_priority_until_the_rest_is(world: World) -> None:
+    the_first_of_two_victims_is_gone(world)
     a_user(world, "rival", "middle")
     world.refused("rival", "1 cannot allocate all claims")
     world.delete_pod("low-1")
@@ -107,15 +112,7 @@ def test_what_is_free_already_is_kept_from_a_pod_of_the_same_priority_until_the_
 
 @pytest.mark.usefixtures("classes")
 def test_pod_of_a_higher_priority_may_take_what_is_kept(world: World) -> None:
-    world.a_cluster(devices=2)
-    for name in ("low-0", "low-1"):
-        a_user(world, name, "low")
-        world.bound(name)
-    a_user(world, "middle", "middle", devices=2)
-    for name in ("low-0", "low-1"):
-        world.pod_when(name, is_ending)
-    world.delete_pod("low-0")
-    world.claim_when("of-low-0", is_free)
+    the_first_of_two_victims_is_gone(world)
     a_user(world, "high", "high")
     assert len(world.devices_of("high")) == 1
 
