@@ -122,8 +122,8 @@ class Findings:
     def error(self, path: str, value: object, message: str) -> None:
         """Report a violated rule, unless the place was of a wrong type: then that has been said already."""
         if not self._is_untyped(path):
-            found = self.notes if path.startswith(_REPORTED) else self.errors
-            found.append(FieldError(path, value, message))
+            told = self.notes if path.startswith(_REPORTED) else self.errors
+            told.append(FieldError(path, value, message))
 
     def note(self, path: str, value: object, message: str) -> None:
         """Report a violated rule on which no decision depends."""

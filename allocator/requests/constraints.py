@@ -130,11 +130,11 @@ class AttributeColumns:
         failures: dict[int, str] = {}
         lists = 0
         for position in bits(devices):
-            found = self._found(expression, position)
-            if isinstance(found, str):
-                failures[position] = found
-            elif found is not None:
-                own, is_a_list = found
+            attribute = self._found(expression, position)
+            if isinstance(attribute, str):
+                failures[position] = attribute
+            elif attribute is not None:
+                own, is_a_list = attribute
                 if own or not compares_as_written:
                     values[position] = sum(1 << numbers.setdefault(token, len(numbers)) for token in own)
                     lists |= (is_a_list and not has_lists) << position
@@ -149,15 +149,15 @@ class AttributeColumns:
     def _found(self, expression: str | None, position: int) -> tuple[Sequence[Token], bool] | str | None:
         """What the device is compared by and whether it is a list; why it cannot be; or None: it has no such value."""
         device = self._view.devices[position]
-        found: Attribute | str | None
+        attribute: Attribute | str | None
         if expression is None:
-            found = published(device, self._name, self._features)
+            attribute = published(device, self._name, self._features)
         else:
-            found = self._derive(expression, device)
-        if found is None or isinstance(found, str):
-            return found
+            attribute = self._derive(expression, device)
+        if attribute is None or isinstance(attribute, str):
+            return attribute
         try:
-            return tokens(found, position, self._features, is_derived=expression is not None), is_list(found)
+            return tokens(attribute, position, self._features, is_derived=expression is not None), is_list(attribute)
         except Incomparable as problem:
             return str(problem)
 
@@ -408,19 +408,19 @@ def rules_of(
 def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
     """By device, its published values of the attribute, each as a number that devices with an equal one share."""
     numbers = dict[Token, int]()
-    found: list[Hashable] = []
+    values: list[Hashable] = []
     for position, device in enumerate(view.devices):
         attribute = published(device, name, features)
         if attribute is None:
-            found.append(None)
+            values.append(None)
             continue
         try:
             own = tokens(attribute, position, features)
         except Incomparable as problem:
-            found.append(str(problem))
+            values.append(str(problem))
         else:
-            found.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
-    return tuple(found)
+            values.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
+    return tuple(values)
 
 
 def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute | str:
@@ -430,12 +430,12 @@ def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute 
         program = cel.compile_value(expression, attempt.features.environment)
     except cel.CompileError as error:
         return f"CEL compile error: {error}"
-    found, work = program.derive(device, attempt.is_cancelled)
+    value, work = program.derive(device, attempt.is_cancelled)
     attempt.budget.charge(work)
-    if isinstance(found, cel.EvalError):
-        return f"CEL runtime error: {found}"
-    assert isinstance(found, tuple)
-    return found
+    if isinstance(value, cel.EvalError):
+        return f"CEL runtime error: {value}"
+    assert isinstance(value, tuple)
+    return value
 
 
 def _union(column: AttributeColumn, values: Mask) -> Mask:

@@ -65,10 +65,10 @@ def _renamed(type_: Type, names: Mapping[Type, Type]) -> Type:
 
 
 def _free_parameters(overload: Overload) -> tuple[Type, ...]:
-    found: dict[Type, None] = {}
+    parameters: dict[Type, None] = {}
     for type_ in (*overload.parameters, overload.result):
-        _collect_parameters(type_, found)
-    return tuple(found)
+        _collect_parameters(type_, parameters)
+    return tuple(parameters)
 
 
 def _collect_parameters(type_: Type, found: dict[Type, None]) -> None:

@@ -80,15 +80,15 @@ class Url:
     @cached_property
     def parameters(self) -> Map:
         """The values by key, in the order of the URL; what is malformed is left out."""
-        found: dict[str, list[Value]] = {}
+        by_key: dict[str, list[Value]] = {}
         pairs = (self.query or "").split("&")
         if len(pairs) > _MOST_PARAMETERS:
             return Map()
         for pair in pairs:
             if pair and ";" not in pair and not _BAD_ESCAPE.search(pair):
                 key, _, value = pair.replace("+", " ").partition("=")
-                found.setdefault(_decoded(_unescaped(key)), []).append(_decoded(_unescaped(value)))
-        return Map((key, List(values)) for key, values in found.items())
+                by_key.setdefault(_decoded(_unescaped(key)), []).append(_decoded(_unescaped(value)))
+        return Map((key, List(values)) for key, values in by_key.items())
 
     def _hierarchy(self) -> str:
         path = self.escaped_path
