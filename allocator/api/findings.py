@@ -106,14 +106,13 @@ def _is_map(name: str, before: Location, after: Location, maps: frozenset[str]) 
 
 @dataclass(slots=True)
 class Findings:
-    """The errors and unknown fields of one object. notes: rules that are broken where no decision depends on them.
-
-    allows_combined: slices may have devices and counter sets in one, as up to Kubernetes 1.34.
-    """
+    """The errors and unknown fields of one object."""
 
     allows_combined: bool = False
+    """Slices may have devices and counter sets in one, as up to Kubernetes 1.34."""
     errors: list[FieldError] = field(default_factory=list)
     notes: list[FieldError] = field(default_factory=list)
+    """Rules that are broken where no decision depends on them."""
     unknown: list[UnknownField] = field(default_factory=list)
     _untyped: set[str] = field(default_factory=set)
     _holders: set[str] = field(default_factory=set)

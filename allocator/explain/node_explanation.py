@@ -34,22 +34,23 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """What becomes of claims on one node.
-
-    claims: their names, in the order of the allocations. offer: empty if the attempt ends before there is any.
-    passed_over: of claims that get their devices; conflict: of those that are refused; remedies: of those that are not
-    known to get them, and of an attempt that ends, where a selector is to blame. is_whole: everything that was tried
-    got an answer within the budget. steps: of the attempt, and of all that was tried.
-    """
+    """What becomes of claims on one node."""
 
     claims: tuple[str, ...]
+    """Their names, in the order of the allocations."""
     answer: Outcome | AllocationError
     offer: Offer
+    """Empty if the attempt ends before there is any."""
     passed_over: tuple[PassedOver, ...] = ()
+    """Of claims that get their devices."""
     conflict: Conflict | None = None
+    """Of those that are refused."""
     remedies: tuple[Remedy, ...] = ()
+    """Of those that are not known to get them, and of an attempt that ends, where a selector is to blame."""
     is_whole: bool = True
+    """Everything that was tried got an answer within the budget."""
     steps: int = 0
+    """Of the attempt, and of all that was tried."""
 
 
 def explain_on(  # noqa: PLR0913 - the last three have defaults

@@ -39,27 +39,31 @@ _WORK_OF_A_DEVICE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class SelectorOperand:
-    """An operand and what it says. position: from 1, of so many (whole).
-
-    devices: that come to the selector. alone: on how many of them it is true; passing: on how many it and all before it
-    are. asked: on how many none before it is false; refused, failing: on how many of those it is false, or fails;
-    error: of the first on which it fails. removed: devices that pass all before it, if it is true on none of them.
-    values: what those that it removes have of what it reads, in words; where none come to it, what those have on which
-    it is not true.
-    """
+    """An operand and what it says."""
 
     position: int
+    """From 1, of so many (whole)."""
     whole: int
     expression: str
     devices: int
+    """Devices that come to the selector."""
     alone: int
+    """On how many of them it is true."""
     passing: int
+    """On how many it and all before it are."""
     asked: int
+    """On how many none before it is false."""
     refused: int
     failing: int
+    """refused, failing: on how many of those it is false, or fails."""
     error: str = ""
+    """Of the first device on which it fails."""
     removed: int = 0
+    """Devices that pass all before it, if it is true on none of them."""
     values: tuple[str, ...] = ()
+    """What those that it removes have of what it reads, in words; where none come to it, what those have on which it is
+    not true.
+    """
 
     @property
     def text(self) -> str:

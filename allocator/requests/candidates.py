@@ -177,17 +177,17 @@ def _constraining(candidates: Candidates) -> list[AttributeRule]:
 
 @dataclass(slots=True, eq=False)
 class _Meant:
-    """What is known of an alternative on a view, whatever is in use.
-
-    selected: the devices that it means. poison: those that cannot be decided. unusable: those that it cannot have.
-    is_costly: its selectors took long to evaluate, which counts again.
-    """
+    """What is known of an alternative on a view, whatever is in use."""
 
     device_class: DeviceClass
     is_costly: bool
+    """Its selectors took long to evaluate, which counts again."""
     selected: Mask
+    """The devices that it means."""
     poison: Mask
+    """Those that cannot be decided."""
     unusable: Mask
+    """Those that it cannot have."""
     stages: tuple[Stage, ...]
 
 

@@ -50,22 +50,24 @@ def published(device: Device, name: str, features: Features) -> Attribute | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributeColumn:
-    """One attribute over the devices of a view.
-
-    groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
-    values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. empty:
-    those of them with a derived list of none. lists: those with a list that compares to nothing. failures: devices on
-    which a derived attribute fails, or whose value cannot be compared; failing: the same.
-    """
+    """One attribute over the devices of a view."""
 
     groups: Mapping[Token, Mask]
+    """The devices of each value."""
     numbered: Mapping[int, Mask]
+    """The same by the value's number, which all columns of the view agree on."""
     values: Mapping[int, Mask]
+    """The numbers of each device as a mask; missing where it has none."""
     present: Mask
+    """The devices with a value."""
     empty: Mask
+    """Those of them with a derived list of none."""
     lists: Mask
+    """Those with a list that compares to nothing."""
     failures: Mapping[int, str]
+    """Devices on which a derived attribute fails, or whose value cannot be compared."""
     failing: Mask
+    """The same."""
 
 
 Derive = Callable[[str, Device], Attribute | str]
@@ -176,23 +178,23 @@ def _shared(column: AttributeColumn) -> AttributeColumn:
 
 @dataclass(slots=True, eq=False)
 class AttributeRule(Rule):
-    """A constraint over the values of an attribute. claim, position: where the constraint stands, for messages.
-
-    is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
-    that it covers whichever alternative is chosen, with their alternatives; compared: the columns of those that are
-    covered, each once. `cover` sets them before the first pick.
-    """
+    """A constraint over the values of an attribute."""
 
     view: NodeView
     claim: str
     position: int
+    """claim, position: where the constraint stands, for messages."""
     attribute: str
     columns: AttributeColumns
     is_fatal: bool
+    """A violation under `All` ends the attempt."""
     budget: Budget
     covered: Sequence[Candidates] = field(default=(), init=False)
+    """The alternatives that it covers."""
     affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
+    """The requests that it covers whichever alternative is chosen, with their alternatives."""
     compared: Sequence[AttributeColumn] = field(default=(), init=False)
+    """The columns of those that are covered, each once. `cover` sets them before the first pick."""
 
     def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
         """Learn which of the claim's alternatives the constraint covers."""

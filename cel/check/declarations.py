@@ -89,20 +89,19 @@ class Function:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """The declarations of one environment.
-
-    variables, types, constants: the global names. structs: the fields of types that have any. results: the static
-    types that a selector may have.
-    """
+    """The declarations of one environment."""
 
     functions: Mapping[str, Function]
     variables: Mapping[str, Type]
     types: Mapping[str, Type]
     constants: Mapping[str, Value]
+    """variables, types, constants: the global names."""
     structs: Mapping[str, Mapping[str, Type]]
+    """The fields of types that have any."""
     messages: Mapping[str, Message]
     syntax: Syntax
     results: frozenset[Type]
+    """The static types that a selector may have."""
 
 
 def _functions(libraries: Iterable[Library]) -> dict[str, Function]:

@@ -41,20 +41,20 @@ _LONE_BYTE: Final = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True, eq=False)
 class Url:
-    """The components of a URL, as written; only the escapes of the host are resolved.
-
-    opaque: what follows the scheme where that is no path. user: None where there is none. query: None without `?`.
-    omits_host: the path follows the scheme at once. What is derived from the parts is kept, since asking costs nothing.
-    """
+    """The components of a URL, as written; only the escapes of the host are resolved."""
 
     scheme: str
     opaque: str = ""
+    """What follows the scheme where that is no path."""
     user: str | None = None
+    """None where there is none."""
     host: str = ""
     path: str = ""
     query: str | None = None
+    """None without `?`."""
     fragment: str = ""
     omits_host: bool = False
+    """The path follows the scheme at once. What is derived from the parts is kept, since asking costs nothing."""
 
     @cached_property
     def name_and_port(self) -> tuple[str, str]:

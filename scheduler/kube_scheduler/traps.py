@@ -58,17 +58,16 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A field that should be otherwise.
-
-    path: in Kubernetes' notation, or a flag. value: what is there now; None where nothing is, or more than fits a line.
-    remedy: what to write.
-    """
+    """A field that should be otherwise."""
 
     severity: Severity
     path: str
+    """In Kubernetes' notation, or a flag."""
     value: object
+    """What is there now; None where nothing is, or more than fits a line."""
     consequence: str
     remedy: str
+    """What to write."""
 
 
 @dataclass(frozen=True, slots=True)

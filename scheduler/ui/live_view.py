@@ -113,10 +113,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _PoolView:
-    """A pool as it was last looked at. seen: of what it was made; claims: those that hold its devices, by name."""
+    """A pool as it was last looked at."""
 
     seen: Sequence[object]
+    """Of what it was made."""
     claims: Mapping[str, ClaimObject | None]
+    """Those that hold its devices, by name."""
     states: Counter[DeviceState]
     drivers: Sequence[Tally]
     classes: Sequence[Tally]
