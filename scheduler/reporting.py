@@ -401,6 +401,12 @@ class Events:
         """What the pod has won is not free yet."""
         self._say(Said(*_by_its_scheduler(pod), "Warning", "PreemptionPending", "Preempting"), message)
 
+    def pod_group_waiting(self, pod: PodKey, about: Regarding | None, message: str) -> None:
+        """A group waits for members, of which the pod is one that is there. about: its PodGroup, None where none is."""
+        controller, regarding = _by_its_scheduler(pod)
+        for subject in filter(None, (regarding, about)):
+            self._say(Said(controller, subject, "Warning", "PodGroupWaiting", "Scheduling"), message)
+
     def device_double_allocated(self, claims: Resource, claim: ClaimRef, message: str) -> None:
         """The claim holds what it cannot hold together with others. claims: the resource in the served version."""
         regarding = Regarding(claims.api_version, "ResourceClaim", *claim)

@@ -21,6 +21,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
 from scheduler.preemption.winnable_claims import WinnableClaims
@@ -160,6 +161,14 @@ class Preemptions:
         with self._records.seen_by(pod):
             yield
 
+    @contextmanager
+    def seen_by_group(self, group: GroupOfPods) -> Iterator[None]:
+        """Decide for all members at once: what each was promised is free to all of them."""
+        waiting = group.waiting
+        promised = [pod.uid for pod in waiting if pod.uid in self.records or pod.nominated_node]
+        with self._records.seen_by(*waiting), self._cluster.nominations.without(promised):
+            yield
+
     def preemption(
         self, cycle: PodCycle, refused: NotPlaced, pending_since: float, now: float
     ) -> PlaceToWin | NothingToWin:
@@ -282,6 +291,10 @@ class Preemptions:
         """The pod is bound."""
         self._placing.pop(uid, None)
         self._breakers.pop(uid, None)
+
+    def group_placed(self, key: GroupKey) -> None:
+        """So many pods of the group are bound as it needs."""
+        self._breakers.pop(str(key), None)
 
     def drop(self, uid: str) -> None:
         """The pod does without: what was kept for it is free for all."""
