@@ -387,10 +387,11 @@ class Events:
         """The pod waits for its devices to be made ready."""
         self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling"), message)
 
-    def preempted(self, victim: PodKey, preemptor: PodKey, node: str) -> None:
-        """The victim is deleted, so that the other pod can have its place."""
+    def preempted(self, victim: PodKey, preemptor: PodKey, node: str, group: str = "") -> None:
+        """The victim is deleted, so that the other pod can have its place, or its group. group: uid of that."""
         by, regarding = preemptor.scheduler_name, _by_its_scheduler(victim)[1]
-        message = f"Preempted by pod {preemptor.uid} on node {node}"
+        who = f"podgroup {group}" if group else f"pod {preemptor.uid}"
+        message = f"Preempted by {who} on node {node}"
         self._say_first(Said(by, regarding, "Normal", "Preempted", "Preempting"), message, self._now())
 
     def preemption_backed_off(self, pod: PodKey, message: str) -> None:

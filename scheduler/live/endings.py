@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from scheduler.attempt import pod_calls
 from scheduler.attempt.attempts import Attempts
@@ -14,7 +14,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.groups import Groups
-from scheduler.live.preemptions import Preemptions
+from scheduler.live.preemptions import GroupToWin, NothingToWin, PlaceToWin, Preemptions
 from scheduler.plugins.plugin import Refusal
 from scheduler.queue import Queue, QueuedPod
 from scheduler.reporting import Events, Refusals
@@ -159,3 +159,12 @@ class Endings:
         self._events.failed_scheduling(PodKey.of(pod), message, gist)
         if not pod.node_name:  # of one that has a node its kubelet says that it is scheduled
             self._refusals.refuse(pod, reason, message, gist)
+
+
+def with_text(refusal: Refusal, won: PlaceToWin | GroupToWin | NothingToWin) -> Refusal:
+    """The refusal that also says what preemption comes to."""
+    text = won.text if isinstance(won, NothingToWin) else won.preemption.text
+    if not text:
+        return refusal
+    message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."
+    return replace(refusal, message=f"{message} {text}", gist=refusal.gist or refusal.message)

@@ -14,21 +14,25 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from allocator.outcome import AllocationError
-from scheduler.attempt import device_readiness, pod_calls
+from scheduler.attempt import device_readiness, eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.deallocate import may_be_deallocated
-from scheduler.attempt.decision import AttemptOutcome
+from scheduler.attempt.decision import AttemptOutcome, PodKey
 from scheduler.attempt.together import Together
+from scheduler.attempt.write_outcome import REFUSED_FOR_GOOD, write_outcome
+from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import classes_of
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import TooLong, timed_out
-from scheduler.live.endings import Endings, KnownGroups, LoopDependencies
+from scheduler.live.endings import Endings, KnownGroups, LoopDependencies, with_text
+from scheduler.live.preemptions import GroupToWin, NothingToWin
 from scheduler.plugins.plugin import OF_GROUP, Refusal
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_placer import missing_text, place_group
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupResult, GroupUnknown
+from scheduler.preemption.records import PreemptionRecord
 from scheduler.queue import PodPlace, QueuedPod
 from scheduler.runtime.metrics import GroupAttemptResult
 from scheduler.state.claims import AlreadyReserved, ClaimObject, Waiting
@@ -40,8 +44,14 @@ _LOG = logging.getLogger(__name__)
 DECISION_S = 3.0
 """A decision about a group that takes longer fails with a time-out."""
 
+CLUSTER = "cluster"
+"""The node of a group's victims, in their event."""
+
 BUSY_S = 0.2
 """How soon a member is looked at again while others of its group are being bound, or let go of."""
+
+RELEASE_S = 0.5
+"""How soon it is looked again at devices of a group that waits for members."""
 
 BUSY = "other pods of the group are being bound"
 """Why a member is held, in `/debug/queue`."""
@@ -63,14 +73,15 @@ class _GroupInFlight:
 
 
 class GroupCycle:
-    """Decides for groups, in the loop's place. would_be: takes a place that a dry run found for a pod."""
+    """Decides for groups, in the loop's place. wake: calls the loop. would_be: takes what a dry run found for a pod."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what the loop works with
         self,
         dependencies: LoopDependencies,
         known: KnownGroups,
         endings: Endings,
         clock: Callable[[], float],
+        wake: Callable[[], None],
         would_be: Callable[[QueuedPod, Placed, float], None] | None = None,
     ) -> None:
         self._cluster = dependencies.cluster
@@ -86,6 +97,7 @@ class GroupCycle:
         self._endings = endings
         self._preemptions = endings.preemptions
         self._clock = clock
+        self._wake = wake
         self._would_be = would_be
         self._together: dict[GroupKey, Together] = {}
 
@@ -154,6 +166,7 @@ class GroupCycle:
         now = self._clock()
         for pod in placed.left:
             # As a group that has begun, it says why there is no place for them.
+            self._preemptions.drop(pod.uid)
             self._queue.held(pod.uid, now, now)
 
     def _bind_all(self, taken: _GroupInFlight, there: Sequence[tuple[QueuedPod, Placed]]) -> None:
@@ -188,6 +201,7 @@ class GroupCycle:
                 self._bound(taken, together)
         await together.decided()
         self._endings.end(entry, outcome, taken.started)
+        self._wake()
 
     def _bound(self, taken: _GroupInFlight, together: Together) -> None:
         """All attempts of the group have ended."""
@@ -214,7 +228,7 @@ class GroupCycle:
         elif taken.group.problem:
             self._refuse(taken, Refusal(frozenset({OF_GROUP}), _NOTHING, message=result.problem), is_error=True)
         else:
-            self._refuse(taken, self._refusal(taken, result))
+            self._preempt_or_refuse(taken, self._refusal(taken, result))
 
     def _wait(self, taken: _GroupInFlight, problem: str) -> None:
         """Too few members can be tried yet: those that cannot bring the others back."""
@@ -255,6 +269,129 @@ class GroupCycle:
         """On the PodGroup, unless it has what it needs: that is not taken back."""
         if self._would_be is None and len(group.bound) < group.minimum:
             self._conditions.not_scheduled(self._groups.object_of(group.key), reason, message, gist)
+
+    # -- a group for which others go
+
+    def _preempt_or_refuse(self, taken: _GroupInFlight, refusal: Refusal) -> None:
+        """Raises AllocationError, TooLong."""
+        since = min(entry.first or taken.started for entry in taken.entries)
+        if self._preemptions.terms.is_on:
+            self._metrics.preempting()
+        with self._preemptions.seen_by_group(taken.group), self._cluster.time_limit.limited():
+            won = self._preemptions.group_preemption(taken.group, since, taken.started)
+        refusal = with_text(refusal, won)
+        if isinstance(won, GroupToWin) and self._would_be is None:
+            _LOG.info("preempting", extra={"group": str(taken.group), "victims": list(map(str, won.preemption.pods))})
+            self._preemptions.begin_group(won)
+            self._attempts.start(self._preempt(taken, won, refusal))
+            return
+        if isinstance(won, NothingToWin) and self._would_be is None:
+            self._win_nothing(taken, won)
+        self._refuse(taken, refusal)
+
+    def _win_nothing(self, taken: _GroupInFlight, won: NothingToWin) -> None:
+        for entry in taken.entries:
+            pod = entry.pod
+            if won.drops:
+                self._preemptions.drop(pod.uid)
+            if won.is_backed_off:
+                self._events.preemption_backed_off(PodKey.of(pod), won.text)
+            if (won.clears or won.is_backed_off) and pod.nominated_node:
+                self._attempts.start(self._clear_nomination(pod))
+        if won.again_s is not None:
+            self._wake_after(taken.entries[0].pod.uid, won.again_s)
+
+    def _wake_after(self, uid: str, wait_s: float) -> None:
+        """Try the group of the pod again then, though nothing happens."""
+
+        def wake() -> None:
+            self._queue.wake(uid, self._clock(), "PreemptionBackoffComplete")
+            self._wake()
+
+        asyncio.get_running_loop().call_later(wait_s, wake)
+
+    async def _clear_nomination(self, pod: Pod) -> None:
+        try:
+            await eviction.clear_nomination(self._binder, pod)
+        except CallFailed as error:
+            _LOG.warning("pod %s: cannot clear status.nominatedNodeName: %s", pod, error)
+
+    async def _preempt(self, taken: _GroupInFlight, won: GroupToWin, refusal: Refusal) -> None:
+        """Write what each member has won, and evict the victims, as soon as there is a slot."""
+        problem, is_denied, is_current, seen = "", False, True, self._preemptions.changes
+        slot = await self._attempts.slots.wait(taken.group.key.namespace)
+        try:
+            is_current = self._preemptions.changes == seen or self._is_so_still(taken, won)
+            is_current = is_current and await self._evict(taken, won, refusal)
+        except CallFailed as error:
+            problem, is_denied = f"pod group preemption: {error}", write_outcome(error) in REFUSED_FOR_GOOD
+            _LOG.warning("cannot preempt: %s", error, extra={"group": str(taken.group)})
+        except Exception:  # noqa: BLE001 - whatever it is, it costs this group and no other
+            _LOG.exception("preempting failed", extra={"group": str(taken.group)})
+            problem = INTERNAL
+        finally:
+            slot.give_back()
+            for record in won.records:
+                self._preemptions.evicted(record.pod.uid)
+        if is_denied:
+            self._back_off(taken, replace(refusal, message=f"{refusal.message} {problem}"))
+        elif problem:
+            self._fail(taken, problem)
+        elif is_current:
+            for entry in taken.entries:
+                self._endings.refused(entry, _of(entry.pod, refusal), taken.started)
+            self._metrics.group_attempted(GroupAttemptResult.UNSCHEDULABLE)
+            self._say(taken.group, "Unschedulable", refusal.message, refusal.gist)
+        else:
+            now = self._clock()
+            for entry in taken.entries:
+                self._preemptions.drop(entry.pod.uid)
+                self._queue.held(entry.pod.uid, now, now)
+        self._wake()
+
+    def _is_so_still(self, taken: _GroupInFlight, won: GroupToWin) -> bool:
+        """Whether the same is decided now: something has changed while the group waited for a slot."""
+        group = self._groups.group(taken.group.key)
+        if group.held or group.problem:
+            return False
+        try:
+            with self._preemptions.seen_by_group(group), self._cluster.time_limit.limited():
+                if not isinstance(place_group(self._cluster, group), GroupNotPlaced):
+                    return False
+                return self._preemptions.group_wins_again(won, group, self._clock())
+        except (AllocationError, TooLong):
+            return False
+
+    async def _evict(self, taken: _GroupInFlight, won: GroupToWin, refusal: Refusal) -> bool:
+        """Write the records first; False where a member needs no place any more. Raises CallFailed."""
+
+        async def nominate(record: PreemptionRecord) -> bool:
+            pod = record.pod
+            self._refusals.withdraw(pod.uid)
+            condition = pod_calls.not_scheduled("Unschedulable", refusal.message, pod.generation)
+            return await eviction.nominate(self._binder, pod, record, condition)
+
+        are_waiting = await asyncio.gather(*map(nominate, won.records))
+        if not all(are_waiting) or any(one.pod.uid not in self._preemptions.records for one in won.records):
+            return False
+        for entry in taken.entries:
+            self._decisions.answered(time.time(), str(entry.pod), "Unschedulable", refusal.message)
+            self._events.failed_scheduling(PodKey.of(entry.pod), refusal.message, refusal.gist)
+        if won.writes:
+            self._metrics.preempted(sum(one.is_delete for one in won.writes))
+        by, group = PodKey.of(won.records[0].pod), taken.group.uid or str(taken.group)
+        await eviction.evict(
+            self._binder,
+            won.writes,
+            lambda victim: self._events.preempted(PodKey.of(victim), by, CLUSTER, group),
+        )
+        return True
+
+    def _back_off(self, taken: _GroupInFlight, refusal: Refusal) -> None:
+        """The API server refuses to evict: the group waits longer after each such try."""
+        wait_s = self._preemptions.group_failed(taken.group.key, self._clock())
+        self._win_nothing(taken, NothingToWin(refusal.message, wait_s, clears=True, drops=True, is_backed_off=True))
+        self._refuse(taken, refusal)
 
     # -- devices that members have, and cannot use
 
@@ -311,17 +448,21 @@ class GroupCycle:
             now = self._clock()
             for entry in taken.entries:
                 self._queue.held(entry.pod.uid, now, now)
+        self._wake()
 
     def release_held(self) -> None:
         """Let go of what an earlier process has allocated for members of groups that wait for others by now."""
         for group in self._groups.all():
-            if group.held and (stuck := self._kept(group.waiting)):
-                self._attempts.start(self._release(group, stuck))
+            if group.held and self._kept(group.waiting):
+                self._attempts.start(self._release(group.key))
 
-    async def _release(self, group: GroupOfPods, stuck: Mapping[str, tuple[Pod, ClaimObject]]) -> None:
-        freed = await self._let_go(stuck, {pod.uid for pod in group.waiting})
-        for problem in filter(None, (one.problem for one in freed)):
-            _LOG.warning("%s", problem, extra={"group": str(group)})
+    async def _release(self, key: GroupKey) -> None:
+        """Try until nothing is left, or the group can be decided: the watch may not show what was written last."""
+        while (group := self._groups.group(key)).held and (stuck := self._kept(group.waiting)):
+            freed = await self._let_go(stuck, {pod.uid for pod in group.waiting})
+            for problem in filter(None, (one.problem for one in freed)):
+                _LOG.info("%s", problem, extra={"group": str(group)})
+            await self._binder.time.sleep(RELEASE_S)
 
     # -- what the watches show
 

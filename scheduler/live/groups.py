@@ -100,10 +100,10 @@ class Groups:
         if event.old is not None and (before := self._keys.get(event.old.uid)) is not None:
             keys.append(before)
             self._forget(event.old.uid, before)
-        if pod is not None and not pod.is_over and (key := self.key_of(pod)) is not None:
-            keys.append(key)
-            self._keys[pod.uid] = key
-            self._members.setdefault(key, {})[pod.uid] = None
+        if pod is not None and not pod.is_over and (now := self.key_of(pod)) is not None:
+            keys.append(now)
+            self._keys[pod.uid] = now
+            self._members.setdefault(now, {})[pod.uid] = None
         for changed in dict.fromkeys(keys):
             self._note_held(changed)
         is_same = event.old is not None and pod is not None and len(set(keys)) < 2 and _counts_alike(event.old, pod)

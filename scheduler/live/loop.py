@@ -23,13 +23,13 @@ from scheduler.attempt.claim_objects import is_made_for, work_of_another
 from scheduler.attempt.current_steps import EVICT
 from scheduler.attempt.deallocate import may_be_deallocated
 from scheduler.attempt.decision import PodKey
-from scheduler.attempt.write_outcome import DENIED, WriteOutcome, write_outcome
+from scheduler.attempt.write_outcome import REFUSED_FOR_GOOD, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.decision.time_limits import NamespaceShare, TooLong, timed_out
-from scheduler.live.endings import LOST_S, Endings, KnownGroups, LoopDependencies
+from scheduler.live.endings import LOST_S, Endings, KnownGroups, LoopDependencies, with_text
 from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.groups import Groups
@@ -68,9 +68,6 @@ SHARE_S = 1.0
 LEFT = "another process is at work on the pod's claims"
 OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
 """Why a pod is held, in `/debug/queue`."""
-
-REFUSED_FOR_GOOD = {*DENIED, WriteOutcome.DEFECT}
-"""Of an eviction: another try at once would be refused as well."""
 
 
 class Loop:
@@ -113,7 +110,7 @@ class Loop:
             GroupConditions(self._binder.api, None, self._binder.time.now, self._attempts.start),
         )
         would_be = self._place_dry if is_dry else None
-        self.group_cycle = GroupCycle(dependencies, self._known, self._endings, clock, would_be)
+        self.group_cycle = GroupCycle(dependencies, self._known, self._endings, clock, self.wake, would_be)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
         self._time = NamespaceShare()
@@ -219,7 +216,7 @@ class Loop:
             case Placed():
                 self._place(entry, decided, started)
             case NotPlaced(refusal):
-                refusal = _with_text(refusal, won)
+                refusal = with_text(refusal, won)
                 if isinstance(won, PlaceToWin) and not self._is_dry:
                     self._attempts.start(self._preempt(entry, won, refusal, started))
                 else:
@@ -528,15 +525,6 @@ def _stuck(decided: NotPlaced, found: Iterable[ClaimObject]) -> list[ClaimObject
 def _may_go(claim: ClaimObject, pod: Pod) -> bool:
     """Whether the claim is the pod's alone: it is deallocated first, and nobody goes for the pod in this attempt."""
     return may_be_deallocated(claim.raw, pod.uid)
-
-
-def _with_text(refusal: Refusal, won: PlaceToWin | NothingToWin) -> Refusal:
-    """The refusal that also says what preemption comes to."""
-    text = won.preemption.text if isinstance(won, PlaceToWin) else won.text
-    if not text:
-        return refusal
-    message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."
-    return replace(refusal, message=f"{message} {text}", gist=refusal.gist or refusal.message)
 
 
 def _status_of(freed: Freed) -> PointStatus:

@@ -1,15 +1,34 @@
 """Groups of pods: placed whole with their devices, or not at all."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.controlplane.faults import refuse
+from tests.controlplane.faults import Answer, FaultsCut, Forward, Meeting, refuse
+from tests.controlplane.identities import OURS
+from tests.controlplane.ours import Scheduler, scheduler
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.profiles import ALL, RELEASE
-from tests.controlplane.rest import CLAIM, POD, Json, Kind
-from tests.integration.live.test_preemption import CLASSES
-from tests.integration.live.world import NAMESPACE, PRIORITY, World, a_request, is_allocated, reported, users_of
+from tests.controlplane.proxy import Proxy
+from tests.controlplane.rest import CLAIM, POD, SLICE, Json, Kind
+from tests.extent import part
+from tests.integration.live.test_preemption import CLASSES, a_user, deleted, is_ending
+from tests.integration.live.world import (
+    NAMESPACE,
+    PRIORITY,
+    World,
+    a_request,
+    is_allocated,
+    is_free,
+    reported,
+    results_of,
+    settings_file,
+    users_of,
+)
 
 PROFILE = ALL
 GROUP = Kind(f"scheduling.k8s.io/{'v1alpha2' if RELEASE == '1.36' else 'v1alpha3'}", "PodGroup")
@@ -51,7 +70,7 @@ def a_group(world: World, minimum: int, name: str = "gang", **annotations: str) 
     return world.api.create({"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": fields})
 
 
-def a_member(world: World, name: str, *claims: str, group: str = "gang", devices: int = 1, **spec: object) -> None:
+def a_member(world: World, name: str, *claims: str, group: str = "gang", devices: int = 1, **spec: Any) -> None:
     """A pod of the group, by default with a claim of its own for so many devices."""
     if not claims and devices:
         world.a_claim(f"of-{name}", a_request(count=devices))
@@ -59,9 +78,9 @@ def a_member(world: World, name: str, *claims: str, group: str = "gang", devices
     world.a_pod(name, *claims, schedulingGroup={"podGroupName": group}, **spec)
 
 
-def members(world: World, *names: str, **fields: object) -> None:
+def members(world: World, *names: str, **fields: Any) -> None:
     for name in names:
-        a_member(world, name, **fields)  # type: ignore[arg-type] # as of a_member
+        a_member(world, name, **fields)
 
 
 def condition(group: Json) -> Json | None:
@@ -69,7 +88,7 @@ def condition(group: Json) -> Json | None:
     return next((one for one in found if one["type"] == CONDITION), None)
 
 
-def says(groups: list[Json], status: str, text: str) -> bool:
+def says(groups: Sequence[Json], status: str, text: str) -> bool:
     return any(
         (one := condition(group)) and one["status"] == status and text in one.get("message", "") for group in groups
     )
@@ -128,7 +147,7 @@ def test_group_that_does_not_fit_takes_nothing_and_says_what_is_missing(groups: 
     assert allocated(groups) == []
     assert groups.proxy.writes(r"/resourceclaims/") == []
     # The last device comes.
-    groups.api.delete(Kind("resource.k8s.io/v1", "ResourceSlice"), "node-0.gpu.example")
+    groups.api.delete(SLICE, "node-0.gpu.example")
     groups.a_slice("node-0", *[{"name": f"gpu-{number}"} for number in range(3)])
     for name in ("a", "b", "c"):
         groups.bound(name)
@@ -278,9 +297,188 @@ def test_groups_by_label(world: World) -> None:
         world.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     a_labelled("a")
-    assert waits(world, "a") is None
+    waits(world, "a")
     assert reported(world.pod("a")) is None
     a_labelled("b")
     for name in ("a", "b"):
         world.bound(name)
     assert world.metric(ATTEMPTS.format("scheduled")) >= 1
+
+
+# -- kill -9
+
+
+GANG = tuple(f"member-{number}" for number in range(8))
+WRITES = 3 * len(GANG)
+"""Of each member: its claim is marked, and allocated, and the pod is bound."""
+
+Run = Callable[[str], AbstractContextManager[Scheduler]]
+
+
+@pytest.fixture
+def run(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Run:
+    """Starts a scheduler that may be killed."""
+    file = settings_file(tmp_path, schedulerName="mortal")
+
+    def started(name: str) -> AbstractContextManager[Scheduler]:
+        return scheduler(plane, [f"--config={file}"], kubeconfig=proxy.kubeconfig(OURS), name=name)
+
+    return started
+
+
+class CutAfter:
+    """So many writes reach the API server, and none after them."""
+
+    def __init__(self, number: int) -> None:
+        self._left = number
+        self.met = Meeting()
+
+    async def __call__(self, forward: Forward) -> Answer:
+        if self._left > 0:
+            self._left -= 1
+            return await forward()
+        self.met.happen()
+        raise FaultsCut
+
+
+def killed_after(world: World, run: Run, writes: int) -> None:
+    """A gang of eight comes, and the scheduler dies after so many of its writes."""
+    world.a_cluster(nodes=2, devices=4)
+    cut = CutAfter(writes)
+    world.proxy.on("PUT", r"/resourceclaims/", cut, times=None)
+    world.proxy.on("POST", r"/binding$", cut, times=None)
+    with run("killed") as program:
+        a_group(world, len(GANG))
+        for name in GANG:
+            a_member(world, name, schedulerName="mortal")
+        cut.met.wait()
+        program.kill()
+    world.proxy.forget_rules()
+    assert len(world.proxy.requests) > 0
+
+
+def has_nothing(claims: Sequence[Json]) -> bool:
+    return all(map(is_free, claims))
+
+
+@pytest.mark.parametrize("writes", part(range(WRITES), 2))
+def test_gang_of_a_process_that_was_killed_between_two_writes_is_bound_whole_by_the_next_one(
+    groups: World, run: Run, writes: int
+) -> None:
+    killed_after(groups, run, writes)
+    with run("started"):
+        for name in GANG:
+            groups.bound(name)
+    claims = groups.api.list(CLAIM, NAMESPACE)
+    devices = [(one["pool"], one["device"]) for claim in claims for one in results_of(claim)]
+    assert len(set(devices)) == len(devices) == len(GANG)
+
+
+@pytest.mark.parametrize("writes", part(range(2 * len(GANG)), 1))
+def test_gang_of_a_killed_process_that_has_no_room_any_more_keeps_nothing(groups: World, run: Run, writes: int) -> None:
+    killed_after(groups, run, writes)
+    groups.api.change(Kind("v1", "Node"), "node-1", "", lambda node: {**node, "spec": {"unschedulable": True}})
+    with run("started"):
+        groups.refused(GANG[-1], "of 8 fit")
+        groups.api.await_all(CLAIM, has_nothing, NAMESPACE)
+    assert bound(groups) == {}
+
+
+def test_gang_of_a_killed_process_that_lacks_a_member_by_then_keeps_nothing(groups: World, run: Run) -> None:
+    killed_after(groups, run, 12)
+    groups.delete_pod(GANG[0])
+    with run("started"):
+        groups.api.await_all(CLAIM, has_nothing, NAMESPACE)
+        assert bound(groups) == {}
+
+
+# -- preemption
+
+
+def low_ones(world: World, number: int) -> list[str]:
+    """Pods of low priority, each with one of the devices."""
+    names = [f"low-{one}" for one in range(number)]
+    for name in names:
+        a_user(world, name, "low")
+        world.bound(name)
+    return names
+
+
+def when_ending(world: World, number: int) -> list[str]:
+    """The pods that are to end, as soon as they are so many."""
+    found = world.api.await_all(POD, lambda pods: sum(map(is_ending, pods)) >= number, NAMESPACE)
+    return [one["metadata"]["name"] for one in found if is_ending(one)]
+
+
+@pytest.mark.usefixtures("classes")
+def test_group_takes_the_places_of_as_few_as_it_needs(groups: World) -> None:
+    groups.a_cluster(nodes=2, devices=2)
+    low_ones(groups, 3)
+    a_group(groups, 3)
+    for name in ("a", "b", "c"):
+        a_member(groups, name, priorityClassName="high")
+    victims = when_ending(groups, 2)
+    assert len(victims) == 2
+    assert told(groups, "False", "found a placement for podgroup, preempting 2 victims")["reason"] == "Unschedulable"
+    a_user(groups, "rival", "high")
+    groups.delete_pod(victims[0])
+    groups.claim_when(f"of-{victims[0]}", is_free)
+    groups.refused("rival")
+    assert [name for name in bound(groups) if name in "abc"] == []
+    groups.delete_pod(victims[1])
+    for name in ("a", "b", "c"):
+        groups.bound(name)
+    told(groups, "True")
+    assert sorted(deleted(groups)) == sorted(victims)
+
+
+@pytest.mark.usefixtures("classes")
+def test_nobody_goes_for_a_group_that_would_not_fit_all_the_same(groups: World) -> None:
+    groups.a_cluster(devices=2)
+    low_ones(groups, 2)
+    a_group(groups, 3)
+    for name in ("a", "b", "c"):
+        a_member(groups, name, priorityClassName="high")
+    groups.refused("c", "pod group preemption: No preemption victims found for incoming preemptor")
+    assert deleted(groups) == []
+
+
+@pytest.mark.usefixtures("classes")
+@pytest.mark.parametrize("evictions", part((0, 1, 2), 1))
+def test_group_of_a_process_that_was_killed_while_it_evicted_gets_its_places(
+    groups: World, run: Run, evictions: int
+) -> None:
+    groups.a_cluster(devices=3)
+    low_ones(groups, 3)
+    cut = CutAfter(evictions)
+    with run("killed") as program:
+        groups.proxy.on("DELETE", r"/pods/low-", cut, times=None)
+        a_group(groups, 2)
+        for name in ("a", "b"):
+            a_member(groups, name, priorityClassName="high", schedulerName="mortal")
+        if evictions < 2:
+            cut.met.wait()
+        else:
+            when_ending(groups, 2)
+        program.kill()
+    groups.proxy.forget_rules()
+    with run("started"):
+        victims = when_ending(groups, 2)
+        for name in victims:
+            groups.delete_pod(name)
+        for name in ("a", "b"):
+            groups.bound(name)
+    assert len(set(deleted(groups))) == 2
+
+
+@pytest.mark.usefixtures("classes")
+def test_single_of_higher_priority_beside_a_group_leaves_none_of_it_bound(groups: World) -> None:
+    groups.a_cluster(devices=3)
+    a_group(groups, 3)
+    members(groups, "a", "b", priorityClassName="low")
+    a_user(groups, "single", "high")
+    groups.bound("single")
+    a_member(groups, "c", priorityClassName="low")
+    groups.refused("a", "2 of 3 fit")
+    assert list(bound(groups)) == ["single"]
+    assert allocated(groups) == ["of-single"]
