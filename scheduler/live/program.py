@@ -187,7 +187,7 @@ class Scheduler:
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         self._prescheduled = Prescheduled(self._is_prescheduled)
-        self._groups = Groups(self._cluster, clock)
+        self._groups = Groups(self._cluster, clock, frozenset(configuration.groups_of))
         self._queue = self._empty_queue()
         self._attempts = Attempts(
             self._cluster,
