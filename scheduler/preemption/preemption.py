@@ -7,7 +7,7 @@ Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -259,14 +259,21 @@ def writes_of(cluster: Cluster, pod: Pod, candidate: NodeToWin) -> list[Preempti
 
     Source: kube-scheduler's executor.go prepareCandidate.
     """
-    going = [victim for victim in candidate.pods if not victim.is_deleting]
+    return eviction_writes(cluster, pod, candidate.pods, [candidate.node])
+
+
+def eviction_writes(
+    cluster: Cluster, pod: Pod, victims: Iterable[Pod], nodes: Iterable[str], preemptor: str = "pod"
+) -> list[PreemptionWrite]:
+    """The same for any victims, and the nodes that are won. preemptor: what the pod stands for."""
+    going = [victim for victim in victims if not victim.is_deleting]
     if not going:
         return []
-    promised = cluster.nominations.on(candidate.node)
+    promised = (one for node in nodes for one in cluster.nominations.on(node))
     lower = [one for one in promised if priority_of(one) < priority_of(pod)]
     writes = [PreemptionWrite(one, clears_nomination=True) for one in lower]
     name = pod.scheduler_name or DEFAULT_SCHEDULER
-    message = f"{name}: preempting to accommodate a higher priority pod"
+    message = f"{name}: preempting to accommodate a higher priority {preemptor}"
     condition = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message)
     for victim in going:
         if not _has(victim, condition):
