@@ -13,7 +13,7 @@ from allocator.bits import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.filters import fit_error
-from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, Rejections
+from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Rejections
 from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
@@ -250,20 +250,26 @@ class _GroupPlacer:
 
     def _refusal(self, place: int, nodes: Mask) -> str:
         """Why none of these nodes has a place for the member beside those that are assumed."""
-        cycle = self._members.cycle(place)
-        if refused := cycle.refused_everywhere():
-            return fit_error(nodes.bit_count(), Counter(), before=refused[1])
-        asked = [
-            EligibleNodes(replace(required, nodes=required.nodes & nodes), left & nodes)
-            for required, left in cycle.eligible
-        ]
-        rejected = [Rejections.of(cycle, one) for one in asked]
-        reported: Counter[str] = Counter()
-        for rejection in (found for one in rejected for _, found in one.found()):
-            reported[rejection.reason] += rejection.nodes.bit_count()
-        lacking = cycle.lacking_devices([(one.required, one.lacking) for one in rejected])
-        explanation = lacking.text(self._group.key.namespace, are_all=reported.keys() <= {NO_DEVICES})
-        return fit_error(nodes.bit_count(), reported, explanation=explanation)
+        return refusal_of(self._members.cycle(place), nodes, self._group.key.namespace)
+
+
+def refusal_of(cycle: PodCycle, nodes: Mask, namespace: str | None = None) -> str:
+    """Why none of these nodes has a place for the pod. namespace: of who reads what holds devices, None for no more."""
+    if refused := cycle.refused_everywhere():
+        return fit_error(nodes.bit_count(), Counter(), before=refused[1])
+    asked = [
+        EligibleNodes(replace(required, nodes=required.nodes & nodes), left & nodes)
+        for required, left in cycle.eligible
+    ]
+    rejected = [Rejections.of(cycle, one) for one in asked]
+    reported: Counter[str] = Counter()
+    for rejection in (found for one in rejected for _, found in one.found()):
+        reported[rejection.reason] += rejection.nodes.bit_count()
+    if namespace is None:
+        return fit_error(nodes.bit_count(), reported)
+    lacking = cycle.lacking_devices([(one.required, one.lacking) for one in rejected])
+    explanation = lacking.text(namespace, are_all=reported.keys() <= {NO_DEVICES})
+    return fit_error(nodes.bit_count(), reported, explanation=explanation)
 
 
 def _rank(subset: Sequence[int], everyone: Sequence[int]) -> tuple[bool, ...]:
