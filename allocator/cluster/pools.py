@@ -25,17 +25,17 @@ _NAME: Final = attrgetter("name")
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool as a node sees it.
-
-    slices: those that reach the node, by name. elsewhere: the rest of the generation, for counters.
-    missing: how the pool is incomplete, in words, or empty. contradiction: how it is invalid, or empty.
-    """
+    """One pool as a node sees it."""
 
     id: PoolID
     slices: tuple[Slice, ...]
+    """Those that reach the node, by name."""
     elsewhere: tuple[Slice, ...] = ()
+    """The rest of the generation, for counters."""
     missing: str = ""
+    """How the pool is incomplete, in words, or empty."""
     contradiction: str = ""
+    """How it is invalid, or empty."""
 
     @property
     def is_usable(self) -> bool:
