@@ -109,7 +109,7 @@ def _identity_error(raw: Mapping[str, Any]) -> str:
     if not isinstance(metadata.get("namespace"), str | None):
         return str(FieldError("metadata.namespace", metadata["namespace"], "must be a string"))
     if not _version(metadata):
-        return str(FieldError("metadata.resourceVersion", metadata.get("resourceVersion"), "must be a string of digits"))
+        return str(FieldError("metadata.resourceVersion", metadata.get("resourceVersion"), "must be a number, quoted"))
     return ""
 
 

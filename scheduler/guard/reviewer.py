@@ -261,7 +261,7 @@ def _request(raw: Json) -> AdmissionRequest:
 def _version(old: Json) -> int:
     text = _metadata(old, "request.oldObject").get("resourceVersion")
     if not isinstance(text, str) or not _VERSION.fullmatch(text):
-        raise Malformed(str(FieldError("request.oldObject.metadata.resourceVersion", text, "must be a string of digits")))
+        raise Malformed(str(FieldError("request.oldObject.metadata.resourceVersion", text, "must be a number, quoted")))
     return int(text)
 
 
