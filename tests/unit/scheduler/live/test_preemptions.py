@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import repeat
+from typing import Any
 
 import pytest
 
@@ -40,14 +41,14 @@ OWN, RIVALS = a_claim(name="own"), a_claim(name="rivals")
 class Room:
     """One node whose only device a pod of priority 1 has, and the preemptions there."""
 
-    def __init__(self, times: Iterator[float] | None = None, **terms: object) -> None:
+    def __init__(self, *, times: Iterator[float] | None = None, **terms: Any) -> None:
         limit = DecisionTimeLimit((times or repeat(0.0)).__next__)
         self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True, time_limit=limit)
         self.given_back: list[Event] = []
         self.in_vain = 0
         self.preemptions = Preemptions(
             cluster,
-            PreemptionTerms(is_on=True, **terms),  # type: ignore[arg-type] # as each test names them
+            PreemptionTerms(is_on=True, **terms),
             lambda pod: pod.scheduler_name == "ours",
             self.given_back.append,
             self._count,
@@ -194,7 +195,7 @@ def test_attempt_that_fails_leaves_what_was_won() -> None:
 @pytest.mark.parametrize(
     "terms", [{"of_all": False}, {"never": requirements("team=a")}, {"delay_s": 5.0}], ids=["own", "never", "delay"]
 )
-def test_terms_keep_pods(terms: dict[str, object]) -> None:
+def test_terms_keep_pods(terms: dict[str, Any]) -> None:
     room = Room(**terms)
     assert isinstance(room.ask(now=1.0), NothingToWin)
 
@@ -253,13 +254,13 @@ def test_record_is_not_restored_where_that_takes_long() -> None:
 
 
 @pytest.mark.parametrize("changes", [None, {"node_name": NODE}, {"is_deleting": True}])
-def test_record_of_a_pod_that_waits_no_more_is_not_restored(changes: dict[str, object] | None) -> None:
+def test_record_of_a_pod_that_waits_no_more_is_not_restored(changes: dict[str, Any] | None) -> None:
     stored, later = StoredRecord.of(Room().preempt().record), Room()
     later.victim_goes()
     later.claim_is_released()
     pod = replace(URGENT, nominated_node=NODE)
     if changes:
-        later.cluster.set_pod(replace(pod, **changes))  # type: ignore[arg-type] # as the cases name them
+        later.cluster.set_pod(replace(pod, **changes))
     assert not later.preemptions.restore(pod, stored, 0.0)
     assert not later.preemptions.records
 
