@@ -419,8 +419,7 @@ class _VictimSearch:
     @cached_property
     def _needed(self) -> int:
         """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
-        requests = [request for claim in self.cycle.pending for request in claim.requests]
-        return sum(min(map(_least_devices, request.alternatives)) for request in requests)
+        return least_devices(self.cycle.pending)
 
     def _could_give(self, number: int) -> bool:
         """Whether devices like those of the node suffice where nobody has any of them."""
@@ -596,6 +595,11 @@ def _windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
     first = bisect_left(numbers, start) % max(len(numbers), 1)
     numbers = numbers[first:] + numbers[:first]
     return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))
+
+
+def least_devices(claims: Iterable[Claim]) -> int:
+    """So many whole devices the claims ask for at least."""
+    return sum(min(map(_least_devices, request.alternatives)) for claim in claims for request in claim.requests)
 
 
 def _least_devices(alternative: Alternative) -> int:
