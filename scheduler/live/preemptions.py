@@ -417,10 +417,24 @@ class Preemptions:
                 yield self.records[uid].pod
             kept.was_held = is_held and not kept.is_written
 
-    def end_on_missing_nodes(self) -> None:
-        """A node that is gone can be won by nobody."""
-        for record in [one for one in self.records.values() if self._cluster.number_of(one.node) is None]:
-            self.drop(record.pod.uid)
+    def end_hopeless(self, now: float) -> None:
+        """Nobody can win a node that is gone, or devices for a claim that is, and that counts for no quota any more.
+
+        The pod waits before others go for the next claim of its owner.
+        """
+        for record in list(self.records.values()):
+            if not self._has_claims(record):
+                self.failed(record.pod.uid, now)
+                self.drop(record.pod.uid)
+            elif self._cluster.number_of(record.node) is None:
+                self.drop(record.pod.uid)
+
+    def _has_claims(self, record: PreemptionRecord) -> bool:
+        """Whether the claims are there for which the pod has won devices, and may be used."""
+        found = self._cluster.claims_of(record.pod)
+        if isinstance(found, Waiting):
+            return False
+        return {claim.uid for claim in record.claims} <= {one.claim.uid for one in found}
 
     def late(self, now: float) -> Iterator[tuple[Pod, str]]:
         """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""

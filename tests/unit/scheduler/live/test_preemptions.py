@@ -1,6 +1,6 @@
 """What is kept for pods that have won a place, when they may try again, and what an annotation is worth."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -166,6 +166,34 @@ def test_what_a_pod_had_won_is_given_back_when_the_pod_goes() -> None:
     room.preemptions.on_event(PodChanged(URGENT, None))
     assert room.preemptions.records == {}
     assert [type(one) for one in room.given_back] == [GivenBack]
+
+
+CLAIMS_LOST: dict[str, Callable[[Cluster], None]] = {
+    "gone": lambda cluster: cluster.remove_claim(OWN.uid),
+    "ending": lambda cluster: cluster.set_claim(watched(OWN, deleting=True), 2),
+    "another of its name": lambda cluster: cluster.set_claim(watched(replace(OWN, uid="another")), 2),
+}
+"""What may become of the claim for which a pod has won devices."""
+
+
+@pytest.mark.parametrize("fate", CLAIMS_LOST)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_nothing_is_kept_for_a_claim_that_is_gone(fate: str, steps: int) -> None:
+    """Otherwise an owner of one claim at a time could keep all devices from everybody."""
+    room = Room()
+    room.preempt()
+    for step in (room.victim_ends, room.victim_goes, room.claim_is_released)[:steps]:
+        step()
+    room.preemptions.end_hopeless(0.0)
+    assert room.preemptions.records
+    if fate == "another of its name":
+        room.cluster.remove_claim(OWN.uid)
+    CLAIMS_LOST[fate](room.cluster)
+    room.preemptions.end_hopeless(0.0)
+    assert not room.preemptions.records
+    assert len(room.given_back) == 1
+    assert room.in_vain == 1
+    assert isinstance(room.ask(RIVAL), Placed) is (steps == 3)
 
 
 def test_nomination_that_somebody_else_clears_ends_the_preemption_and_one_not_shown_yet_counts() -> None:
