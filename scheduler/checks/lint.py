@@ -34,6 +34,7 @@ from scheduler.checks.lint_devices import (
     TAINTS_NOTHING,
     UNUSABLE_POOL,
 )
+from scheduler.checks.lint_limits import LIMIT_EXCEEDED, LIMIT_NEVER_MET, LIMIT_SELECTS_NOTHING
 from scheduler.checks.manifests import Manifests, alternatives_of
 from scheduler.input.documents import FindingReason
 
@@ -270,6 +271,9 @@ RULES: Sequence[Check[Manifests]] = (
     UNUSED_CLAIM,
     UNSHAREABLE_CLAIM,
     UNUSABLE_POOL,
+    LIMIT_SELECTS_NOTHING,
+    LIMIT_NEVER_MET,
+    LIMIT_EXCEEDED,
     NEAR_LIMIT,
     OLD_VERSION,
     GATE_OFF,
