@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from allocator.limits.count import limit_statuses
 from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
@@ -376,6 +377,7 @@ class Scheduler:
             events_failed=self._events.failed,
             leading={self._election.name: self._election.is_leading()} if self._election else {},
             steps=self._core.binder.progress.by_step(),
+            limits=list(limit_statuses(self._cluster.fleet.current)),
         )
 
     # -- whose is what
