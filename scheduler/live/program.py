@@ -25,6 +25,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
+from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
@@ -199,6 +200,7 @@ class Scheduler:
             self.on_event,
             self._metrics.preemption_failed,
         )
+        self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)
         self._loop = self._new_loop()
 
     def _new_loop(self) -> Loop:
@@ -254,6 +256,9 @@ class Scheduler:
         if writes:
             self._writes = True
             await self._restore_preemptions()
+            self._rooms.is_on = True
+            for pod in self._preemptions.promised_pods():
+                self._rooms.look(pod)
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
@@ -285,6 +290,7 @@ class Scheduler:
         moment = self._clock()
         self._prescheduled.on_event(event)
         self._preemptions.on_event(event)
+        self._rooms.on_event(event)
         if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
             self._queue.add(event.new, moment)
         else:
