@@ -23,6 +23,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
         "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
         "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
+        "plan": ("scheduler.cli.plan", "Print how many nodes to add so that all pending pods fit."),
         "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
     },
     "Check": {
@@ -48,7 +49,8 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 
 _READING = tuple(
-    [name] for name in ("allocate", "audit", "cel", "claims", "dump", "explain", "fit", "lint", "status", "whatif")
+    [name]
+    for name in ("allocate", "audit", "cel", "claims", "dump", "explain", "fit", "lint", "plan", "status", "whatif")
 )
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
