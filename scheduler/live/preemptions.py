@@ -232,22 +232,22 @@ class Preemptions:
 
     def _won_by_group(self, group: GroupOfPods, tries: int, now: float) -> GroupToWin | NothingToWin:
         cluster = self._cluster
-        found = preempt_for_group(cluster, group, wins_devices=not cluster.fleet.features.is_strict)
-        if isinstance(found, GroupUnknown):
-            return NothingToWin(f"pod group preemption: {found}")
-        if found.placed is None:
-            return NothingToWin(found.text, drops=True, clears=True)
-        victims, released = frozenset(pod.uid for pod in found.pods), frozenset(found.claims)
+        preemption = preempt_for_group(cluster, group, wins_devices=not cluster.fleet.features.is_strict)
+        if isinstance(preemption, GroupUnknown):
+            return NothingToWin(f"pod group preemption: {preemption}")
+        if preemption.placed is None:
+            return NothingToWin(preemption.text, drops=True, clears=True)
+        victims, released = frozenset(pod.uid for pod in preemption.pods), frozenset(preemption.claims)
         records = []
-        for member in found.placed.members:
+        for member in preemption.placed.members:
             pending = (claim for claim in member.placed.claims if claim.allocation is None)
             given = zip(pending, member.placed.allocations, strict=False)
             claims = tuple(replace(claim, allocation=one) for claim, one in given)
             node = member.placed.node
             records.append(PreemptionRecord(member.pod, node, claims, victims, released, tries, now))
         nodes = dict.fromkeys(record.node for record in records)
-        writes = eviction_writes(cluster, records[0].pod, found.pods, nodes, "podgroup")
-        return GroupToWin(found, tuple(records), writes)
+        writes = eviction_writes(cluster, records[0].pod, preemption.pods, nodes, "podgroup")
+        return GroupToWin(preemption, tuple(records), writes)
 
     def group_wins_again(self, won: GroupToWin, group: GroupOfPods, now: float) -> bool:
         """Whether the same comes out now. Raises AllocationError, TooLong."""

@@ -7,7 +7,7 @@ import pytest
 from scheduler.attempt.decision import AttemptEnded, Bound, ClaimPlan, Decision, PodKey, Retry
 from scheduler.attempt.together import Together
 
-ALLOCATED = {"status": {"allocation": {}}}
+ALLOCATED: dict[str, object] = {"status": {"allocation": {}}}
 
 
 def a_claim(**fields: object) -> dict[str, object]:
