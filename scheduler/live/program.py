@@ -187,7 +187,7 @@ class Scheduler:
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         self._prescheduled = Prescheduled(self._is_prescheduled)
-        self._groups = Groups(self._cluster, clock, frozenset(configuration.groups_of))
+        self._groups = Groups(self._cluster, clock, frozenset(configuration.groups_of), self._is_ours)
         self._queue = self._empty_queue()
         self._attempts = Attempts(
             self._cluster,
@@ -267,7 +267,7 @@ class Scheduler:
         if writes:
             self._writes = True
             await self._restore_preemptions()
-            self._loop.group_cycle.release_held()
+            self._loop.group_cycle.recover()
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)

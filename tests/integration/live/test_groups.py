@@ -388,6 +388,7 @@ def test_gang_of_a_process_that_was_killed_between_two_writes_is_bound_whole_by_
     claims = groups.api.list(CLAIM, NAMESPACE)
     devices = [(one["pool"], one["device"]) for claim in claims for one in results_of(claim)]
     assert len(set(devices)) == len(devices) == len(GANG)
+    told(groups, "True")
 
 
 @pytest.mark.parametrize("writes", part(range(2 * len(GANG)), 1))
