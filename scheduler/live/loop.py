@@ -448,7 +448,8 @@ class Loop:
             if not isinstance(decided, NotPlaced):
                 return False
             try:
-                return self._preemptions.again(won, PodCycle(self._cluster, pod, claims, taken), decided)
+                with self._cluster.time_limit.limited():
+                    return self._preemptions.again(won, PodCycle(self._cluster, pod, claims, taken), decided)
             except AllocationError:
                 return False
 
@@ -487,7 +488,7 @@ class Loop:
         preemptions = self._preemptions
         if not preemptions.records:
             return
-        preemptions.end_on_missing_nodes()
+        preemptions.end_hopeless(now)
         for pod in list(preemptions.held()):
             self._queue.wake(pod.uid, now, "PreemptionEnded")
         for pod, message in list(preemptions.late(now)):

@@ -15,12 +15,14 @@ from functools import partial
 
 from allocator.bits import union
 from allocator.model import Claim
+from allocator.outcome import AllocationError
 from scheduler.attempt.eviction import StoredRecord
 from scheduler.core_v1.label_selectors import LabelSelector, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.time_limits import MOST_S
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_result import GroupUnknown
@@ -415,10 +417,24 @@ class Preemptions:
                 yield self.records[uid].pod
             kept.was_held = is_held and not kept.is_written
 
-    def end_on_missing_nodes(self) -> None:
-        """A node that is gone can be won by nobody."""
-        for record in [one for one in self.records.values() if self._cluster.number_of(one.node) is None]:
-            self.drop(record.pod.uid)
+    def end_hopeless(self, now: float) -> None:
+        """Nobody can win a node that is gone, or devices for a claim that is, and that counts for no quota any more.
+
+        The pod waits before others go for the next claim of its owner.
+        """
+        for record in list(self.records.values()):
+            if not self._has_claims(record):
+                self.failed(record.pod.uid, now)
+                self.drop(record.pod.uid)
+            elif self._cluster.number_of(record.node) is None:
+                self.drop(record.pod.uid)
+
+    def _has_claims(self, record: PreemptionRecord) -> bool:
+        """Whether the claims are there for which the pod has won devices, and may be used."""
+        found = self._cluster.claims_of(record.pod)
+        if isinstance(found, Waiting):
+            return False
+        return {claim.uid for claim in record.claims} <= {one.claim.uid for one in found}
 
     def late(self, now: float) -> Iterator[tuple[Pod, str]]:
         """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""
@@ -467,21 +483,32 @@ class Preemptions:
         promised = [pod for pod in self._cluster.nominations.pods() if self._is_ours(pod) and not pod.is_over]
         return sorted(promised, key=lambda pod: (-priority_of(pod), pod.created, pod.uid))
 
-    def restore(self, pod: Pod, stored: StoredRecord, now: float) -> bool:
+    def restore(self, pod: Pod, stored: StoredRecord, now: float, most_s: float = MOST_S) -> bool:
         """Keep for the pod what it had won, as far as things allow that now. stored: what its annotation says.
 
-        It gets what is free there, or is held by claims without users that live. Nobody is evicted for it.
+        It gets what is free there, or is held by claims without users that live. Nobody is evicted for it. Its claims
+        may be others by now, which fail, or take longer than `most_s`: then nothing is kept.
         """
-        with self.seen_by(pod):
-            record = self._restored(pod, stored, now)
+        limit, problem = self._cluster.time_limit, ""
+        limit.most_s = most_s
+        try:
+            with self.seen_by(pod), limit.limited():
+                record = self._restored(pod, stored, now) if self._waits(pod) else None
+        except AllocationError as error:
+            record, problem = None, f": {error}"
         if record is None:
-            _LOG.info("a preemption of an earlier process is decided anew", extra={"pod": str(pod)})
+            _LOG.info("a preemption of an earlier process is decided anew%s", problem, extra={"pod": str(pod)})
             return False
         if stored.tries > 0:
             self._breakers[pod.uid] = _Breaker(min(stored.tries, TRIES_WITH_OTHERS))
         self._records.set(record)
         self._kept[pod.uid] = _Kept()
         return True
+
+    def _waits(self, pod: Pod) -> bool:
+        """Whether the pod is there, and has no node: that may have changed since its annotation was read."""
+        shown = self._cluster.pods.shown(pod.uid)
+        return shown is not None and not shown.is_over and not shown.node_name
 
     def _restored(self, pod: Pod, stored: StoredRecord, now: float) -> PreemptionRecord | None:
         cluster, number = self._cluster, self._cluster.number_of(stored.node)

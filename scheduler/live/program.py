@@ -9,6 +9,7 @@ import asyncio
 import logging
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -26,6 +27,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
+from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import KnownGroups, LoopDependencies
 from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.groups import Groups
@@ -284,9 +286,13 @@ class Scheduler:
                 await asyncio.sleep(AGAIN_S)
             else:
                 break
+        left_s = defaultdict[str, float](lambda: MOST_S)  # by namespace: others are not to wait for what it costs
         for pod, stored in records:
-            if not self._preemptions.restore(pod, stored, self._clock()):
+            began = self._clock()
+            if not self._preemptions.restore(pod, stored, began, left_s[pod.namespace]):
                 self._queue.goes_first(pod.uid)  # others of its priority would evict the same victims for themselves
+            left_s[pod.namespace] -= self._clock() - began
+            await asyncio.sleep(0)
 
     async def _report_the_rest(self) -> None:
         with suppress(TimeoutError):
