@@ -437,16 +437,31 @@ def test_group_takes_the_places_of_as_few_as_it_needs(groups: World) -> None:
     victims = when_ending(groups, 2)
     assert len(victims) == 2
     assert told(groups, "False", "found a placement for podgroup, preempting 2 victims")["reason"] == "Unschedulable"
-    a_user(groups, "rival", "high")
-    groups.delete_pod(victims[0])
-    groups.claim_when(f"of-{victims[0]}", is_free)
-    groups.refused("rival")
-    assert [name for name in bound(groups) if name in "abc"] == []
-    groups.delete_pod(victims[1])
+    for name in victims:
+        groups.delete_pod(name)
     for name in ("a", "b", "c"):
         groups.bound(name)
     told(groups, "True")
     assert sorted(deleted(groups)) == sorted(victims)
+
+
+@pytest.mark.usefixtures("classes")
+def test_rival_of_the_same_priority_gets_nothing_of_what_comes_free_for_a_group(groups: World) -> None:
+    groups.a_cluster(devices=2)
+    low_ones(groups, 2)
+    a_group(groups, 2, priority="high")
+    for name in ("a", "b"):
+        a_member(groups, name, priorityClassName="high")
+    when_ending(groups, 2)
+    a_user(groups, "rival", "high")
+    groups.delete_pod("low-0")
+    groups.claim_when("of-low-0", is_free)
+    groups.refused("rival")
+    assert list(bound(groups)) == ["low-1"]
+    groups.delete_pod("low-1")
+    for name in ("a", "b"):
+        groups.bound(name)
+    groups.refused("rival")
 
 
 @pytest.mark.usefixtures("classes")
