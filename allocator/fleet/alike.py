@@ -363,7 +363,7 @@ def reads_of(
             programs.append(cel.compile(expression, snapshot.features.environment).reads)
         except cel.CompileError:
             continue
-    attributes = [c.match_attribute or c.distinct_attribute for claim in claims for c in claim.constraints]
+    attributes = [name for claim in claims for name in claim.compared]
     return ReadKey.of_programs(programs, (*attributes, *by_policy, *_read_by_features(claims)))
 
 

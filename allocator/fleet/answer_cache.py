@@ -15,7 +15,7 @@ from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, DeviceClass, Node
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode
-from allocator.requests.constraints import equal_values
+from allocator.requests.constraints import equal_values, own_values
 from allocator.search.budget import Budget
 from allocator.search.rules import Choice
 from cel.lru import LruCache
@@ -86,11 +86,14 @@ def distinctions(
     expressions = (*expressions_of(snapshot, claims), *question.limiting)
     selections = [snapshot.selectors.select(one, view, is_cancelled, budget) for one in expressions]
     equal = [equal_values(view, name, snapshot.features) for name in dict.fromkeys(_constrained(claims))]
-    return tuple(selections), tuple(equal)
+    # What devices elsewhere have is compared as well, for which it is not enough to know which of these are equal.
+    joint = dict.fromkeys(one.constraint.attribute for claim in claims for one in claim.joint)
+    same = [own_values(view, name, snapshot.features) for name in joint]
+    return tuple(selections), tuple(equal), tuple(same)
 
 
 def _constrained(claims: Iterable[Claim]) -> Iterable[str]:
-    return [one.match_attribute or one.distinct_attribute for claim in claims for one in claim.constraints]
+    return [one.attribute for claim in claims for one in claim.constraints]
 
 
 MOST_QUESTIONS = 256

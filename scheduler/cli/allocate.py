@@ -15,6 +15,7 @@ from scheduler.cli.inputs import (
     DecidedBy,
     Input,
     deciding_options,
+    groups_option,
     inventory_of,
     keep_going_option,
     overlay_option,
@@ -64,6 +65,7 @@ Examples:
 @output_option(TEXT, WIDE, JSON, YAML, NAME)
 @overlay_option
 @deciding_options
+@groups_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -71,6 +73,7 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     output: str,
     decided_by: DecidedBy,
+    group_kinds: tuple[str, ...],
     keep_going: bool,
     preempt: bool,
     **names: str,
@@ -87,9 +90,10 @@ def command(  # noqa: PLR0913 - one for each option
     Each decision is the live scheduler's own, with every default filter and score of kube-scheduler: node selector and
     affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
     topology spread, and the nodes that allocated claims reach. Extended resources of device classes become claims.
+    Pods of a group (docs/groups.md) are placed together: at least its minimum, or none.
     """
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
-    given = Input.of(inventory, source.features)
+    given = Input.of(inventory, source.features, group_kinds=frozenset(group_kinds))
     placement = given.placement(source.features, names["node"], decided_by, shows_every_node=output == "wide")
     is_named = bool(names["pod"] or names["claim"])
     shown = source.shown if is_named else source.shown.of_lists
@@ -99,6 +103,8 @@ def command(  # noqa: PLR0913 - one for each option
     placement.makes_room = room.place if room else None
     found = _place(placement, pods, claims)
     results = [one for one in found if given.is_shown(one, shown)]
+    if names["pod"]:
+        results = [one for one in results if one.pod is not None and one.pod.name == pods[0].name]
     evictions = _shown_evictions(results, room.made) if room else None
     print_report(PlacementReport(results, placement.claims, evictions), output)
     placed = sum(isinstance(result, PlacedPod) for result in results)

@@ -28,6 +28,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.evictions import evictions
+from scheduler.offline.group_placement import InputGroups
 from scheduler.offline.input_claims import Claims, Priorities, identified
 from scheduler.offline.placement import Placement, PodToPlace, Result, is_pending, order_of
 from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage, volume_claims_to_be
@@ -45,6 +46,7 @@ from scheduler.output.input_report import (
     without_claims,
 )
 from scheduler.plugins.profile import Profile
+from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, key_of
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.status import ClaimStatus, claim_statuses
@@ -152,6 +154,15 @@ def deciding_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
+groups_option = click.option(
+    "--groups-of",
+    "group_kinds",
+    multiple=True,
+    type=click.Choice(sorted(RECOGNIZED)),
+    help="Take pods of this controller for groups, as large as it says on each pod. Can be repeated.",
+)
+
+
 def decided_by(config: Path | None, policy: str) -> DecidedBy:
     """The profiles and limits of the file, or the default profile, by the policy; the command ends if it is invalid.
 
@@ -178,7 +189,7 @@ class Input:
     """The input, ready for decisions.
 
     pods: of the input and those that its workloads stand for, each with its priority. extended: the resources that
-    classes stand for. warnings: about all of it.
+    classes stand for. warnings: about all of it. group_kinds: controllers whose pods are groups.
     """
 
     inventory: Inventory
@@ -186,12 +197,18 @@ class Input:
     pods: Sequence[Pod]
     extended: ExtendedResources
     warnings: tuple[str, ...] = ()
+    group_kinds: frozenset[str] = NO_KINDS
 
     @staticmethod
-    def of(inventory: Inventory, features: Features, reported: Collection[str] = ()) -> "Input":
+    def of(
+        inventory: Inventory,
+        features: Features,
+        reported: Collection[str] = (),
+        group_kinds: frozenset[str] = NO_KINDS,
+    ) -> "Input":
         """The input as pods and claims; what of it does not count, or is only guessed, is printed.
 
-        reported: lines that are printed already.
+        reported: lines that are printed already. group_kinds: controllers whose pods are groups.
         """
         priorities = Priorities(inventory.of(PriorityClass))
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
@@ -199,12 +216,22 @@ class Input:
         warnings = list(unknown_priorities(unknown))
         print_to_stderr(line for line in warnings if line not in reported)
         extended = ExtendedResources(inventory.classes, features)
-        return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended, tuple(warnings))
+        return Input(
+            inventory, Claims(inventory), identified(pods, priorities.of), extended, tuple(warnings), group_kinds
+        )
 
     @property
     def pending(self) -> list[Pod]:
-        """The pods that still need something."""
-        return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
+        """The pods that still need something; those of a group wait with the others of it."""
+        pending = [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
+        keys = {key_of(pod, self.group_kinds) for pod in pending if not pod.node_name} - {None}
+        known = {id(pod) for pod in pending}
+        beside = [
+            pod
+            for pod in (self.pods if keys else ())
+            if id(pod) not in known and not pod.node_name and not pod.is_over and key_of(pod, self.group_kinds) in keys
+        ]
+        return [*pending, *beside]
 
     def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:
         """Pools and claims as they are in the placement now, and the cluster that they are in."""
@@ -227,7 +254,15 @@ class Input:
         cluster = cluster_of(
             inventory, self.claims, self.pods, features, only_node=node, profiles=profiles, limits=limits
         )
-        return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
+        placement = Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
+        placement.takes_group = self.groups(placement).take
+        return placement
+
+    def groups(self, placement: Placement) -> InputGroups:
+        """The groups of its pods; pods of PodGroups are pods of their own where the input has no PodGroup at all."""
+        is_read = POD_GROUP in self.inventory.kinds
+        pods = self.pods if is_read else [pod for pod in self.pods if not pod.group]
+        return InputGroups(placement, pods, self.group_kinds)
 
     def require_node(self, name: str) -> None:
         """End the command where no node of the input has that name."""
@@ -288,7 +323,7 @@ class Input:
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         if placed and not is_simulated:
             yield from without_claims(len(waiting) - len(placed))
-        yield from unread_groups(placed)
+        yield from unread_groups(placed if POD_GROUP not in self.inventory.kinds else ())
         volume_claims = volume_claims_to_be(self.inventory, placed)
         yield from unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys)
         yield from early_volumes(placed, volume_claims.bound_before)

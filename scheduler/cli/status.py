@@ -14,19 +14,21 @@ from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import InputSource, decided_by, input_options
+from scheduler.cli.inputs import Input, InputSource, decided_by, input_options
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import after_delay
 from scheduler.cli.watching import updates_of
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
+from scheduler.offline.group_placement import decide_group
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.group_report import GroupsReport
 from scheduler.output.report import PAGE, text_of
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport
 from scheduler.status import ClaimStatus, by_class, by_driver, by_namespace, by_node, held_by, tallies
 
-CLAIM, LIMIT = "claim", "limit"
+CLAIM, GROUP, LIMIT = "claim", "group", "limit"
 
 AGES_S = 10.0
 """How often --watch makes ages anew."""
@@ -40,6 +42,7 @@ Examples:
   dra status cluster.yaml                   drivers, classes, the largest claims that fit, pools with problems
   dra status cluster.yaml --by node         a line for each node
   dra status cluster.yaml --by device       a line for each device, with the claims that hold it and their pods
+  dra status cluster.yaml --by group        a line for each group of pods, and whether it fits now
   dra status --watch                        follow the live cluster
   dra status -n ml -l team=vision           what claims of a namespace with a label hold of the live cluster
   dra status must-gather/ -o json           everything, as JSON
@@ -51,8 +54,8 @@ Examples:
 @input_options
 @click.option(
     "--by",
-    type=click.Choice([*TABLES, CLAIM]),
-    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims, HTML all.",
+    type=click.Choice([*TABLES, CLAIM, GROUP]),
+    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims and groups.",
 )
 @page_option
 @click.option(
@@ -98,6 +101,8 @@ def command(  # noqa: PLR0913 - one for each option
     if by == LIMIT and not limits:
         raise click.UsageError("--by limit shows the limits of a configuration: name it with --config.")
     if is_watched:
+        if by == GROUP:
+            raise click.UsageError("--watch has no table of groups: leave out --by group.")
         if given.source.paths or given.overlays or output != "table":
             excluded = "PATH, --overlay and -o"
             raise click.UsageError(f"--watch follows a live cluster as a table: it cannot be combined with {excluded}.")
@@ -127,12 +132,30 @@ def _watch(
 def _print(given: InputSource, by: str | None, output: str, limits: Sequence[TenantLimit]) -> int:
     """Print it once; the exit code."""
     inventory, source = given.inventory(), given.source
-    if by == CLAIM and output != PAGE:
+    if by == GROUP:
+        if output == PAGE:
+            raise click.UsageError("--by group has no page: use -o table, json or yaml.")
+        _print_groups(inventory, source, output)
+    elif by == CLAIM and output != PAGE:
         shown = source.shown.of_lists
         print_claims(claims_report(claims_of(Claims(inventory), inventory.pods, shown), shown), output)
     else:
         _print_status(inventory, source, by, output, limits)
     return BAD_INPUT if inventory.errors else 0
+
+
+def _print_groups(inventory: Inventory, source: ClusterSource, output: str) -> None:
+    """Each group of pods, and whether those of its pods that wait fit now."""
+    given = Input.of(inventory, source.features)
+    placement = given.placement(source.features)
+    shown = source.shown.of_lists
+    with after_delay("searching ..."):
+        decided = [
+            decide_group(placement, group)
+            for group in given.groups(placement).groups
+            if any(shown.has(pod.namespace, pod.labels) for pod in group.members)
+        ]
+    print_report(GroupsReport(decided), output)
 
 
 def _print_status(

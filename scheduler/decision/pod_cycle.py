@@ -26,6 +26,7 @@ from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.decision.time_limits import TooLong
@@ -140,8 +141,21 @@ class PodCycle:
         self.failed = failed
         self.fleet = cluster.fleet_of(pod)
         self.pending = [claim for claim in claims if claim.allocation is None]
+        if pod is not None and pod.grouping and self.pending and not is_member:
+            self._keep_to_terms(pod)
         self.requests = pod_requests(pod or _NO_POD)
         self._name = str(pod or claims[0]) if pod or claims else ""
+
+    def _terms_problem(self, pod: Pod) -> str:
+        """What is wrong with what the pod says of its devices; what a group says is checked with the group."""
+        return "" if self.is_member or self.cluster.fleet.features.is_strict else attribute_terms(pod)[1]
+
+    def _keep_to_terms(self, pod: Pod) -> None:
+        """Bind the claims to each other by what the pod says of their devices."""
+        terms, _ = attribute_terms(pod)
+        # Differs from kube-scheduler, which knows of no such thing.
+        if terms.attributes and not self.cluster.fleet.features.is_strict:
+            self.pending = DeviceTerms(self.cluster.fleet, terms).joined(self.pending, self.claims)
 
     # -- the story: refused everywhere, asked, allowed, reached, able, best, allocated
 
@@ -169,6 +183,8 @@ class PodCycle:
             return CLAIMS, problem
         if missing := self._missing_class():
             return CLASSES, missing
+        if self.pod is not None and self.pending and (problem := self._terms_problem(self.pod)):
+            return CLAIMS, problem
         if self.cluster.fleet.features.has(ADMIN_ACCESS):
             for claim in filter(filters.is_asked_for, self.pending):
                 if problem := filters.refusal(claim, self.cluster.labels_of(claim.namespace)):
