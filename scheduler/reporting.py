@@ -387,10 +387,10 @@ class Events:
         """The pod waits for its devices to be made ready."""
         self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling"), message)
 
-    def preempted(self, victim: PodKey, preemptor: PodKey, node: str) -> None:
-        """The victim is deleted, so that the other pod can have its place."""
+    def preempted(self, victim: PodKey, preemptor: PodKey, node: str, *, is_deleted: bool = True) -> None:
+        """The victim is deleted, or was not bound yet and is not now, so that the other pod can have its place."""
         by, regarding = preemptor.scheduler_name, _by_its_scheduler(victim)[1]
-        message = f"Preempted by pod {preemptor.uid} on node {node}"
+        message = f"Preempted by pod {preemptor.uid} on node {node}{'' if is_deleted else ', before it was bound'}"
         self._say_first(Said(by, regarding, "Normal", "Preempted", "Preempting"), message, self._now())
 
     def preemption_backed_off(self, pod: PodKey, message: str) -> None:

@@ -20,12 +20,13 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     WORKLOADS,
     Input,
+    PreemptionSettings,
+    decision_options,
     inventory_of,
     is_kind,
     keep_going_option,
     kind_and_key,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import output_option, print_blocks, print_report, print_reports
 from scheduler.cli.progress import Progress, after_delay
@@ -78,7 +79,7 @@ class _Subject:
 @output_option(TEXT, WIDE, JSON, PAGE)
 @cluster_options
 @overlay_option
-@profile_options
+@decision_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -88,6 +89,7 @@ def command(  # noqa: PLR0913 - one for each option
     node: str,
     output: str,
     profiles: Sequence[Profile],
+    preemption: PreemptionSettings,
     in_order: bool,
     is_all: bool,
     keep_going: bool,
@@ -115,9 +117,9 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     given = Input.of(inventory, source.features)
-    placement = given.placement(source.features, profiles=profiles)
+    placement = given.placement(source.features, profiles=profiles, spares=preemption.spares)
     if is_all:
-        fits = _explain_all(given, placement, source, output)
+        fits = _explain_all(given, placement, source, output, preemption)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(given, name, source.shown)
     if node:
@@ -127,7 +129,7 @@ def command(  # noqa: PLR0913 - one for each option
     if in_order:
         _place_before(given, placement, subject)
     with after_delay("asking every node ..."):
-        explanation = explain(placement, _look(placement, subject), node)
+        explanation = explain(placement, _look(placement, subject), node, preemption_off=preemption.off(subject.pod))
     if subject.pod and subject.pod.node_name:
         explanation = _as_bound(explanation, subject.pod, given, source.features)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
@@ -138,7 +140,9 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str) -> bool:
+def _explain_all(
+    given: Input, placement: Placement, source: ClusterSource, output: str, preemption: PreemptionSettings
+) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
     shown = source.shown.of_lists
     given.warn_of(given.pods)
@@ -152,7 +156,7 @@ def _explain_all(given: Input, placement: Placement, source: ClusterSource, outp
             looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
             for number, look in enumerate(looks, start=1):
                 if given.is_shown(look, shown):
-                    explanation = explain(placement, look, is_brief=True)
+                    explanation = explain(placement, look, is_brief=True, preemption_off=preemption.off(look.pod))
                     numbers[explanation.verdict] += 1
                     yield ExplanationReport(explanation)
                 placement.take(look)

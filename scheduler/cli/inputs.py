@@ -46,6 +46,7 @@ from scheduler.output.input_report import (
 from scheduler.plugins.profile import Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.status import ClaimStatus, claim_statuses
 
 _MOST_MEANT = 3
@@ -143,6 +144,53 @@ def profile_options(command: Callable[..., None]) -> Callable[..., None]:
     return with_profiles
 
 
+@dataclass(frozen=True, slots=True)
+class PreemptionSettings:
+    """What the file of the live scheduler says of evictions. is_off, for_devices: for nobody, or for devices alone.
+
+    spares: pods that are never evicted.
+    """
+
+    is_off: bool = False
+    for_devices: bool = False
+    spares: Callable[[Pod], bool] = spares_nobody
+
+    def off(self, pod: Pod | None) -> str:
+        """Why nobody is evicted for the pod; empty where somebody may be."""
+        if self.is_off:
+            return "preemption is off in the configuration"
+        if self.for_devices and (pod is None or not pod.claims):
+            return "by the configuration, pods are evicted for devices alone, and the pod has no claims"
+        return ""
+
+
+def decision_options(command: Callable[..., None]) -> Callable[..., None]:
+    """As `profile_options`, with what the file says of evictions as `preemption`."""
+
+    @wraps(command)
+    def with_settings(*, policy: str, config: Path | None, **others: Any) -> None:
+        command(profiles=profiles_of(config, policy), preemption=_preemption_of(config), **others)
+
+    for option in (config_option, policy_option):
+        with_settings = option(with_settings)
+    return with_settings
+
+
+def _preemption_of(config: Path | None) -> PreemptionSettings:
+    """What the file says, which could be read for its profiles."""
+    if config is None:
+        return PreemptionSettings()
+    from scheduler.runtime.configuration import Configuration, PreemptionMode, load
+
+    loaded = load(Configuration, config, {})
+    names = {profile.scheduler_name for profile in loaded.in_force()}
+    return PreemptionSettings(
+        loaded.preemption is PreemptionMode.OFF,
+        loaded.preemption is PreemptionMode.DEVICES,
+        loaded.spared(lambda pod: pod.scheduler_name in names),
+    )
+
+
 def profiles_of(config: Path | None, policy: str) -> Sequence[Profile]:
     """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used.
 
@@ -206,12 +254,18 @@ class Input:
         profiles: Sequence[Profile] = (Profile(),),
         *,
         shows_every_node: bool = False,
+        spares: Callable[[Pod], bool] = spares_nobody,
     ) -> Placement:
-        """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
+        """A placement on the nodes, or on the named one; what is in use is what is allocated in the input.
+
+        spares: pods that are never evicted.
+        """
         inventory = self.inventory
         if node:
             self.require_node(node)
-        cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
+        cluster = cluster_of(
+            inventory, self.claims, self.pods, features, only_node=node, profiles=profiles, spares=spares
+        )
         return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
 
     def require_node(self, name: str) -> None:

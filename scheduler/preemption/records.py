@@ -61,14 +61,23 @@ class PreemptionRecord:
 
     def state(self, cluster: Cluster) -> RecordState:
         """How far it is, by what the watches show."""
-        there = [found for uid in self.victims if (found := cluster.pods.known(uid)) is not None]
+        # One that was cancelled before it was bound is still there, and not on the node.
+        here = (uid for uid in self.victims if cluster.pods.node_of(uid) == self.node)
+        there = [found for uid in here if (found := cluster.pods.known(uid)) is not None]
         if any(not found.is_deleting for found in there):
             return RecordState.EVICTING
         if there:
             return RecordState.LEAVING
-        holdings = (cluster.claims.holding(uid) for uid in self.released)
-        is_held = any(one is not None and one.allocated is not None for one in holdings)
+        is_held = any(self._is_to_be_released(cluster, uid) for uid in self.released)
         return RecordState.RELEASING if is_held else RecordState.HELD
+
+    def _is_to_be_released(self, cluster: Cluster, uid: str) -> bool:
+        """Whether the claim still has its devices, and no pod but victims uses them: one may have come meanwhile."""
+        holding = cluster.claims.holding(uid)
+        if holding is None or holding.watched is None or holding.allocated is None:
+            return False
+        users = {user.uid for user in holding.watched.reserved_for if user.is_of_pods}
+        return not any(map(cluster.is_live, users - self.victims))
 
 
 class PreemptionRecords:
