@@ -1,28 +1,31 @@
-"""A preemption goes on where its process was killed, and where another one leads.
+"""A preemption goes on where its process was killed, where another one leads, and where nobody answered for a while.
 
 In each state of its record: the preemptor gets what comes free, a rival of its priority does not, nobody else goes, and
 nothing is left.
 """
 
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests import extent
-from tests.controlplane.faults import Hold
+from tests.controlplane.faults import Hold, cut_before
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.proxy import Proxy
+from tests.controlplane.polling import poll_until
+from tests.controlplane.proxy import WRITES, Proxy
 from tests.controlplane.rest import POD, Json
 from tests.integration.live.replicas import SHORT, await_leading
 from tests.integration.live.test_preemption import CLASSES, NOMINATION, a_user, deleted, disruption, is_ending
 from tests.integration.live.world import PRIORITY, World, claims_of, is_allocated, is_free, settings_file, users_of
 
+OUTAGE_S = extent.chosen("OUTAGE_SECONDS", 2, 30)
 STATES = ("evicting", "leaving", "releasing", "held")
 
 
@@ -87,12 +90,19 @@ class Preempting:
         os.kill(controllers, signal.SIGSTOP)
         self._stack.callback(os.kill, controllers, signal.SIGCONT)
 
-    def come_to_a_rival(self) -> None:
-        """Nobody is at work: all comes free, if that is the state, and a rival comes, which is listed first."""
+    def come_free(self) -> None:
+        """Nobody is at work: all comes free, if that is the state."""
         if self._state == "held":
             self._world.delete_pod("low")
             self._world.claim_when("of-low", is_free)
+
+    def a_rival(self) -> None:
+        """A pod of the same priority, which is listed first."""
         a_user(self._world, "a-rival", "middle", schedulerName="mortal")
+
+    def release(self) -> None:
+        """The call that is on its way arrives."""
+        self._hold.release()
 
     def end(self) -> None:
         """Somebody is at work again."""
@@ -115,7 +125,8 @@ def test_killed_and_started_again(world: World, run: Run, state: str) -> None:
         with run("killed") as program:
             preempting = Preempting(world, state, stack)
             program.kill()
-        preempting.come_to_a_rival()
+        preempting.come_free()
+        preempting.a_rival()
         with run("started"):
             preempting.end()
 
@@ -127,8 +138,40 @@ def test_killed_while_another_stands_by(world: World, run: Run, state: str) -> N
         with run("stands-by", elects=True), ExitStack() as stack:
             preempting = Preempting(world, state, stack)
             leader.kill()
-            preempting.come_to_a_rival()
+            preempting.come_free()
+            preempting.a_rival()
             preempting.end()
+
+
+@pytest.mark.parametrize("state", extent.part(STATES, 2))
+def test_api_server_does_not_answer_for_a_while(world: World, run: Run, state: str) -> None:
+    with ExitStack() as stack, run("waits") as program:
+        preempting = Preempting(world, state, stack)
+        preempting.a_rival()
+        with outage(world, program):
+            preempting.come_free()
+        preempting.release()
+        preempting.end()
+
+
+@contextmanager
+def outage(world: World, program: Scheduler) -> Iterator[None]:
+    """Every call through the proxy fails meanwhile, for so long at least."""
+    for method in (*WRITES, "GET"):
+        world.proxy.on(method, "", cut_before, times=None)
+    world.proxy.cut_watches()
+    try:
+        yield
+        poll_until(lambda silence_s: silence_s >= OUTAGE_S, lambda: silence(program), f"no answer for {OUTAGE_S} s")
+    finally:
+        world.proxy.forget_rules()
+
+
+def silence(program: Scheduler) -> float:
+    """Since when the program has not heard of pods."""
+    series = r'^dra_scheduler_watch_silence_seconds\{resource="pods"\} (\S+)$'
+    found = re.search(series, program.reported("/metrics"), re.MULTILINE)
+    return float(found[1]) if found else 0.0
 
 
 def test_annotation_that_a_user_writes_wins_nothing(world: World, run: Run) -> None:
