@@ -85,7 +85,7 @@ class Partitions:
         One partition outweighs any number of smaller ones. Devices that are not cut from a counter set cost nothing,
         and neither do further shares of a device in use.
         """
-        left, gone = self._after(picks)
+        left, gone = self.after(picks)
         losses = dict.fromkeys(bits(domain), 0)
         for counter_set, partitioned in self._sets.items():
             if not any(position in losses for position in partitioned.takes):
@@ -97,6 +97,11 @@ class Partitions:
                 if position in losses and not gone >> position & 1:
                     losses[position] += costs.get(takes, 0)
         return losses
+
+    @property
+    def sets(self) -> Mapping[CounterSetID, Partitioned]:
+        """All of them."""
+        return self._sets
 
     @property
     def effort(self) -> int:
@@ -119,7 +124,7 @@ class Partitions:
                         used.setdefault(key, Counter()).update(amounts)
         return {key: _less(one, used.get(key, {})) for key, one in self._sets.items()}
 
-    def _after(self, picks: Iterable[Pick]) -> tuple[dict[CounterSetID, Counters], Mask]:
+    def after(self, picks: Iterable[Pick]) -> tuple[dict[CounterSetID, Counters], Mask]:
         """(what is left of each set, the devices that cannot be cut any more or are cut already)."""
         attempt = self._attempt
         gone = attempt.in_use | attempt.shared

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,9 +19,9 @@ from scheduler.cli.cluster_source import ClusterSource, ShownObjects, cluster_op
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     WORKLOADS,
+    DecidedBy,
     Input,
-    PreemptionSettings,
-    decision_options,
+    deciding_options,
     inventory_of,
     is_kind,
     keep_going_option,
@@ -40,7 +40,6 @@ from scheduler.output.explanation_list import Explanations
 from scheduler.output.explanation_report import KIND, ExplanationReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE
-from scheduler.plugins.profile import Profile
 
 _EPILOG = """
 \b
@@ -79,7 +78,7 @@ class _Subject:
 @output_option(TEXT, WIDE, JSON, PAGE)
 @cluster_options
 @overlay_option
-@decision_options
+@deciding_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -88,8 +87,7 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     node: str,
     output: str,
-    profiles: Sequence[Profile],
-    preemption: PreemptionSettings,
+    decided_by: DecidedBy,
     in_order: bool,
     is_all: bool,
     keep_going: bool,
@@ -117,9 +115,9 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     given = Input.of(inventory, source.features)
-    placement = given.placement(source.features, profiles=profiles, spares=preemption.spares)
+    placement = given.placement(source.features, decided_by=decided_by)
     if is_all:
-        fits = _explain_all(given, placement, source, output, preemption)
+        fits = _explain_all(given, placement, source, output, decided_by)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     subject = _subject(given, name, source.shown)
     if node:
@@ -129,7 +127,8 @@ def command(  # noqa: PLR0913 - one for each option
     if in_order:
         _place_before(given, placement, subject)
     with after_delay("asking every node ..."):
-        explanation = explain(placement, _look(placement, subject), node, preemption_off=preemption.off(subject.pod))
+        off = decided_by.preemption_off(subject.pod)
+        explanation = explain(placement, _look(placement, subject), node, preemption_off=off)
     if subject.pod and subject.pod.node_name:
         explanation = _as_bound(explanation, subject.pod, given, source.features)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
@@ -140,9 +139,7 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(
-    given: Input, placement: Placement, source: ClusterSource, output: str, preemption: PreemptionSettings
-) -> bool:
+def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str, decided_by: DecidedBy) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
     shown = source.shown.of_lists
     given.warn_of(given.pods)
@@ -156,7 +153,8 @@ def _explain_all(
             looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
             for number, look in enumerate(looks, start=1):
                 if given.is_shown(look, shown):
-                    explanation = explain(placement, look, is_brief=True, preemption_off=preemption.off(look.pod))
+                    off = decided_by.preemption_off(look.pod)
+                    explanation = explain(placement, look, is_brief=True, preemption_off=off)
                     numbers[explanation.verdict] += 1
                     yield ExplanationReport(explanation)
                 placement.take(look)

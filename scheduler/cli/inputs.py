@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
@@ -128,34 +129,24 @@ config_option = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
+    help="Configuration file of the live scheduler, whose profiles, policy and limits are used. --policy overrides it.",
 )
 
 
-def profile_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives the command the options that say how pods are decided, and calls it with `profiles`."""
-
-    @wraps(command)
-    def with_profiles(*, policy: str, config: Path | None, **others: Any) -> None:
-        command(profiles=profiles_of(config, policy), **others)
-
-    for option in (config_option, policy_option):
-        with_profiles = option(with_profiles)
-    return with_profiles
-
-
 @dataclass(frozen=True, slots=True)
-class PreemptionSettings:
-    """What the file of the live scheduler says of evictions. is_off, for_devices: for nobody, or for devices alone.
+class DecidedBy:
+    """How pods are decided: the profiles, the limits per tenant, and who is evicted for whom.
 
-    spares: pods that are never evicted.
+    is_off, for_devices: nobody is evicted for a pod, or for its devices alone. spares: pods that are never evicted.
     """
 
+    profiles: Sequence[Profile] = (Profile(),)
+    limits: Sequence[TenantLimit] = ()
     is_off: bool = False
     for_devices: bool = False
     spares: Callable[[Pod], bool] = spares_nobody
 
-    def off(self, pod: Pod | None) -> str:
+    def preemption_off(self, pod: Pod | None) -> str:
         """Why nobody is evicted for the pod; empty where somebody may be."""
         if self.is_off:
             return "preemption is off in the configuration"
@@ -164,49 +155,45 @@ class PreemptionSettings:
         return ""
 
 
-def decision_options(command: Callable[..., None]) -> Callable[..., None]:
-    """As `profile_options`, with what the file says of evictions as `preemption`."""
+def deciding_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that say how pods are decided, and calls it with `decided_by`."""
 
     @wraps(command)
-    def with_settings(*, policy: str, config: Path | None, **others: Any) -> None:
-        command(profiles=profiles_of(config, policy), preemption=_preemption_of(config), **others)
+    def with_options(*, policy: str, config: Path | None, **others: Any) -> None:
+        command(decided_by=decided_by(config, policy), **others)
 
     for option in (config_option, policy_option):
-        with_settings = option(with_settings)
-    return with_settings
+        with_options = option(with_options)
+    return with_options
 
 
-def _preemption_of(config: Path | None) -> PreemptionSettings:
-    """What the file says, which could be read for its profiles."""
-    if config is None:
-        return PreemptionSettings()
-    from scheduler.runtime.configuration import Configuration, PreemptionMode, load
-
-    loaded = load(Configuration, config, {})
-    names = {profile.scheduler_name for profile in loaded.in_force()}
-    return PreemptionSettings(
-        loaded.preemption is PreemptionMode.OFF,
-        loaded.preemption is PreemptionMode.DEVICES,
-        loaded.spared(lambda pod: pod.scheduler_name in names),
-    )
-
-
-def profiles_of(config: Path | None, policy: str) -> Sequence[Profile]:
-    """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used.
+def decided_by(config: Path | None, policy: str) -> DecidedBy:
+    """The profiles and limits of the file, or the default profile, by the policy; the command ends if it is invalid.
 
     policy: as `policy_of` takes it; empty where none is given.
     """
-    return _profiles(config, policy) if config else (Profile(policy=policy_of(policy or FIRST_FIT.name)),)
+    return _configured(config, policy) if config else DecidedBy((Profile(policy=policy_of(policy or FIRST_FIT.name)),))
 
 
-def _profiles(config: Path, policy: str) -> Sequence[Profile]:
-    """Those of the file; the command ends where it cannot be used."""
-    from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
+def _configured(config: Path, policy: str) -> DecidedBy:
+    """By the file; the command ends where it cannot be used."""
+    from scheduler.runtime.configuration import Configuration, InvalidConfiguration, PreemptionMode, load
 
     try:
-        return load(Configuration, config, {"policy": policy} if policy else {}).in_force()
+        configuration = load(Configuration, config, {"policy": policy} if policy else {})
     except InvalidConfiguration as invalid:
         stop(*invalid.problems)
+    if followed := configuration.limits_config_map:
+        print_to_stderr([f"warning: the limits in ConfigMap {followed} are not read, only those of {config}"])
+    profiles, mode = configuration.in_force(), configuration.preemption
+    names = {profile.scheduler_name for profile in profiles}
+    return DecidedBy(
+        profiles,
+        configuration.limits_in_force(),
+        is_off=mode is PreemptionMode.OFF,
+        for_devices=mode is PreemptionMode.DEVICES,
+        spares=configuration.spared(lambda pod: pod.scheduler_name in names),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,20 +238,24 @@ class Input:
         self,
         features: Features,
         node: str = "",
-        profiles: Sequence[Profile] = (Profile(),),
+        decided_by: DecidedBy = DecidedBy(),
         *,
         shows_every_node: bool = False,
-        spares: Callable[[Pod], bool] = spares_nobody,
     ) -> Placement:
-        """A placement on the nodes, or on the named one; what is in use is what is allocated in the input.
-
-        spares: pods that are never evicted.
-        """
+        """A placement on the nodes, or on the named one; what is in use is what is allocated in the input."""
         inventory = self.inventory
         if node:
             self.require_node(node)
+        profiles, limits = decided_by.profiles, decided_by.limits
         cluster = cluster_of(
-            inventory, self.claims, self.pods, features, only_node=node, profiles=profiles, spares=spares
+            inventory,
+            self.claims,
+            self.pods,
+            features,
+            only_node=node,
+            profiles=profiles,
+            limits=limits,
+            spares=decided_by.spares,
         )
         return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
 

@@ -21,7 +21,7 @@ from allocator.policies.own import names_a_class
 from allocator.words import and_more, counted
 from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.cli.inputs import DecidedBy, Input, decided_by, inventory_of
 from scheduler.core_v1.node import PriorityClass
 from scheduler.input.documents import STDIN, Finding, manifests_below, read
 from scheduler.input.inventory import Inventory
@@ -259,11 +259,11 @@ def run_case(
     with _failing():
         with _silenced():
             start = replace(start_of(plan, case.variant.what_if, case.variant.nodes_scale), expected=expected)
-            profiles, settings = _profiles(plan, case.policy), _settings(plan, case, start)
+            by, settings = _decided_by(plan, case), _settings(plan, case, start)
         require_unchanged(plan, case)
         try:
-            with garbage.making_none() if _makes_no_garbage(profiles) else nullcontext():
-                scenario = run(start, profiles, settings, _CLOCKS, progress)
+            with garbage.making_none() if _makes_no_garbage(by.profiles) else nullcontext():
+                scenario = run(start, by.profiles, replace(settings, limits=by.limits), _CLOCKS, progress)
         except PolicyFailed as error:
             raise BrokenPolicy(f"{case}: {error}") from error
         return replace(scenario, policy=case.policy or scenario.policy)
@@ -304,11 +304,11 @@ def _errors(printed: str) -> Iterator[str]:
 _CLOCKS = Clocks(time.perf_counter, time.process_time)
 
 
-def _profiles(plan: Plan, policy: str) -> Sequence[Profile]:
-    profiles = profiles_of(plan.config, policy)
+def _decided_by(plan: Plan, case: Case) -> DecidedBy:
+    by = decided_by(plan.config, case.policy)
     if plan.scores:
-        return profiles
-    return [replace(one, plugins=ONLY_FILTERS) for one in profiles]
+        return by
+    return replace(by, profiles=[replace(one, plugins=ONLY_FILTERS) for one in by.profiles])
 
 
 def _settings(plan: Plan, case: Case, start: Start) -> Settings:

@@ -7,7 +7,7 @@ Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,8 +15,9 @@ from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
+from allocator.explain.text import inner_cause
 from allocator.model import Allocation, Alternative, Claim, DeviceID
-from allocator.outcome import Allocated
+from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
@@ -267,14 +268,21 @@ def writes_of(cluster: Cluster, pod: Pod, candidate: NodeToWin) -> list[Preempti
 
     Source: kube-scheduler's executor.go prepareCandidate.
     """
-    going = [victim for victim in candidate.pods if not victim.is_deleting]
+    return eviction_writes(cluster, pod, candidate.pods, [candidate.node])
+
+
+def eviction_writes(
+    cluster: Cluster, pod: Pod, victims: Iterable[Pod], nodes: Iterable[str], preemptor: str = "pod"
+) -> list[PreemptionWrite]:
+    """The same for any victims, and the nodes that are won. preemptor: what the pod stands for."""
+    going = [victim for victim in victims if not victim.is_deleting]
     if not going:
         return []
-    promised = cluster.nominations.on(candidate.node)
+    promised = (one for node in nodes for one in cluster.nominations.on(node))
     lower = [one for one in promised if priority_of(one) < priority_of(pod)]
     writes = [PreemptionWrite(one, clears_nomination=True) for one in lower]
     name = pod.scheduler_name or DEFAULT_SCHEDULER
-    message = f"{name}: preempting to accommodate a higher priority pod"
+    message = f"{name}: preempting to accommodate a higher priority {preemptor}"
     condition = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message)
     for victim in going:
         if not _has(victim, condition):
@@ -322,6 +330,8 @@ class _VictimSearch:
         self.last = -1
         self._kinds: dict[Hashable, bool] = {}
         self._free: dict[Hashable, int] = {}
+        now = self.cluster.fleet.current
+        self._limits = frozenset(limit.account for required in cycle.asks for limit in now.bindings(required.pending))
 
     # -- the nodes in order, until enough are candidates
 
@@ -420,12 +430,13 @@ class _VictimSearch:
     @cached_property
     def _needed(self) -> int:
         """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
-        requests = [request for claim in self.cycle.pending for request in claim.requests]
-        return sum(min(map(_least_devices, request.alternatives)) for request in requests)
+        return least_devices(self.cycle.pending)
 
     def _could_give(self, number: int) -> bool:
         """Whether devices like those of the node suffice where nobody has any of them."""
         cycle, fleet = self.cycle, self.cluster.fleet
+        if self._limits:  # whose devices would come free differs by node
+            return True
         kind = fleet.kinds(cycle.pending).of(number)
         if kind not in self._kinds:
             node = fleet.node(number)
@@ -501,7 +512,7 @@ class _VictimSearch:
 
     def one(self, number: int, going: Collection[str] = ()) -> "_Won | None":
         """The node as a candidate. going: uids of those who go in any case."""
-        units, node = self.lower(number), self.cluster.name_of(number)
+        units, node = self._who_may_go(number), self.cluster.name_of(number)
         unused = self.claims.unused(node)
         if not units and not unused:
             self._refuse(NO_VICTIMS, 1 << number)
@@ -528,6 +539,26 @@ class _VictimSearch:
 
     def _is_spared(self, unit: Unit) -> bool:
         return self._spares is not None and any(map(self._spares, unit.pods))
+
+    def _who_may_go(self, number: int) -> list[Unit]:
+        """The lower units; of the pod's own tenant alone where a limit refuses it however many others go."""
+        units, node = self.lower(number), self.cluster.name_of(number)
+        others = [unit for unit in units if not self._is_of_tenant(unit)] if self._limits else []
+        if not others:
+            return units
+        with self._away(node, others):
+            is_limited = any(self._is_limited(number, required) for required in self.cycle.asks)
+        return [unit for unit in units if unit not in others] if is_limited else units
+
+    def _is_of_tenant(self, unit: Unit) -> bool:
+        """Whether what its pods have counts for a limit of the pod."""
+        limits = self.cluster.fleet.current.limited.limits
+        return all(not self._limits.isdisjoint(limits.of(pod.namespace)) for pod in unit.pods)
+
+    def _is_limited(self, number: int, required: Requirements) -> bool:
+        if not required.nodes >> number & 1:
+            return False
+        return isinstance(inner_cause(self.cluster.fleet.allocate(number, required.pending)), LimitReached)
 
     @contextmanager
     def _away(self, node: str, units: Sequence[Unit]) -> Iterator[None]:
@@ -602,6 +633,11 @@ def _windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
     first = bisect_left(numbers, start) % max(len(numbers), 1)
     numbers = numbers[first:] + numbers[:first]
     return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))
+
+
+def least_devices(claims: Iterable[Claim]) -> int:
+    """So many whole devices the claims ask for at least."""
+    return sum(min(map(_least_devices, request.alternatives)) for claim in claims for request in claim.requests)
 
 
 def _least_devices(alternative: Alternative) -> int:

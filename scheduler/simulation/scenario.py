@@ -8,6 +8,7 @@ from operator import attrgetter, itemgetter
 
 from allocator.api import ClaimTemplate
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Node
 from allocator.policies.hardware import UNIT
 from allocator.words import did_you_mean
@@ -99,6 +100,8 @@ class Settings:
     """Pods whose attempts are kept."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """What distinguishes the scenario, for the result."""
+    limits: Sequence[TenantLimit] = ()
+    """Of tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +267,9 @@ def _placement(
     clock: Callable[[], float],
 ) -> _Timed:
     claims = Claims(inventory, keeps_raw=False)
-    cluster = cluster_of(inventory, claims, pods, settings.features, profiles=profiles, places=settings.places)
+    cluster = cluster_of(
+        inventory, claims, pods, settings.features, profiles=profiles, places=settings.places, limits=settings.limits
+    )
     return _Timed(cluster, claims, inventory.namespaces, clock)
 
 
