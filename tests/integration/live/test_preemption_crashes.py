@@ -110,10 +110,9 @@ class Preempting:
         if self._state in ("evicting", "leaving"):
             self._hold.release()
             world.pod_when("low", is_ending)
-            world.refused("a-rival")
             world.delete_pod("low")
         assert world.devices_of("preemptor") == ["node-0/gpu-0"]
-        world.refused("a-rival")
+        assert "nodeName" not in world.pod("a-rival")["spec"]
         assert set(deleted(world)) == {"low"}
         world.claim_when("of-low", lambda claim: not is_allocated(claim))
         assert users_of(world.claim("of-preemptor")) == ["preemptor"]
