@@ -125,7 +125,7 @@ def command(  # noqa: PLR0913 - one for each option
     given = Input.of(inventory, source.features, group_kinds=frozenset(group_kinds))
     placement = given.placement(source.features, decided_by=decided_by)
     if is_all:
-        fits = _explain_all(given, placement, source, output)
+        fits = _explain_all(given, placement, source, output, decided_by)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     if name.startswith(_GROUP):
         _end_with_group(
@@ -140,7 +140,8 @@ def command(  # noqa: PLR0913 - one for each option
     if in_order:
         _place_before(given, placement, subject)
     with after_delay("asking every node ..."):
-        explanation = explain(placement, _look(placement, subject), node)
+        off = decided_by.preemption_off(subject.pod)
+        explanation = explain(placement, _look(placement, subject), node, preemption_off=off)
     if subject.pod and subject.pod.node_name:
         explanation = _as_bound(explanation, subject.pod, given, source.features)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
@@ -180,7 +181,7 @@ def _of_group(given: Input, placement: Placement, pod: Pod) -> Iterator[str]:
         yield f"explained on its own: group/{group} explains the group that it is placed with"
 
 
-def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str) -> bool:
+def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str, decided_by: DecidedBy) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
     shown = source.shown.of_lists
     given.warn_of(given.pods)
@@ -194,7 +195,8 @@ def _explain_all(given: Input, placement: Placement, source: ClusterSource, outp
             looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
             for number, look in enumerate(looks, start=1):
                 if given.is_shown(look, shown):
-                    explanation = explain(placement, look, is_brief=True)
+                    off = decided_by.preemption_off(look.pod)
+                    explanation = explain(placement, look, is_brief=True, preemption_off=off)
                     numbers[explanation.verdict] += 1
                     yield ExplanationReport(explanation)
                 placement.take(look)

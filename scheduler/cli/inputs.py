@@ -49,6 +49,7 @@ from scheduler.plugins.profile import Profile
 from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, key_of
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.status import ClaimStatus, claim_statuses
 
 _MOST_MEANT = 3
@@ -136,10 +137,24 @@ config_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class DecidedBy:
-    """How pods are decided: the profiles, and the limits per tenant."""
+    """How pods are decided: the profiles, the limits per tenant, and who is evicted for whom.
+
+    is_off, for_devices: nobody is evicted for a pod, or for its devices alone. spares: pods that are never evicted.
+    """
 
     profiles: Sequence[Profile] = (Profile(),)
     limits: Sequence[TenantLimit] = ()
+    is_off: bool = False
+    for_devices: bool = False
+    spares: Callable[[Pod], bool] = spares_nobody
+
+    def preemption_off(self, pod: Pod | None) -> str:
+        """Why nobody is evicted for the pod; empty where somebody may be."""
+        if self.is_off:
+            return "preemption is off in the configuration"
+        if self.for_devices and (pod is None or not pod.claims):
+            return "by the configuration, pods are evicted for devices alone, and the pod has no claims"
+        return ""
 
 
 def deciding_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -173,7 +188,7 @@ def decided_by(config: Path | None, policy: str) -> DecidedBy:
 
 def _configured(config: Path, policy: str) -> DecidedBy:
     """By the file; the command ends where it cannot be used."""
-    from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
+    from scheduler.runtime.configuration import Configuration, InvalidConfiguration, PreemptionMode, load
 
     try:
         configuration = load(Configuration, config, {"policy": policy} if policy else {})
@@ -181,7 +196,15 @@ def _configured(config: Path, policy: str) -> DecidedBy:
         stop(*invalid.problems)
     if followed := configuration.limits_config_map:
         print_to_stderr([f"warning: the limits in ConfigMap {followed} are not read, only those of {config}"])
-    return DecidedBy(configuration.in_force(), configuration.limits_in_force())
+    profiles, mode = configuration.in_force(), configuration.preemption
+    names = {profile.scheduler_name for profile in profiles}
+    return DecidedBy(
+        profiles,
+        configuration.limits_in_force(),
+        is_off=mode is PreemptionMode.OFF,
+        for_devices=mode is PreemptionMode.DEVICES,
+        spares=configuration.spared(lambda pod: pod.scheduler_name in names),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +275,14 @@ class Input:
             self.require_node(node)
         profiles, limits = decided_by.profiles, decided_by.limits
         cluster = cluster_of(
-            inventory, self.claims, self.pods, features, only_node=node, profiles=profiles, limits=limits
+            inventory,
+            self.claims,
+            self.pods,
+            features,
+            only_node=node,
+            profiles=profiles,
+            limits=limits,
+            spares=decided_by.spares,
         )
         placement = Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
         placement.takes_group = self.groups(placement).take

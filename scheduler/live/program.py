@@ -25,7 +25,6 @@ from scheduler.cache.watch_events import Undecoded
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.time_limits import MOST_S
@@ -40,7 +39,7 @@ from scheduler.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.access import secure
-from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, Preemptible, PreemptionMode
+from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode
 from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
@@ -203,7 +202,7 @@ class Scheduler:
         )
         self._preemptions = Preemptions(
             self._cluster,
-            _terms_of(configuration),
+            _terms_of(configuration, self._is_ours),
             self._is_ours,
             self.on_event,
             self._metrics.preemption_failed,
@@ -362,8 +361,13 @@ class Scheduler:
     def _waiting_pods(self) -> Iterator[dict[str, object]]:
         """As the queue shows them; a pod with an attempt under way says what that is at."""
         for row in self._queue.dump():
-            current = self._core.binder.progress.of(str(row["uid"]))
-            yield {**row, "message": current} if current else row
+            uid = str(row["uid"])
+            if current := self._core.binder.progress.of(uid):
+                yield {**row, "message": current}
+            elif preempting := self._preemptions.status(uid):
+                yield {**row, "message": f"{row['message']} (preemption: {preempting})".lstrip()}
+            else:
+                yield row
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
@@ -424,12 +428,10 @@ def _identity(election: LeaderElection | None) -> str:
     return "" if election is None or election.name == DEFAULT_LEASE else election.lease
 
 
-def _terms_of(configuration: Configuration) -> PreemptionTerms:
-    never = requirements(configuration.never_preempt) or None
+def _terms_of(configuration: Configuration, is_ours: Callable[[Pod], bool]) -> PreemptionTerms:
     return PreemptionTerms(
         is_on=configuration.preemption is not PreemptionMode.OFF,
         for_resources=configuration.preemption is PreemptionMode.ALL,
-        of_all=configuration.preempt_pods_of is Preemptible.ALL,
         delay_s=configuration.preemption_delay_s,
-        never=never,
+        spares=configuration.spared(is_ours),
     )

@@ -146,8 +146,12 @@ class Preemptor:
         self.table = PodTable(cluster)
         self.start = 0
 
-    def preemption(self, cycle: PodCycle, refused: NotPlaced) -> Preemption:
+    def preemption(
+        self, cycle: PodCycle, refused: NotPlaced, spares: Callable[[Pod], bool] | None = None
+    ) -> Preemption:
         """What the pod of the cycle can win. refused: what was decided for it; nothing has changed since.
+
+        spares: pods that never go for this one, beside those that never go for any.
 
         Raises AllocationError, TooLong. Cost: O(nodes) array operations, and for up to a tenth of the nodes, at least
         100, where more than their own resources is short, a few decisions each.
@@ -159,7 +163,7 @@ class Preemptor:
         helped = self._helped(refused)
         if problem := self._ineligible(pod, helped):
             return Preemption(self._joined(cycle, problem))
-        search = _VictimSearch(self, cycle, helped)
+        search = _VictimSearch(self, cycle, helped, spares)
         search.run(self.start)
         self.start = search.last + 1
         if not search.won:
@@ -310,8 +314,11 @@ class _Won(NamedTuple):
 class _VictimSearch:
     """The candidates for one pod. refused: by reason the nodes that are none."""
 
-    def __init__(self, by: Preemptor, cycle: PodCycle, helped: Mask) -> None:
+    def __init__(
+        self, by: Preemptor, cycle: PodCycle, helped: Mask, spares: Callable[[Pod], bool] | None = None
+    ) -> None:
         assert cycle.pod is not None
+        self._spares = spares
         self.by, self.cycle, self.pod, self.helped = by, cycle, cycle.pod, helped
         self.cluster = by.cluster
         self._is_strict = by.cluster.fleet.features.is_strict
@@ -394,6 +401,7 @@ class _VictimSearch:
     def _bound(self, number: int) -> EvictionCost | None:
         """What the node costs at least; None where it cannot be won, whoever goes."""
         lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
+        lower = [one for one in lower if not self._is_spared(one[0])] if self._spares else lower
         if not self.claims.is_on or not self._lacking >> number & 1:
             return least_cost(lower, 0)
         if not self._could_give(number):
@@ -481,6 +489,7 @@ class _VictimSearch:
         """The nodes that let the pod pass but for their resources, whoever is there."""
         cycle, required = self.cycle, self.cycle.asks[0]
         is_known = NODE_RESOURCES_FIT in cycle.plugins and len(cycle.asks) == 1 and not required.problem
+        is_known = is_known and self._spares is None
         if not is_known or self.pod.pod_affinity.required or (cycle.counts_devices and cycle.claims):
             return 0
         passed = cycle.view.signature.allowed & cycle.reached & cycle.giving(required)
@@ -525,7 +534,11 @@ class _VictimSearch:
 
     def lower(self, number: int) -> list[Unit]:
         """Who could go from the node, the most important first."""
-        return lower_units(self.cluster.by_priority.on(number), self.priority)
+        units = lower_units(self.cluster.by_priority.on(number), self.priority)
+        return [unit for unit in units if not self._is_spared(unit)] if self._spares else units
+
+    def _is_spared(self, unit: Unit) -> bool:
+        return self._spares is not None and any(map(self._spares, unit.pods))
 
     def _who_may_go(self, number: int) -> list[Unit]:
         """The lower units; of the pod's own tenant alone where a limit refuses it however many others go."""

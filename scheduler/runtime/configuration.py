@@ -7,7 +7,7 @@ Source: the words of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +21,8 @@ from allocator.gates import RELEASES, Features, UnknownGate
 from allocator.limits.limit import TenantLimit
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
+from scheduler.core_v1.label_selectors import requirements, selects
+from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, read
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
@@ -494,6 +496,17 @@ class Allocating(Common):
     binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
     """How long devices with binding conditions may take to become ready."""
 
+    preempt_pods_of: Annotated[Preemptible, Field(strict=False)] = Preemptible.ALL
+    """Whose pods may be evicted: `all`, as with kube-scheduler, or `own`: only pods of this scheduler."""
+
+    never_preempt: Annotated[str, AfterValidator(label_query)] = ""
+    """Label selector of pods that are never evicted, such as `team=research,tier!=batch`. Empty: none."""
+
+    def spared(self, is_ours: Callable[[Pod], bool]) -> Callable[[Pod], bool]:
+        """Whether a pod is never evicted for another one. is_ours: whether it is one of this scheduler."""
+        never, takes_all = requirements(self.never_preempt) or None, self.preempt_pods_of is Preemptible.ALL
+        return lambda pod: selects(never, pod.labels) or not (takes_all or is_ours(pod))
+
 
 class Configuration(Allocating):
     """All settings of the live scheduler."""
@@ -524,14 +537,8 @@ class Configuration(Allocating):
     """Evict pods of lower priority for a pod that fits nowhere: `off`, `devices` (only for pods that lack devices), or
     `all`."""
 
-    preempt_pods_of: Annotated[Preemptible, Field(strict=False)] = Preemptible.ALL
-    """Whose pods may be evicted: `all`, as with kube-scheduler, or `own`: only pods of this scheduler."""
-
     preemption_delay_s: float = Field(default=0, ge=0, le=_LONGEST_S)
     """How long a pod is pending before others are evicted for it, so that an autoscaler may add a node first."""
-
-    never_preempt: Annotated[str, AfterValidator(label_query)] = ""
-    """Label selector of pods that are never evicted, such as `team=research,tier!=batch`. Empty: none."""
 
     groups_of: list[Annotated[str, AfterValidator(_grouping_controller)]] = Field(default_factory=list)
     """Controllers whose pods are groups by what these write on them: `LeaderWorkerSet`, `Kueue` (plain pods). Others
