@@ -97,6 +97,22 @@ def test_shares_beyond_the_capacity_are_an_error() -> None:
     ]
 
 
+@pytest.mark.parametrize("published", ["bw", f"{DRIVER}/bw"])
+@pytest.mark.parametrize("held", [("bw", f"{DRIVER}/bw"), (f"{DRIVER}/bw", f"{DRIVER}/bw"), ("bw", "bw")])
+def test_shares_count_together_however_their_capacity_is_spelled(published: str, held: tuple[str, str]) -> None:
+    device = {"name": "nic-0", "allowMultipleAllocations": True, "capacity": {published: {"value": "10"}}}
+    claims = [a_held_claim(name, "nic-0") for name in "ab"]
+    for number, (claim, name, taken) in enumerate(zip(claims, held, ("8", "4"), strict=True)):
+        share = f"0f6c1b2a-1111-4222-8333-44445555666{number}"
+        result = claim["status"]["allocation"]["devices"]["results"][0]
+        result.update(shareID=share, consumedCapacity={name: taken})
+    cluster = [a_node(), a_class(), a_slice(devices=[device]), *(a_bound_pod(name, name) for name in "ab")]
+    message = f"capacity {published} is 10, but shares of claims default/a, default/b take 2 more"
+    assert found([*cluster, *claims]) == [("capacity-exceeded", f"device/{DRIVER}/node-1/nic-0", message)]
+    result["consumedCapacity"] = {held[1]: "2"}
+    assert found([*cluster, *claims]) == []
+
+
 def test_a_share_that_does_not_say_what_it_takes_is_an_error() -> None:
     device = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": {"value": "80Gi"}}}
     claim = a_held_claim("a", "gpu-0")
