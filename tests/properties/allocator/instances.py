@@ -115,11 +115,11 @@ def amount(text: str) -> Quantity:
 _NUMA: Sequence[Attribute | None] = (("int", 0), ("int", 0), ("int", 1), ("int", 1), None)
 _QUALIFIED: Sequence[Attribute | None] = (None, None, None, None, ("int", 0), ("int", 1))
 _ROOT: Sequence[Attribute | None] = (
-    *(("string", "left"),) * 4,
-    *(("string", "right"),) * 4,
+    *(("string", "left"),) * 3,
+    *(("string", "right"),) * 3,
     ("int", 0),
-    version("1.0.0+a"),
-    version("1.0.0+b"),
+    *(version("1.0.0+a"),) * 2,
+    *(version("1.0.0+b"),) * 2,
     None,
 )
 _LISTS: Sequence[Attribute | None] = (

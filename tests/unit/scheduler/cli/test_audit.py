@@ -6,7 +6,11 @@ from xml.etree.ElementTree import fromstring
 import orjson
 import pytest
 
-from scheduler.checks.audit import RULES
+from allocator.api import Decoded
+from scheduler.checks.audit import RULES, ClusterState
+from scheduler.checks.contract import Check
+from scheduler.input.inventory import InputClaim
+from tests.builders import an_allocated_claim as an_allocated
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -95,6 +99,15 @@ def test_shares_beyond_the_capacity_are_an_error() -> None:
     assert found([a_node(), a_class(), slice_, *claims, *pods]) == [
         ("capacity-exceeded", f"device/{DRIVER}/node-1/gpu-0", message)
     ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_no_rule_stops_at_a_claim_of_which_only_the_devices_can_be_read(rule: Check[ClusterState]) -> None:
+    claim = an_allocated("gpu-0", name="a")
+    state = ClusterState(
+        [], {("default", "a"): InputClaim(claim, Decoded(None), error="has errors")}, [], knows_pods=True
+    )
+    assert [one.field for one in rule.check(state) if one.field == "metadata.finalizers"] == []
 
 
 @pytest.mark.parametrize("published", ["bw", f"{DRIVER}/bw"])
