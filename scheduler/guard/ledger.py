@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from allocator.cluster.usage import occupying
+from allocator.cluster.usage import consumed_by, occupying
 from allocator.explain.text import holders_text
 from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
@@ -262,9 +262,9 @@ def _overtaken(allowed: Iterable[Allowed], update: Update) -> Iterator[Allowed]:
             yield replace(before, update=replace(before.update, claim=_without_amounts(before.update.claim)))
 
 
-def _amounts(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, Quantity]]]]:
-    """The devices, and how much shares take of their capacities; how often."""
-    return Counter((one.id, bool(one.share_id), frozenset(one.consumed_capacity.items())) for one in occupying(claim))
+def _amounts(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, int]]]]:
+    """The devices, and how much shares take of their capacities, however these are spelled; how often."""
+    return Counter((one.id, bool(one.share_id), frozenset(consumed_by(one).items())) for one in occupying(claim))
 
 
 def _shares(claim: Claim) -> set[tuple[DeviceID, str]]:
