@@ -25,7 +25,6 @@ from scheduler.attempt.current_steps import EVICT
 from scheduler.attempt.deallocate import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
 from scheduler.attempt.pod_fate import REPORT_S
-from scheduler.attempt.write_outcome import DENIED, WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -72,9 +71,6 @@ LOST_S = 1.0
 LEFT = "another process is at work on the pod's claims"
 OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
 """Why a pod is held, in `/debug/queue`."""
-
-REFUSED_FOR_GOOD = {*DENIED, WriteOutcome.DEFECT}
-"""Of an eviction: another try at once would be refused as well."""
 
 QUIET_ATTEMPTS = 3
 """How many attempts a pod may lose to another scheduler before that is reported."""
@@ -453,7 +449,7 @@ class Loop:
             is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
             is_current = is_current and await self._evict(entry, won, refusal)
         except CallFailed as error:
-            problem, is_denied = f"preemption on node {node}: {error}", write_outcome(error) in REFUSED_FOR_GOOD
+            problem, is_denied = f"preemption on node {node}: {error}", eviction.is_refused_for_good(error)
             _LOG.warning("cannot preempt: %s", error, extra={"pod": str(pod)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("preempting failed", extra={"pod": str(pod)})

@@ -10,7 +10,7 @@ from allocator.api.versions import Json
 from scheduler.attempt import eviction
 from scheduler.attempt.binder import Binder
 from scheduler.client.connection import Api
-from scheduler.client.errors import CallFailed
+from scheduler.client.errors import ApiError, ApiStatus, CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.preemption.preemption import PreemptionWrite
 from tests.builders import a_pod
@@ -66,3 +66,18 @@ def test_last_victim_stays_where_another_cannot_be_evicted() -> None:
     with pytest.raises(CallFailed, match="denied"):
         evict(deletions)
     assert len(deletions.paths) == len(VICTIMS) - 1
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "is_for_good"),
+    [
+        (422, "Invalid", True),  # annotations that are as large as they may be leave no room for the record
+        (403, "Forbidden", True),
+        (409, "Conflict", False),
+        (500, "InternalError", False),
+        (503, "ServiceUnavailable", False),
+    ],
+)
+def test_write_that_stays_invalid_is_not_tried_again_at_once(code: int, reason: str, *, is_for_good: bool) -> None:
+    error = ApiError("PATCH pod", code, ApiStatus(reason, "metadata.annotations: Too long"))
+    assert eviction.is_refused_for_good(error) is is_for_good
