@@ -31,11 +31,12 @@ LEAST_REMEMBERED: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`. classes: by name."""
+    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`."""
 
     features: Features
     slices: SliceIndex
     classes: Mapping[str, DeviceClass]
+    """By name."""
     usage: Usage
     selectors: Selectors
     _views: dict[str | None, tuple[Node | None, NodeView]] = field(default_factory=dict)

@@ -18,7 +18,6 @@ from allocator.api.versions import Json
 from scheduler.attempt import claim_calls, claim_objects, pod_calls
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import RawClaim
-from scheduler.attempt.write_outcome import DENIED, WriteOutcome, write_outcome
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import MERGE, STRATEGIC_MERGE
 from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
@@ -221,12 +220,6 @@ async def _is_there(call: Awaitable[Json]) -> bool:
             raise
         return False
     return True
-
-
-def is_refused_for_good(error: CallFailed) -> bool:
-    """Whether another try at once would be refused as well: also where the pod's own annotations leave no room."""
-    is_invalid = isinstance(error, ApiError) and error.kind is ApiErrorKind.INVALID
-    return is_invalid or write_outcome(error) in {*DENIED, WriteOutcome.DEFECT}
 
 
 # What victims leave behind

@@ -21,13 +21,17 @@ from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import Decision
 from scheduler.cache.watch_events import Undecoded
+from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.time_limits import MOST_S
-from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
+from scheduler.live.endings import KnownGroups, LoopDependencies
+from scheduler.live.group_conditions import GroupConditions
+from scheduler.live.groups import Groups
+from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
 from scheduler.queue import PodBackoff, PodPlace, Queue
@@ -40,7 +44,7 @@ from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.state.claims import Waiting, claim_keys
-from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
 from scheduler.ui.decision_log import DecisionLog
 from scheduler.ui.ui_server import PATH, Ui, UiSource
@@ -185,6 +189,7 @@ class Scheduler:
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         self._prescheduled = Prescheduled(self._is_prescheduled)
+        self._groups = Groups(self._cluster, clock, frozenset(configuration.groups_of))
         self._queue = self._empty_queue()
         self._attempts = Attempts(
             self._cluster,
@@ -201,6 +206,9 @@ class Scheduler:
             self.on_event,
             self._metrics.preemption_failed,
         )
+        self._conditions = GroupConditions(
+            api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
+        )
         self._loop = self._new_loop()
 
     def _new_loop(self) -> Loop:
@@ -214,6 +222,7 @@ class Scheduler:
             self._metrics,
             self._preemptions,
             self._decisions,
+            KnownGroups(self._groups, self._conditions),
         )
         return Loop(dependencies, self._clock, self._core.is_outdated, is_dry=self._configuration.dry_run)
 
@@ -223,7 +232,11 @@ class Scheduler:
             self._configuration.pod_max_backoff_s,
             self._configuration.pod_max_in_unschedulable_pods_s,
         )
-        return Queue(self._clock(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
+        return Queue(self._clock(), gate=self._gate, on_move=self._metrics.queued, backoff=backoff)
+
+    def _gate(self, pod: Pod) -> str:
+        """Why the pod is not to be tried yet."""
+        return self._cluster.gate(pod) or self._groups.gate(pod)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set, or something breaks for good; raises what did."""
@@ -256,6 +269,7 @@ class Scheduler:
         if writes:
             self._writes = True
             await self._restore_preemptions()
+            self._loop.group_cycle.release_held()
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
@@ -291,6 +305,10 @@ class Scheduler:
         moment = self._clock()
         self._prescheduled.on_event(event)
         self._preemptions.on_event(event)
+        self._loop.group_cycle.on_event(event)
+        if isinstance(event, PodGroupChanged) and event.old is not None and event.new is None:
+            self._conditions.forget(event.old)
+        again = self._groups.on_event(event)
         if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
             self._queue.add(event.new, moment)
         else:
@@ -298,6 +316,8 @@ class Scheduler:
                 self._queue.remove(event.old.uid)
                 self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
+        for uid in again:
+            self._queue.look_again(uid, moment, type(event).__name__)
         self._loop.wake()
 
     def _reporter(self, claims: Resource) -> Reporter:

@@ -9,6 +9,7 @@ import pytest
 from allocator.api.versions import Json
 from scheduler.attempt import eviction
 from scheduler.attempt.binder import Binder
+from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed
 from scheduler.core_v1.pod import Pod
@@ -80,4 +81,4 @@ def test_last_victim_stays_where_another_cannot_be_evicted() -> None:
 )
 def test_write_that_stays_invalid_is_not_tried_again_at_once(code: int, reason: str, *, is_for_good: bool) -> None:
     error = ApiError("PATCH pod", code, ApiStatus(reason, "metadata.annotations: Too long"))
-    assert eviction.is_refused_for_good(error) is is_for_good
+    assert is_refused_for_good(error) is is_for_good
