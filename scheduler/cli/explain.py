@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -19,13 +19,14 @@ from scheduler.cli.cluster_source import ClusterSource, ShownObjects, cluster_op
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr
 from scheduler.cli.inputs import (
     WORKLOADS,
+    DecidedBy,
     Input,
+    deciding_options,
     inventory_of,
     is_kind,
     keep_going_option,
     kind_and_key,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import output_option, print_blocks, print_report, print_reports
 from scheduler.cli.progress import Progress, after_delay
@@ -39,7 +40,6 @@ from scheduler.output.explanation_list import Explanations
 from scheduler.output.explanation_report import KIND, ExplanationReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE
-from scheduler.plugins.profile import Profile
 
 _EPILOG = """
 \b
@@ -78,7 +78,7 @@ class _Subject:
 @output_option(TEXT, WIDE, JSON, PAGE)
 @cluster_options
 @overlay_option
-@profile_options
+@deciding_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -87,7 +87,7 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     node: str,
     output: str,
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
     in_order: bool,
     is_all: bool,
     keep_going: bool,
@@ -115,7 +115,7 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     given = Input.of(inventory, source.features)
-    placement = given.placement(source.features, profiles=profiles)
+    placement = given.placement(source.features, decided_by=decided_by)
     if is_all:
         fits = _explain_all(given, placement, source, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))

@@ -1,7 +1,7 @@
 """`dra fit`: how many more copies of a pod, a claim or a template fit, where, and what stops the next one."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,13 +12,14 @@ from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
+    DecidedBy,
     Input,
+    deciding_options,
     inventory_of,
     keep_going_option,
     kind_and_key,
     meant,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import Progress
@@ -34,7 +35,6 @@ from scheduler.offline.placement import Placement
 from scheduler.output.difference_report import FitReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import PAGE
-from scheduler.plugins.profile import Profile
 
 MAX = "max"
 
@@ -86,7 +86,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 )
 @page_option
 @overlay_option
-@profile_options
+@deciding_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -95,7 +95,7 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     most: int | None,
     output: str,
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
     keep_going: bool,
 ) -> None:
     """Print how many more copies fit, on which nodes, and why the next one does not.
@@ -113,7 +113,7 @@ def command(  # noqa: PLR0913 - one for each option
     inventory = inventory_of(source.objects(), (*overlays, *file), features, keep_going=keep_going)
     given = Input.of(inventory, features)
     sought = of_file(given, subject, source) if file else of_name(given, subject, shown)
-    placement = given.placement(features, profiles=profiles)
+    placement = given.placement(features, decided_by=decided_by)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
         found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))

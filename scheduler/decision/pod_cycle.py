@@ -7,20 +7,20 @@ Source: the scheduling cycle of kube-scheduler; its DynamicResources plugin for 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.bits import Mask, bits, union
 from allocator.explain.cause import with_requests_named
-from allocator.explain.text import has_matching_devices, nearest_miss, nearest_of
+from allocator.explain.text import has_matching_devices, inner_cause, nearest_miss, nearest_of
 from allocator.fleet.alike import fingerprint_of
 from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
-from allocator.outcome import AllocationError, Outcome, PolicyFailed
+from allocator.outcome import AllocationError, LimitReached, Outcome, PolicyFailed
 from allocator.policies.contract import PolicyOfNode
 from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
@@ -438,10 +438,22 @@ class PodCycle:
             frozenset(extended) | _taken_by_devices(rejected),
             fit_error(everywhere.bit_count(), reported, explanation=explanation),
             _gist([*sorted(reported), volume, unready], rejected, lacking),
+            self._awaited(lacking),
         )
         stuck = [claim for claim in self.claims if claim.allocation and left & ~self.reached_by(claim)]
         filtered = [found for one in rejected for _, found in one.filtered]
         return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered, resolvable=resolvable)
+
+    def _awaited(self, lacking: "LackingDevices") -> Callable[[Claim], bool] | None:
+        """Whether a claim's devices may help the pod, where a limit has refused it; None where none has."""
+        causes = [inner_cause(outcome) for outcome, _ in lacking.outcomes]
+        limits = [cause.limit for cause in causes if isinstance(cause, LimitReached) and cause.limit is not None]
+        if not limits:
+            return None
+        if len(limits) < len(causes):
+            return lambda _: True
+        accounts = frozenset(limit.account for limit in limits)
+        return partial(self.fleet.may_help, accounts)
 
     def kept_by_a_volume(self) -> str:
         """Which of the pod's claims keeps it on one node, and how; empty where none does."""

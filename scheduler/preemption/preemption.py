@@ -15,8 +15,9 @@ from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
+from allocator.explain.text import inner_cause
 from allocator.model import Allocation, Alternative, Claim, DeviceID
-from allocator.outcome import Allocated
+from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
@@ -322,6 +323,8 @@ class _VictimSearch:
         self.last = -1
         self._kinds: dict[Hashable, bool] = {}
         self._free: dict[Hashable, int] = {}
+        now = self.cluster.fleet.current
+        self._limits = frozenset(limit.account for required in cycle.asks for limit in now.bindings(required.pending))
 
     # -- the nodes in order, until enough are candidates
 
@@ -424,6 +427,8 @@ class _VictimSearch:
     def _could_give(self, number: int) -> bool:
         """Whether devices like those of the node suffice where nobody has any of them."""
         cycle, fleet = self.cycle, self.cluster.fleet
+        if self._limits:  # whose devices would come free differs by node
+            return True
         kind = fleet.kinds(cycle.pending).of(number)
         if kind not in self._kinds:
             node = fleet.node(number)
@@ -498,7 +503,7 @@ class _VictimSearch:
 
     def one(self, number: int, going: Collection[str] = ()) -> "_Won | None":
         """The node as a candidate. going: uids of those who go in any case."""
-        units, node = self.lower(number), self.cluster.name_of(number)
+        units, node = self._who_may_go(number), self.cluster.name_of(number)
         unused = self.claims.unused(node)
         if not units and not unused:
             self._refuse(NO_VICTIMS, 1 << number)
@@ -521,6 +526,26 @@ class _VictimSearch:
     def lower(self, number: int) -> list[Unit]:
         """Who could go from the node, the most important first."""
         return lower_units(self.cluster.by_priority.on(number), self.priority)
+
+    def _who_may_go(self, number: int) -> list[Unit]:
+        """The lower units; of the pod's own tenant alone where a limit refuses it however many others go."""
+        units, node = self.lower(number), self.cluster.name_of(number)
+        others = [unit for unit in units if not self._is_of_tenant(unit)] if self._limits else []
+        if not others:
+            return units
+        with self._away(node, others):
+            is_limited = any(self._is_limited(number, required) for required in self.cycle.asks)
+        return [unit for unit in units if unit not in others] if is_limited else units
+
+    def _is_of_tenant(self, unit: Unit) -> bool:
+        """Whether what its pods have counts for a limit of the pod."""
+        limits = self.cluster.fleet.current.limited.limits
+        return all(not self._limits.isdisjoint(limits.of(pod.namespace)) for pod in unit.pods)
+
+    def _is_limited(self, number: int, required: Requirements) -> bool:
+        if not required.nodes >> number & 1:
+            return False
+        return isinstance(inner_cause(self.cluster.fleet.allocate(number, required.pending)), LimitReached)
 
     @contextmanager
     def _away(self, node: str, units: Sequence[Unit]) -> Iterator[None]:

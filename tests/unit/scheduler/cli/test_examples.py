@@ -31,11 +31,16 @@ ELSEWHERE = {
 
 def examples(page: str) -> Iterator[tuple[str, list[str]]]:
     """The commands on the bundled fleet with the lines below them."""
+    return examples_of(page, FLEET)
+
+
+def examples_of(page: str, files: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands on these files with the lines below them."""
     text = page_of(page)
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *lines = part.rstrip("\n").split("\n")
-            if command.startswith(("dra ", "echo ")) and (FLEET in command or command.endswith(" -")):
+            if command.startswith(("dra ", "echo ")) and (files in command or command.endswith(" -")):
                 yield command, lines
 
 
