@@ -29,6 +29,12 @@ from scheduler.preemption.records import PreemptionRecord
 NOMINATION = "dra-scheduler.dev/nomination"
 """The annotation of a preemptor that holds its record."""
 
+AT_ONCE = 16
+"""So many victims of a preemption are evicted at the same time: hundreds would keep calls for other pods waiting.
+
+Source: kube-scheduler's default parallelism.
+"""
+
 TRIES = 3
 """How often the record is written to a pod that changes meanwhile."""
 
@@ -159,12 +165,14 @@ async def evict(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Evic
     Raises CallFailed, the first of them, with the least important victim left where it is.
     """
     failed: list[CallFailed] = []
+    places = asyncio.Semaphore(AT_ONCE)
 
     async def carry_out(one: Sequence[PreemptionWrite]) -> None:
-        try:
-            await _written(binder, one, evicted)
-        except CallFailed as error:
-            failed.append(error)
+        async with places:
+            try:
+                await _written(binder, one, evicted)
+            except CallFailed as error:
+                failed.append(error)
 
     victims = _by_victim(one for one in writes if not one.clears_nomination)
     cleared = [[one] for one in writes if one.clears_nomination]

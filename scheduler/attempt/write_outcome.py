@@ -52,9 +52,6 @@ _WORTH_A_LOOK = frozenset({WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN, WriteOut
 DENIED = frozenset({WriteOutcome.DENIED, WriteOutcome.PUT_OFF})
 """Somebody's considered no about this object."""
 
-REFUSED_FOR_GOOD = frozenset({*DENIED, WriteOutcome.DEFECT})
-"""Of an eviction: another try at once would be refused as well."""
-
 _BY_KIND: Mapping[ApiErrorKind, WriteOutcome] = {
     ApiErrorKind.DENIED: WriteOutcome.DENIED,
     ApiErrorKind.PUT_OFF: WriteOutcome.PUT_OFF,
@@ -77,6 +74,15 @@ def write_outcome(error: CallFailed) -> WriteOutcome:
     if error.kind is ApiErrorKind.INVALID:
         return _of_invalid(error.causes)
     return _BY_KIND.get(error.kind, WriteOutcome.FAILED)
+
+
+def is_refused_for_good(error: CallFailed) -> bool:
+    """Whether another try at once to evict for a pod would be refused as well.
+
+    Its record is invalid where the pod's own annotations leave no room for it.
+    """
+    is_invalid = isinstance(error, ApiError) and error.kind is ApiErrorKind.INVALID
+    return is_invalid or write_outcome(error) in {*DENIED, WriteOutcome.DEFECT}
 
 
 def may_pass(error: CallFailed) -> bool:

@@ -20,7 +20,7 @@ from scheduler.attempt.claim_objects import consumers_of
 from scheduler.attempt.deallocate import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, PodKey
 from scheduler.attempt.together import Together
-from scheduler.attempt.write_outcome import REFUSED_FOR_GOOD, write_outcome
+from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import classes_of
@@ -326,7 +326,7 @@ class GroupCycle:
             is_current = self._preemptions.changes == seen or self._is_so_still(taken, won)
             is_current = is_current and await self._evict(taken, won, refusal)
         except CallFailed as error:
-            problem, is_denied = f"pod group preemption: {error}", write_outcome(error) in REFUSED_FOR_GOOD
+            problem, is_denied = f"pod group preemption: {error}", is_refused_for_good(error)
             _LOG.warning("cannot preempt: %s", error, extra={"group": str(taken.group)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this group and no other
             _LOG.exception("preempting failed", extra={"group": str(taken.group)})

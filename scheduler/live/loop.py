@@ -23,7 +23,7 @@ from scheduler.attempt.claim_objects import is_made_for, work_of_another
 from scheduler.attempt.current_steps import EVICT, SLOT
 from scheduler.attempt.deallocate import may_be_deallocated
 from scheduler.attempt.decision import PodKey
-from scheduler.attempt.write_outcome import REFUSED_FOR_GOOD, write_outcome
+from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.pod_cycle import PodCycle, decide
@@ -411,7 +411,7 @@ class Loop:
             is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
             is_current = is_current and await self._evict(entry, won, refusal)
         except CallFailed as error:
-            problem, is_denied = f"preemption on node {node}: {error}", write_outcome(error) in REFUSED_FOR_GOOD
+            problem, is_denied = f"preemption on node {node}: {error}", is_refused_for_good(error)
             progress.failed(pod.uid, error)
             _LOG.warning("cannot preempt: %s", error, extra={"pod": str(pod)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
