@@ -74,16 +74,31 @@ class Existing:
     smallest: int
 
 
+@dataclass(frozen=True, slots=True)
+class LimitTerms:
+    """What follows from slices and classes for a limit: what selects its devices, the most one counts for, its most.
+
+    expressions: None where none counts. In 10**-9.
+    """
+
+    expressions: tuple[str, ...] | None
+    largest: int
+    most: int
+
+
 @dataclass(slots=True, eq=False)
 class ExistingAmounts:
-    """What the published slices have of what limits count, until they change."""
+    """What the published slices have of what limits count, until they change. Of one list of limits."""
 
+    _terms: dict[int, LimitTerms] = field(default_factory=dict)
+    _classes: object = None
     _known: dict[tuple[CountedDevices, tuple[str, ...]], Existing] = field(default_factory=dict)
     _devices: dict[PoolID, Mapping[str, tuple[Slice, int]]] = field(default_factory=dict)
 
     def forget(self, pool_id: PoolID) -> None:
         """Slices of the pool have changed."""
         self._known.clear()
+        self._terms.clear()
         self._devices.pop(pool_id, None)
 
     def of(self, counted: CountedDevices, expressions: tuple[str, ...], snapshot: "Snapshot") -> Existing:
@@ -93,6 +108,28 @@ class ExistingAmounts:
         if existing is None:
             existing = self._known[key] = _existing(counted, expressions, snapshot)
         return existing
+
+    def terms(self, number: int, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
+        """The terms of the limit with that number. Cost: of `of`, once until slices or classes change."""
+        if self._classes is not snapshot.classes:
+            self._terms.clear()
+            self._classes = snapshot.classes
+        terms = self._terms.get(number)
+        if terms is None:
+            terms = self._terms[number] = self._work_out(limit, snapshot)
+        return terms
+
+    def _work_out(self, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
+        expressions = limit.counted.expressions(snapshot.classes)
+        if expressions is None:
+            return LimitTerms(None, 0, limit.most or 0)
+        is_of_devices = limit.counted.unit == "devices"
+        largest = ONE_DEVICE if is_of_devices else self.of(limit.counted, expressions, snapshot).largest
+        if limit.most is not None:
+            return LimitTerms(expressions, largest, limit.most)
+        total = self.of(limit.counted, expressions, snapshot).total
+        most = int(total * limit.share)
+        return LimitTerms(expressions, largest, most if total % ONE_DEVICE else most - most % ONE_DEVICE)
 
     def device(self, result: DeviceResult, snapshot: "Snapshot") -> tuple[Slice, int] | None:
         """The slice that publishes the device, and its position there; None where none does."""
@@ -190,18 +227,15 @@ class LimitUse:
             return ()
         results = occupying(claim)
         amounts = [
-            (
-                account,
-                sum([self._amount(self.limits.limit_of(account).counted, claim, one, snapshot) for one in results]),
-            )
-            for account in accounts
+            (account, sum([self._amount(account, claim, one, snapshot) for one in results])) for account in accounts
         ]
         return tuple([(account, amount) for account, amount in amounts if amount])
 
-    def _amount(self, counted: CountedDevices, claim: Claim, result: DeviceResult, snapshot: "Snapshot") -> int:
+    def _amount(self, account: Account, claim: Claim, result: DeviceResult, snapshot: "Snapshot") -> int:
+        counted = self.limits.limit_of(account).counted
         if counted.driver and counted.driver != result.driver:
             return 0
-        expressions = counted.expressions(snapshot.classes)
+        expressions = self.terms_of(account, snapshot).expressions
         if expressions is None:
             return 0
         published = self.published.device(result, snapshot)
@@ -221,7 +255,7 @@ class LimitUse:
             limit, added = self.limits.limit_of(account), amount - had.get(account, 0)
             if limit.soft or added <= 0:
                 continue
-            used, most = self.used_of(account), self.most_of(limit, snapshot)
+            used, most = self.used_of(account), self.terms_of(account, snapshot).most
             if used > most:
                 return Binding(limit, (), used - added, most, account), added
         return None
@@ -230,14 +264,9 @@ class LimitUse:
         """How much of the account is in use, in 10**-9."""
         return self.used.get(account, 0)
 
-    def most_of(self, limit: TenantLimit, snapshot: "Snapshot") -> int:
-        """The most that the limit lets be in use, in 10**-9. Cost: of `ExistingAmounts.of`, for a share."""
-        if limit.most is not None:
-            return limit.most
-        expressions = limit.counted.expressions(snapshot.classes)
-        total = self.published.of(limit.counted, expressions, snapshot).total if expressions is not None else 0
-        most = int(total * limit.share)
-        return most if total % ONE_DEVICE else most - most % ONE_DEVICE
+    def terms_of(self, account: Account, snapshot: "Snapshot") -> LimitTerms:
+        """The terms of the account's limit. Cost: that of `ExistingAmounts.terms`."""
+        return self.published.terms(account[0], self.limits.limits[account[0]], snapshot)
 
     def bindings(self, claims: Sequence[Claim], snapshot: "Snapshot") -> Bindings:
         """The limits that these claims, which have no devices yet, could exceed; the others are of no account.
@@ -250,11 +279,13 @@ class LimitUse:
         if any([claim.namespace != namespace for claim in claims]):  # noqa: C419 - faster
             raise ValueError("the claims of one attempt are of several namespaces, and limits hold")
         accounts = self.limits.of(namespace)
-        if not accounts:
-            return ()
+        most_that_fit = MOST_RESULTS * len(claims)
+        if not any([self._could_exceed(account, most_that_fit, snapshot) for account in accounts]):  # noqa: C419 - faster
+            return ()  # as almost always
         devices = most_devices(claims)
-        bindings = (self._binding(account, devices, snapshot) for account in accounts)
-        return tuple([one for one in bindings if one is not None])
+        return tuple(
+            [self._binding(account, snapshot) for account in accounts if self._could_exceed(account, devices, snapshot)]
+        )
 
     def may_help(self, account: Account, claim: Claim, snapshot: "Snapshot") -> bool:
         """Whether claims that the account's limit has refused may get devices once the claim gives its own back.
@@ -265,22 +296,20 @@ class LimitUse:
             return True
         if account in self.limits.of(claim.namespace):
             return True
-        counted = self.limits.limit_of(account).counted
-        return not all([self._amount(counted, claim, one, snapshot) for one in occupying(claim)])  # noqa: C419 - faster
+        return not all([self._amount(account, claim, one, snapshot) for one in occupying(claim)])  # noqa: C419 - faster
 
-    def _binding(self, account: Account, devices: int, snapshot: "Snapshot") -> Binding | None:
-        """The limit of the account, if so many more devices could exceed it."""
-        limit = self.limits.limit_of(account)
-        expressions = limit.counted.expressions(snapshot.classes)
-        if limit.soft or expressions is None:
-            return None
-        used, most = self.used.get(account, 0), self.most_of(limit, snapshot)
-        each = ONE_DEVICE
-        if limit.counted.unit != "devices":
-            each = self.published.of(limit.counted, expressions, snapshot).largest
-        if used + devices * each <= most:
-            return None
-        return Binding(limit, expressions, used, most, account)
+    def _could_exceed(self, account: Account, devices: int, snapshot: "Snapshot") -> bool:
+        """Whether so many more devices could exceed the account's limit."""
+        if self.limits.limit_of(account).soft:
+            return False
+        terms = self.terms_of(account, snapshot)
+        return terms.expressions is not None and self.used.get(account, 0) + devices * terms.largest > terms.most
+
+    def _binding(self, account: Account, snapshot: "Snapshot") -> Binding:
+        terms = self.terms_of(account, snapshot)
+        return Binding(
+            self.limits.limit_of(account), terms.expressions or (), self.used.get(account, 0), terms.most, account
+        )
 
 
 def most_devices(claims: Iterable[Claim]) -> int:
@@ -344,7 +373,7 @@ def limit_statuses(snapshot: "Snapshot") -> Iterator[LimitStatus]:
     """Each limit in its order; one that each namespace has by itself for each that is known, by name."""
     limited = snapshot.limited
     for number, limit in enumerate(limited.limits.limits):
-        most = limited.most_of(limit, snapshot)
+        most = limited.terms_of((number, ""), snapshot).most
         namespaces = [""]
         if limit.namespaces.each:
             known = {*limited.limits.labels, *[namespace for account, namespace in limited.used if account == number]}

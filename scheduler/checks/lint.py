@@ -34,7 +34,7 @@ from scheduler.checks.lint_devices import (
     TAINTS_NOTHING,
     UNUSABLE_POOL,
 )
-from scheduler.checks.lint_limits import LIMIT_EXCEEDED, LIMIT_NEVER_MET, LIMIT_SELECTS_NOTHING
+from scheduler.checks.lint_tenant_limits import LIMIT_EXCEEDED, LIMIT_NEVER_MET, LIMIT_SELECTS_NOTHING
 from scheduler.checks.manifests import Manifests, alternatives_of
 from scheduler.input.documents import FindingReason
 

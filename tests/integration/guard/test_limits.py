@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.contents import ensure_namespace
+from tests.controlplane.contents import ensure_namespace, manifests, restore
 from tests.controlplane.door import Door
 from tests.controlplane.ours import WITHOUT_LEASE, Guard, Scheduler
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
-from tests.controlplane.rights import grant
+from tests.controlplane.rights import BASE, grant
 from tests.integration.guard.scene import PATIENT, await_answers, holders, serve
 from tests.integration.live.crowd import GPU, NAMESPACE, WITHIN_S, a_pod, empty, furnish, placed, send
 from tests.integration.live.history import History
@@ -33,6 +33,7 @@ def limits(most: int) -> Json:
 def fleet(plane: ControlPlane, api: RestClient) -> Iterator[RestClient]:
     """Four nodes with four devices each, of which the ConfigMap leaves a few."""
     grant(api)
+    restore(api, manifests(BASE.parent / "limits" / "rbac.yaml"))
     ensure_namespace(api, NAMESPACE)
     api.create(limits(FEW))
     furnish(api, NODES, DEVICES)
