@@ -226,8 +226,8 @@ def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], boo
     """Whether the device is selected, None if the selector fails on it; and the work. Raises Cancelled."""
     if is_cancelled():
         raise Cancelled("cancelled before a selector was evaluated")
-    found, work = program.judge(device, is_cancelled)
-    return None if isinstance(found, cel.EvalError) else found is True, work
+    verdict, work = program.judge(device, is_cancelled)
+    return None if isinstance(verdict, cel.EvalError) else verdict is True, work
 
 
 @lru_cache(maxsize=4096)

@@ -33,17 +33,16 @@ LEAST_REMEMBERED: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`. classes: by name.
-
-    limited: how much is in use of the limits of tenants.
-    """
+    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`."""
 
     features: Features
     slices: SliceIndex
     classes: Mapping[str, DeviceClass]
+    """By name."""
     usage: Usage
     selectors: Selectors
     limited: LimitUse = field(default_factory=LimitUse)
+    """How much is in use of the limits of tenants."""
     _views: dict[str | None, tuple[Node | None, NodeView]] = field(default_factory=dict)
 
     @staticmethod

@@ -55,20 +55,21 @@ LIMITS: tuple[tuple[type[Rule], str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A conflict of members, in the order of the claims.
-
-    is_minimal: without any one of the members the rest can be satisfied; false if that is not known, since the budget
-    was spent or the attempt failed. offer: what the node has for these members alone. wanted: devices that its requests
-    need at least, all together; in_common: devices that any of them could have, None if they can share devices.
-    limits: of `LIMITS`, those without which the members could be satisfied.
-    """
+    """A conflict of members, in the order of the claims."""
 
     members: tuple[Member, ...]
     is_minimal: bool
+    """Without any one of the members the rest can be satisfied; false if that is not known, since the budget was spent
+    or the attempt failed.
+    """
     offer: Offer
+    """What the node has for these members alone."""
     wanted: int
+    """Devices that its requests need at least, all together."""
     in_common: int | None
+    """Devices that any of them could have, None if they can share devices."""
     limits: tuple[str, ...]
+    """Of `LIMITS`, those without which the members could be satisfied."""
 
     @property
     def requests(self) -> tuple[ConflictingRequest, ...]:

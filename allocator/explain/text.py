@@ -398,10 +398,12 @@ def constraint_offer_text(offer: ConstraintOffer, most: int = 8) -> str:
         counts.append(more)
     if offer.without:
         counts.append(f"{devices_text(offer.without)} without it")
-    one = "one" if offer.field == "matchAttribute" else "different values of"
+    kind = "one" if offer.field == "matchAttribute" else "different values of"
     names = listed([f"request {name}" for name in offer.requests]) or "no request"
-    found = ", ".join(counts) or "no device has it"
-    return f"constraint #{offer.position}: {one} {offer.attribute} for {devices_text(offer.wanted)} of {names}: {found}"
+    offered = ", ".join(counts) or "no device has it"
+    return (
+        f"constraint #{offer.position}: {kind} {offer.attribute} for {devices_text(offer.wanted)} of {names}: {offered}"
+    )
 
 
 def remedy_texts(remedies: Sequence[Remedy], *, has_many_claims: bool = False) -> list[str]:

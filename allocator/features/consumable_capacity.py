@@ -504,10 +504,10 @@ class Capacity(Rule):
     ) -> Sequence[tuple[Sequence[CapacityAmounts], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
         wanted: dict[int, tuple[Sequence[CapacityAmounts], Mask]] = {}
-        for one in alternatives:
-            amounts = _consumption(self.attempt, one.alternative).amounts
+        for candidates in alternatives:
+            amounts = _consumption(self.attempt, candidates.alternative).amounts
             _, devices = wanted.get(id(amounts), (amounts, 0))
-            wanted[id(amounts)] = (amounts, devices | one.mask)
+            wanted[id(amounts)] = (amounts, devices | candidates.mask)
         return tuple(wanted.values())
 
     def _most(self, wanted: Sequence[tuple[Sequence[CapacityAmounts], Mask]], device: int) -> int:

@@ -70,27 +70,31 @@ def _limited(
 
 @dataclass(slots=True, eq=False)
 class NodeAttempt:
-    """What features read: a view, the devices in use, and the enabled gates.
-
-    in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
-    share is held. known: what was worked out of the claims whatever is in use; nodes between which they do not
-    distinguish may have it in common. share_id: makes the id of a new share from a text that names it. is_cancelled:
-    called before anything that may take long. budget: for what is worked out before the search. memo: what features
-    have worked out. limited: the limits that the claims could exceed.
-    """
+    """What features read: a view, the devices in use, and the enabled gates."""
 
     features: Features
     view: NodeView
     usage: Usage
     in_use: Mask
+    """Devices held exclusively."""
     shareable: Mask
+    """Devices that several requests may pick."""
     shared: Mask
+    """Devices of which a share is held."""
     known: TypedMemo
+    """What was worked out of the claims whatever is in use; nodes between which they do not distinguish may have it in
+    common.
+    """
     share_id: Callable[[str], str]
+    """Makes the id of a new share from a text that names it."""
     is_cancelled: Callable[[], bool] = lambda: False
+    """Called before anything that may take long."""
     budget: Budget = field(default_factory=Budget)
+    """For what is worked out before the search."""
     limited: tuple[Limited, ...] = ()
+    """The limits that the claims could exceed."""
     memo: TypedMemo = field(default_factory=TypedMemo)
+    """What features have worked out."""
 
     @property
     def node(self) -> Node | None:

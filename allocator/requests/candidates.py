@@ -177,17 +177,17 @@ def _constraining(candidates: Candidates) -> list[AttributeRule]:
 
 @dataclass(slots=True, eq=False)
 class _Meant:
-    """What is known of an alternative on a view, whatever is in use.
-
-    selected: the devices that it means. poison: those that cannot be decided. unusable: those that it cannot have.
-    is_costly: its selectors took long to evaluate, which counts again.
-    """
+    """What is known of an alternative on a view, whatever is in use."""
 
     device_class: DeviceClass
     is_costly: bool
+    """Its selectors took long to evaluate, which counts again."""
     selected: Mask
+    """The devices that it means."""
     poison: Mask
+    """Those that cannot be decided."""
     unusable: Mask
+    """Those that it cannot have."""
     stages: tuple[Stage, ...]
 
 
@@ -224,7 +224,7 @@ class _CandidateBuilder:
         if not self.attempt.features.is_strict:
             # Differs from kube-scheduler, which does not see them: they might say what must not be done.
             _require_known(claim)
-        found: list[tuple[Candidates, ...]] = []
+        prepared_requests: list[tuple[Candidates, ...]] = []
         total = 0
         for request in claim.requests:
             if not request.alternatives:
@@ -240,11 +240,11 @@ class _CandidateBuilder:
                     f"before exceed the limit of {MAX_RESULTS} for one claim"
                 )
             total += least
-            found.append(prepared)
+            prepared_requests.append(prepared)
         if total < 0:
             # Differs from kube-scheduler, which crashes on it.
             raise InvalidClaim(f"claim {claim}: the counts of its requests are negative")
-        return found
+        return prepared_requests
 
     def _candidates(self, number: int, claim: Claim, alternative: Alternative) -> Candidates:
         self.attempt.budget.charge(_WORK_OF_AN_ALTERNATIVE)

@@ -50,22 +50,24 @@ def published(device: Device, name: str, features: Features) -> Attribute | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributeColumn:
-    """One attribute over the devices of a view.
-
-    groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
-    values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. empty:
-    those of them with a derived list of none. lists: those with a list that compares to nothing. failures: devices on
-    which a derived attribute fails, or whose value cannot be compared; failing: the same.
-    """
+    """One attribute over the devices of a view."""
 
     groups: Mapping[Token, Mask]
+    """The devices of each value."""
     numbered: Mapping[int, Mask]
+    """The same by the value's number, which all columns of the view agree on."""
     values: Mapping[int, Mask]
+    """The numbers of each device as a mask; missing where it has none."""
     present: Mask
+    """The devices with a value."""
     empty: Mask
+    """Those of them with a derived list of none."""
     lists: Mask
+    """Those with a list that compares to nothing."""
     failures: Mapping[int, str]
+    """Devices on which a derived attribute fails, or whose value cannot be compared."""
     failing: Mask
+    """The same."""
 
 
 Derive = Callable[[str, Device], Attribute | str]
@@ -130,11 +132,11 @@ class AttributeColumns:
         failures: dict[int, str] = {}
         lists = 0
         for position in bits(devices):
-            found = self._found(expression, position)
-            if isinstance(found, str):
-                failures[position] = found
-            elif found is not None:
-                own, is_a_list = found
+            attribute = self._found(expression, position)
+            if isinstance(attribute, str):
+                failures[position] = attribute
+            elif attribute is not None:
+                own, is_a_list = attribute
                 if own or not compares_as_written:
                     values[position] = sum(1 << numbers.setdefault(token, len(numbers)) for token in own)
                     lists |= (is_a_list and not has_lists) << position
@@ -149,15 +151,15 @@ class AttributeColumns:
     def _found(self, expression: str | None, position: int) -> tuple[Sequence[Token], bool] | str | None:
         """What the device is compared by and whether it is a list; why it cannot be; or None: it has no such value."""
         device = self._view.devices[position]
-        found: Attribute | str | None
+        attribute: Attribute | str | None
         if expression is None:
-            found = published(device, self._name, self._features)
+            attribute = published(device, self._name, self._features)
         else:
-            found = self._derive(expression, device)
-        if found is None or isinstance(found, str):
-            return found
+            attribute = self._derive(expression, device)
+        if attribute is None or isinstance(attribute, str):
+            return attribute
         try:
-            return tokens(found, position, self._features, is_derived=expression is not None), is_list(found)
+            return tokens(attribute, position, self._features, is_derived=expression is not None), is_list(attribute)
         except Incomparable as problem:
             return str(problem)
 
@@ -176,23 +178,23 @@ def _shared(column: AttributeColumn) -> AttributeColumn:
 
 @dataclass(slots=True, eq=False)
 class AttributeRule(Rule):
-    """A constraint over the values of an attribute. claim, position: where the constraint stands, for messages.
-
-    is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
-    that it covers whichever alternative is chosen, with their alternatives; compared: the columns of those that are
-    covered, each once. `cover` sets them before the first pick.
-    """
+    """A constraint over the values of an attribute."""
 
     view: NodeView
     claim: str
     position: int
+    """claim, position: where the constraint stands, for messages."""
     attribute: str
     columns: AttributeColumns
     is_fatal: bool
+    """A violation under `All` ends the attempt."""
     budget: Budget
     covered: Sequence[Candidates] = field(default=(), init=False)
+    """The alternatives that it covers."""
     affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
+    """The requests that it covers whichever alternative is chosen, with their alternatives."""
     compared: Sequence[AttributeColumn] = field(default=(), init=False)
+    """The columns of those that are covered, each once. `cover` sets them before the first pick."""
 
     def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
         """Learn which of the claim's alternatives the constraint covers."""
@@ -408,19 +410,19 @@ def rules_of(
 def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
     """By device, its published values of the attribute, each as a number that devices with an equal one share."""
     numbers = dict[Token, int]()
-    found: list[Hashable] = []
+    values: list[Hashable] = []
     for position, device in enumerate(view.devices):
         attribute = published(device, name, features)
         if attribute is None:
-            found.append(None)
+            values.append(None)
             continue
         try:
             own = tokens(attribute, position, features)
         except Incomparable as problem:
-            found.append(str(problem))
+            values.append(str(problem))
         else:
-            found.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
-    return tuple(found)
+            values.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
+    return tuple(values)
 
 
 def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute | str:
@@ -430,12 +432,12 @@ def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute 
         program = cel.compile_value(expression, attempt.features.environment)
     except cel.CompileError as error:
         return f"CEL compile error: {error}"
-    found, work = program.derive(device, attempt.is_cancelled)
+    value, work = program.derive(device, attempt.is_cancelled)
     attempt.budget.charge(work)
-    if isinstance(found, cel.EvalError):
-        return f"CEL runtime error: {found}"
-    assert isinstance(found, tuple)
-    return found
+    if isinstance(value, cel.EvalError):
+        return f"CEL runtime error: {value}"
+    assert isinstance(value, tuple)
+    return value
 
 
 def _union(column: AttributeColumn, values: Mask) -> Mask:

@@ -34,6 +34,7 @@ from scheduler.checks.lint_devices import (
     TAINTS_NOTHING,
     UNUSABLE_POOL,
 )
+from scheduler.checks.lint_limits import beyond_limits
 from scheduler.checks.lint_tenant_limits import LIMIT_EXCEEDED, LIMIT_NEVER_MET, LIMIT_SELECTS_NOTHING
 from scheduler.checks.manifests import Manifests, alternatives_of
 from scheduler.input.documents import FindingReason
@@ -75,6 +76,7 @@ def _invalid_object(manifests: Manifests) -> Iterator[Observation]:
             of_kind = f"it serves {', '.join(served)}" if served else "it serves no version of the kind"
             message = f"Kubernetes {release} does not serve {subject.kind} in {GROUP}/{version}: {of_kind}"
             yield Observation(subject, message, "apiVersion")
+    yield from beyond_limits(manifests)
 
 
 INVALID_OBJECT = Check(
@@ -140,15 +142,15 @@ NEAR_LIMIT = Check(
 def _old_version(manifests: Manifests) -> Iterator[Observation]:
     for subject, version in manifests.versions():
         served = versions_of(subject.kind, manifests.features.release.name)
-        if version != "v1" and {"v1", version} <= set(served):
-            yield Observation(subject, f"is of version {GROUP}/{version}", "apiVersion")
+        if version in served[1:]:
+            yield Observation(subject, f"is of version {GROUP}/{version}, not {served[0]}", "apiVersion")
 
 
 OLD_VERSION = Check(
     "old-version",
     FindingLevel.WARNING,
     "An object is of a version that the API server will stop serving.",
-    f"Use {GROUP}/v1: `kubectl get -o yaml` of a cluster that serves it prints it.",
+    "Use the newest version that the release serves: `kubectl get -o yaml` prints it.",
     _old_version,
 )
 

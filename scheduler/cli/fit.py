@@ -38,6 +38,9 @@ from scheduler.output.report import PAGE
 
 MAX = "max"
 
+SUBJECTS = ("pod", "claim", "template")
+"""Kinds of which copies can be made."""
+
 _EPILOG = """
 \b
 Exit codes: 0 if one more fits (with --replicas N: if N fit), 1 if not or if FILE requests claims that no known pod of
@@ -53,7 +56,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
+class Sought:
     """What is copied. text: in words. is_whole: nothing that it asks for is unknown."""
 
     text: str
@@ -109,7 +112,7 @@ def command(  # noqa: PLR0913 - one for each option
     file = [subject] if Path(subject).exists() or subject == "-" else []
     inventory = inventory_of(source.objects(), (*overlays, *file), features, keep_going=keep_going)
     given = Input.of(inventory, features)
-    sought = _of_file(given, subject, source) if file else _named(given, subject, shown)
+    sought = of_file(given, subject, source) if file else of_name(given, subject, shown)
     placement = given.placement(features, decided_by=decided_by)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
@@ -125,7 +128,7 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 
-def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
+def of_file(given: Input, path: str, source: ClusterSource) -> Sought:
     """The only pod of the file, or that of the only object in it that creates pods."""
     inside = take_inventory(read([path]), (), source.features)
     named = {str(workload): workload.template for workload in inside.workloads}
@@ -138,23 +141,24 @@ def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
         stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")
     [pod] = identified([template], Priorities(given.inventory.of(PriorityClass)).of)
     given.warn_of([pod])
-    return _Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
+    return Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
 
 
-def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
+def of_name(given: Input, subject: str, shown: ShownObjects) -> Sought:
+    """The pod, claim or template of that name; the command ends where there is none."""
     if "/" not in subject and Path(subject).suffix:
         stop(f"{subject} does not exist")
-    kind, key = kind_and_key(subject, shown, ("pod", "claim", "template"), "pod, claim or template")
+    kind, key = kind_and_key(subject, shown, SUBJECTS, "pod, claim or template")
     text = f"{kind or 'pod'} {'/'.join(key)}"
     if kind in ("", "pod"):
         pod = given.pod(key)
         given.warn_of([replace(pod, node_name="")])
-        return _Sought(text, lambda placement: copies_of_pod(placement, pod))
+        return Sought(text, lambda placement: copies_of_pod(placement, pod))
     if kind == "claim":
         found = given.claims.objects.get(key)
         if found is None:
             stop(f"{text} is not in the input{meant(key, given.claims.objects)}")
-        return _Sought(text, lambda placement: copies_of_claim(placement, found))
+        return Sought(text, lambda placement: copies_of_claim(placement, found))
     template = given.inventory.templates.get(key)
     if template is None:
         stop(f"{text} is not in the input{meant(key, given.inventory.templates)}")
@@ -162,4 +166,4 @@ def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
     if not isinstance(decoded.object, Claim):
         stop(f"{text}: no claim can be created from it: {decoded.errors[0]}")
     made = InputClaim(decoded.object, decoded)
-    return _Sought(text, lambda placement: copies_of_claim(placement, made))
+    return Sought(text, lambda placement: copies_of_claim(placement, made))

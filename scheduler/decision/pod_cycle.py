@@ -105,6 +105,13 @@ class EligibleNodes(NamedTuple):
     required: Requirements
     allowed: Mask
 
+    def within(self, nodes: Mask) -> "EligibleNodes":
+        """The same of these nodes alone."""
+        required = self.required
+        if required.nodes & ~nodes == 0:
+            return self
+        return EligibleNodes(replace(required, nodes=required.nodes & nodes), self.allowed & nodes)
+
 
 class PodCycle:
     """A pod, or claims that no pod uses (only devices are asked about then), and the nodes, as the cluster is now.
@@ -141,7 +148,7 @@ class PodCycle:
     def result(self) -> Placed | NotPlaced:
         """Where the pod goes, or why nowhere. Raises AllocationError, TooLong."""
         if problem := self.refused_everywhere():
-            return self._refused_by_all_nodes(*problem)
+            return self.refused_by_all_nodes(*problem)
         number = self.best()
         return self.not_placed() if number is None else self.placed(number)
 
@@ -396,20 +403,21 @@ class PodCycle:
 
     # -- why not: counted by reason in kube-scheduler's words, with what the nearest node lacks (its FitError)
 
-    def _refused_by_all_nodes(self, reason: Reason, text: str) -> NotPlaced:
-        """This keeps the pod from every node at once."""
-        message = fit_error(self.cluster.fleet.all.bit_count(), Counter(), before=text)
+    def refused_by_all_nodes(self, reason: Reason, text: str, within: Mask | None = None) -> NotPlaced:
+        """This keeps the pod from every node at once. within: as of `not_placed`."""
+        everywhere = self.cluster.fleet.all if within is None else within
+        message = fit_error(everywhere.bit_count(), Counter(), before=text)
         refusal = Refusal(frozenset({reason}), self.requests, classes_of(self.pending), message=message, gist=text)
         return NotPlaced(refusal, everywhere=text)
 
-    def not_placed(self) -> NotPlaced:
-        """A pod, or claim, that no node can take."""
-        everywhere = self.cluster.fleet.all
+    def not_placed(self, within: Mask | None = None) -> NotPlaced:
+        """A pod, or claim, that no node can take. within: of these nodes; None for all."""
+        everywhere = self.cluster.fleet.all if within is None else within
         if self.pod is None:
             message = fit_error(everywhere.bit_count(), Counter({NO_DEVICES: everywhere.bit_count()}))
             refusal = Refusal(frozenset({DEVICES}), self.requests, classes_of(self.claims), message=message)
             return NotPlaced(refusal, lacking=self.lacking_devices([(self.asks[0], everywhere)]).outcomes)
-        rejected = [Rejections.of(self, one) for one in self.eligible]
+        rejected = [Rejections.of(self, one.within(everywhere)) for one in self.eligible]
         left = union(one.left for one in rejected)
         reported: Counter[str] = Counter()
         reasons: set[Reason] = set() if everywhere else {NO_NODES}

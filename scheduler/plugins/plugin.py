@@ -238,3 +238,6 @@ NO_NODES = Reason("", {NodeChanged: is_added}, name="no nodes")
 
 UNSUPPORTED = Reason("GangScheduling")
 """The pod is in a PodGroup, which only kube-scheduler's plugin of this name could schedule."""
+
+OF_GROUP = Reason("GangScheduling", name="pod group")
+"""The pod waits for what becomes of its group, which its own events bring back."""

@@ -198,8 +198,14 @@ _OF_NUMBERS = (MINIMUM, LEADER_SIZE, KUEUE_TOTAL)
 def _uneven(group: GroupOfPods) -> Iterator[str]:
     """What members have to have in common, and have not. Source: kube-scheduler 1.37's schedule_one_podgroup.go."""
     of_group = group.key.source == POD_GROUP
-    for pod in group.waiting:
-        first = group.waiting[0]
+    waiting = group.waiting
+    for pod in (*waiting, *group.bound) if waiting else ():
+        first = waiting[0]
+        if pod.scheduler_name != first.scheduler_name:
+            yield (
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f'got: "{pod.scheduler_name}" and "{first.scheduler_name}"'
+            )
         if (pod.priority or 0) != group.priority and of_group:
             yield (
                 "all pods in a single pod group should have the same priority as the pod group's priority, "
@@ -209,11 +215,6 @@ def _uneven(group: GroupOfPods) -> Iterator[str]:
             yield (
                 "all pods in a single pod group should have the same preemption policy, "
                 f"got {_policy(pod)} and {_policy(first)}"
-            )
-        if pod.scheduler_name != first.scheduler_name:
-            yield (
-                "all pods in a single pod group should have the same scheduler name, "
-                f"got {pod.scheduler_name} and {first.scheduler_name}"
             )
 
 

@@ -4,7 +4,6 @@ Members in their order are greedily put on the best nodes, as most groups fit so
 complete search says which subset has a place at once. A refused group takes nothing.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -12,8 +11,7 @@ from dataclasses import dataclass, replace
 from allocator.bits import Mask, bits
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.filters import fit_error
-from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, Rejections
+from scheduler.plugins.plugin import Refusal
 from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
@@ -248,22 +246,12 @@ class _GroupPlacer:
                 domain.name, largest, self._members.members[left[0]].pod, self._refusal(left[0], domain.nodes)
             )
 
-    def _refusal(self, place: int, nodes: Mask) -> str:
+    def _refusal(self, place: int, nodes: Mask) -> Refusal:
         """Why none of these nodes has a place for the member beside those that are assumed."""
         cycle = self._members.cycle(place)
         if refused := cycle.refused_everywhere():
-            return fit_error(nodes.bit_count(), Counter(), before=refused[1])
-        asked = [
-            EligibleNodes(replace(required, nodes=required.nodes & nodes), left & nodes)
-            for required, left in cycle.eligible
-        ]
-        rejected = [Rejections.of(cycle, one) for one in asked]
-        reported: Counter[str] = Counter()
-        for rejection in (found for one in rejected for _, found in one.found()):
-            reported[rejection.reason] += rejection.nodes.bit_count()
-        lacking = cycle.lacking_devices([(one.required, one.lacking) for one in rejected])
-        explanation = lacking.text(self._group.key.namespace, are_all=reported.keys() <= {NO_DEVICES})
-        return fit_error(nodes.bit_count(), reported, explanation=explanation)
+            return cycle.refused_by_all_nodes(*refused, nodes).refusal
+        return cycle.not_placed(nodes).refusal
 
 
 def _rank(subset: Sequence[int], everyone: Sequence[int]) -> tuple[bool, ...]:

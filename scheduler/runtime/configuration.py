@@ -36,6 +36,7 @@ from scheduler.plugins.profile import (
     plugins_of,
 )
 from scheduler.plugins.volume_binding import VOLUME_BINDING
+from scheduler.pod_groups.group import RECOGNIZED
 from scheduler.runtime.limit_settings import LimitSection, config_map_name, limit_problems
 from scheduler.runtime.plugin_arguments import ARGUMENTS
 from scheduler.runtime.section import Section, label_query, object_name, refused, typed
@@ -255,6 +256,12 @@ class Preemptible(StrEnum):
 def _mode(value: object) -> object:
     """YAML 1.1 reads a bare `off` as false."""
     return PreemptionMode.OFF if value is False else value
+
+
+def _grouping_controller(name: str) -> str:
+    if name not in RECOGNIZED:
+        raise ValueError(f"must be one of {', '.join(RECOGNIZED)}")
+    return name
 
 
 def _namespace(name: str) -> str:
@@ -525,6 +532,10 @@ class Configuration(Allocating):
 
     never_preempt: Annotated[str, AfterValidator(label_query)] = ""
     """Label selector of pods that are never evicted, such as `team=research,tier!=batch`. Empty: none."""
+
+    groups_of: list[Annotated[str, AfterValidator(_grouping_controller)]] = Field(default_factory=list)
+    """Controllers whose pods are groups by what these write on them: `LeaderWorkerSet`, `Kueue` (plain pods). Others
+    need a PodGroup, or our label and annotation."""
 
     allocate_prescheduled: bool = False
     """Also allocate claims of pods that were created with `spec.nodeName`, on that node."""

@@ -53,6 +53,15 @@ class AttemptResult(StrEnum):
     ERROR = "error"
 
 
+class GroupAttemptResult(StrEnum):
+    """How an attempt to place a group of pods ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    SEARCH_ENDED = "search_ended"
+    ERROR = "error"
+
+
 class Point(StrEnum):
     """The parts of an attempt that are timed, by kube-scheduler's extension points."""
 
@@ -229,6 +238,13 @@ class Metrics(CommonMetrics):
         )
         self._incoming = _Children[tuple[str, str], Counter](lambda key: incoming.labels(*key))
         self._preemptions, self._victims, self._backed_off = self._of_preemptions()
+        self._group_attempts = self._own("pod_group_attempts", "Attempts to place groups of pods, by result.", "result")
+        for result in GroupAttemptResult:
+            self._group_attempts[result.value]
+
+    def group_attempted(self, result: GroupAttemptResult) -> None:
+        """An attempt to place a group ended."""
+        self._group_attempts[result.value].inc()
 
     def preempting(self) -> None:
         """Victims are looked for."""

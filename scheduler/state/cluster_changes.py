@@ -13,6 +13,7 @@ from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_group import PodGroup
 
 Object = TypeVar("Object")
 
@@ -107,6 +108,10 @@ class CSIStorageCapacityChanged(Changed[CSIStorageCapacity]):
 
 class VolumeAttachmentChanged(Changed[VolumeAttachment]):
     """A VolumeAttachment."""
+
+
+class PodGroupChanged(Changed[PodGroup]):
+    """A PodGroup."""
 
 
 @dataclass(frozen=True, slots=True)
