@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from allocator.cluster.usage import occupying
 from allocator.limits.limit import ONE_DEVICE, Account, Binding, Bindings, CountedDevices, TenantLimit
 from allocator.model import Claim, Device, DeviceResult, PoolID, Slice
+from allocator.search.rules import UNBOUNDED
 
 if TYPE_CHECKING:
     from allocator.cluster.snapshot import Snapshot
 
 Charges = tuple[tuple[Account, int], ...]
 """What a claim counts for, in 10**-9; without zeros."""
+
+FEW_DEVICES: Final = 64
+"""In a slice: they are looked through for a name, and not indexed."""
 
 MOST_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
@@ -92,6 +96,7 @@ class ExistingAmounts:
 
     _terms: dict[int, LimitTerms] = field(default_factory=dict)
     _classes: object = None
+    _version: int = 0
     _known: dict[tuple[CountedDevices, tuple[str, ...]], Existing] = field(default_factory=dict)
     _devices: dict[PoolID, Mapping[str, tuple[Slice, int]]] = field(default_factory=dict)
 
@@ -99,6 +104,7 @@ class ExistingAmounts:
         """Slices of the pool have changed."""
         self._known.clear()
         self._terms.clear()
+        self._version += 1
         self._devices.pop(pool_id, None)
 
     def of(self, counted: CountedDevices, expressions: tuple[str, ...], snapshot: "Snapshot") -> Existing:
@@ -111,13 +117,19 @@ class ExistingAmounts:
 
     def terms(self, number: int, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
         """The terms of the limit with that number. Cost: of `of`, once until slices or classes change."""
-        if self._classes is not snapshot.classes:
-            self._terms.clear()
-            self._classes = snapshot.classes
+        self.version_in(snapshot)
         terms = self._terms.get(number)
         if terms is None:
             terms = self._terms[number] = self._work_out(limit, snapshot)
         return terms
+
+    def version_in(self, snapshot: "Snapshot") -> int:
+        """How often terms have changed, with the classes of the snapshot."""
+        if self._classes is not snapshot.classes:
+            self._terms.clear()
+            self._classes = snapshot.classes
+            self._version += 1
+        return self._version
 
     def _work_out(self, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
         expressions = limit.counted.expressions(snapshot.classes)
@@ -134,11 +146,15 @@ class ExistingAmounts:
     def device(self, result: DeviceResult, snapshot: "Snapshot") -> tuple[Slice, int] | None:
         """The slice that publishes the device, and its position there; None where none does."""
         pool_id = PoolID(result.driver, result.pool)
+        slices = snapshot.by_pool.get(pool_id, ())
+        if len(slices) == 1 and len(slices[0].devices) <= FEW_DEVICES:
+            numbered = enumerate(slices[0].devices)
+            return next(((slices[0], position) for position, device in numbered if device.name == result.device), None)
         names = self._devices.get(pool_id)
         if names is None:
             names = self._devices[pool_id] = {
                 device.name: (slice_, position)
-                for slice_ in sorted(snapshot.by_pool.get(pool_id, ()), key=lambda one: one.generation)
+                for slice_ in sorted(slices, key=lambda one: one.generation)
                 for position, device in enumerate(slice_.devices)
             }
         return names.get(result.device)
@@ -194,6 +210,7 @@ class LimitUse:
     limits: LimitsInForce = field(default_factory=LimitsInForce)
     used: dict[Account, int] = field(default_factory=dict)
     published: ExistingAmounts = field(default_factory=ExistingAmounts)
+    _fits: dict[tuple[Account, ...], tuple[int, int]] = field(default_factory=dict)
 
     def copy(self) -> "LimitUse":
         """The same, to be changed apart. Cost: O(accounts)."""
@@ -214,6 +231,8 @@ class LimitUse:
 
     def book(self, charges: Charges, sign: int) -> None:
         """Count these charges, or (-1) count them no more."""
+        if charges:
+            self._fits.clear()
         for account, amount in charges:
             if total := self.used.get(account, 0) + sign * amount:
                 self.used[account] = total
@@ -276,11 +295,10 @@ class LimitUse:
         if not self.limits or not claims:
             return ()
         namespace = claims[0].namespace
-        if any([claim.namespace != namespace for claim in claims]):  # noqa: C419 - faster
+        if len(claims) > 1 and any(claim.namespace != namespace for claim in claims):
             raise ValueError("the claims of one attempt are of several namespaces, and limits hold")
         accounts = self.limits.of(namespace)
-        most_that_fit = MOST_RESULTS * len(claims)
-        if not any([self._could_exceed(account, most_that_fit, snapshot) for account in accounts]):  # noqa: C419 - faster
+        if not accounts or MOST_RESULTS * len(claims) <= self._surely_fitting(accounts, snapshot):
             return ()  # as almost always
         devices = most_devices(claims)
         return tuple(
@@ -297,6 +315,22 @@ class LimitUse:
         if account in self.limits.of(claim.namespace):
             return True
         return not all([self._amount(account, claim, one, snapshot) for one in occupying(claim)])  # noqa: C419 - faster
+
+    def _surely_fitting(self, accounts: tuple[Account, ...], snapshot: "Snapshot") -> int:
+        """So many more devices, whichever, exceed none of these; remembered until something counts differently."""
+        version = self.published.version_in(snapshot)
+        known = self._fits.get(accounts)
+        if known is None or known[0] != version:
+            known = self._fits[accounts] = version, self._fitting(accounts, snapshot)
+        return known[1]
+
+    def _fitting(self, accounts: Iterable[Account], snapshot: "Snapshot") -> int:
+        fitting = UNBOUNDED
+        for account in accounts:
+            terms = self.terms_of(account, snapshot)
+            if terms.largest and not self.limits.limit_of(account).soft:
+                fitting = min(fitting, (terms.most - self.used.get(account, 0)) // terms.largest)
+        return fitting
 
     def _could_exceed(self, account: Account, devices: int, snapshot: "Snapshot") -> bool:
         """Whether so many more devices could exceed the account's limit."""

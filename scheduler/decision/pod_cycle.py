@@ -580,8 +580,8 @@ def _gist(reasons: Sequence[str], rejected: Iterable[Rejections], lacking: "Lack
     has_any = any(has_matching_devices(outcome) for outcome in lacking.by_node.values())
     causes = map(inner_cause, lacking.by_node.values())
     limits = {one.limit.limit.name for one in causes if isinstance(one, LimitReached) and one.limit is not None}
-    found = "devices match" if has_any else "no device matches"
-    return "; ".join([*reasons, f"asked {asked:x}", found, *[f"limit {name}" for name in sorted(limits)]])
+    matching = "devices match" if has_any else "no device matches"
+    return "; ".join([*reasons, f"asked {asked:x}", matching, *[f"limit {name}" for name in sorted(limits)]])
 
 
 @dataclass(frozen=True, slots=True)
