@@ -30,6 +30,7 @@ from scheduler.output.input_report import MAX_REPORTED
 from scheduler.plugins.profile import ONLY_FILTERS, Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
+from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.openb import GATES, Openb
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import NOTHING, Clocks, Settings, Start, run
@@ -189,6 +190,7 @@ class Plan:
     durations: str = TRACE
     retries: bool = True
     preempts: bool = True
+    defrag: DefragTerms | None = None
     scores: bool = True
     explained: tuple[str, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
@@ -337,6 +339,7 @@ def _settings(plan: Plan, case: Case, start: Start) -> Settings:
         variant.time_scale,
         plan.retries,
         plan.preempts,
+        plan.defrag,
         places,
         frozenset(plan.explained),
         variant.parameters,

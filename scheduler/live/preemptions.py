@@ -114,12 +114,20 @@ class NothingToWin:
 
 @dataclass(slots=True)
 class _Kept:
-    """A record by what is known of it beside itself. is_written: its evictions are under way."""
+    """A record by what is known of it beside itself."""
 
     is_written: bool = False
+    """Its evictions are under way."""
+    is_for_moves: bool = False
+    """Somebody else evicts, and the pods have another place."""
     is_late: bool = False
     was_held: bool = False
     releasing: set[str] = field(default_factory=set)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether this process evicts, and no call is under way."""
+        return not self.is_written and not self.is_for_moves
 
 
 class Preemptions:
@@ -318,7 +326,7 @@ class Preemptions:
         if number is None or not helped >> number & 1:
             return ""  # the node is of no use to the pod, whoever goes
         state = record.state(self._cluster)
-        if state is RecordState.EVICTING and record.pod.uid == pod.uid and not self._kept[pod.uid].is_written:
+        if state is RecordState.EVICTING and record.pod.uid == pod.uid and self._kept[pod.uid].may_go_on:
             return ""  # a call has failed: it is tried again
         return RELEASING if state is RecordState.RELEASING else ENDING
 
@@ -332,6 +340,32 @@ class Preemptions:
         self._records.set(record)
         self._kept[record.pod.uid] = _Kept(is_written=True)
         self._cluster.nominations.set(replace(record.pod, nominated_node=record.node))
+
+    def keep(self, pod: Pod, node: str, moving: Collection[str], now: float) -> bool:
+        """Keep for the pod what it gets on the node once these pods (uids) are gone; False where it would not fit.
+
+        Raises AllocationError, TooLong.
+        """
+        cluster, number = self._cluster, self._cluster.number_of(node)
+        pod_claims = cluster.claims_of(pod)
+        there = [found for uid in moving if (found := cluster.pods.known(uid)) is not None]
+        if number is None or isinstance(pod_claims, Waiting):
+            return False
+        promised = replace(pod, nominated_node=node)
+        with self.seen_by(pod), cluster.without([one.uid for one in there]):
+            given = _given(PodCycle(cluster, promised, [one.claim for one in pod_claims]), number)
+        if given is None:
+            return False
+        released = frozenset(uid for uid in self._claims_of(there) if self._is_held(uid))
+        victims = frozenset(one.uid for one in there)
+        self._records.set(PreemptionRecord(promised, node, given, victims, released, since=now))
+        self._kept[pod.uid] = _Kept(is_for_moves=True)
+        cluster.nominations.set(promised)
+        return True
+
+    def is_kept_for_moves(self, uid: str) -> bool:
+        """Whether something is kept for the pod while others move."""
+        return uid in self._kept and self._kept[uid].is_for_moves
 
     def evicted(self, uid: str) -> None:
         """All calls for the pod's preemption have ended, well or not."""

@@ -32,6 +32,7 @@ from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import KnownGroups, LoopDependencies
 from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.groups import Groups
+from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
@@ -210,6 +211,7 @@ class Scheduler:
         self._conditions = GroupConditions(
             api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
         )
+        self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)
         self._loop = self._new_loop()
 
     def _new_loop(self) -> Loop:
@@ -271,6 +273,9 @@ class Scheduler:
             self._writes = True
             await self._restore_preemptions()
             self._loop.group_cycle.release_held()
+            self._rooms.is_on = True
+            for pod in self._preemptions.promised_pods():
+                self._rooms.look(pod)
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
@@ -306,6 +311,7 @@ class Scheduler:
         moment = self._clock()
         self._prescheduled.on_event(event)
         self._preemptions.on_event(event)
+        self._rooms.on_event(event)
         self._loop.group_cycle.on_event(event)
         if isinstance(event, PodGroupChanged) and event.old is not None and event.new is None:
             self._conditions.forget(event.old)

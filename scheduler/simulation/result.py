@@ -141,6 +141,8 @@ class Summary:
     """How long all evicted pods had run, from the first event on."""
     namespaces: tuple[ShapeSummary, ...] = ()
     """The same as of shapes, of the pods of each namespace: `shape` is its name."""
+    moved: int = 0
+    """How many of the evictions were moves that gave another pod a place."""
 
 
 @dataclass(frozen=True, config=_CONFIG)

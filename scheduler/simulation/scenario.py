@@ -40,6 +40,7 @@ from scheduler.simulation.jobs import (
     scaled,
     with_durations,
 )
+from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario
 from scheduler.simulation.trace import Trace
 
@@ -94,6 +95,7 @@ class Settings:
     time_scale: float = 1.0
     retries: bool = True
     preempts: bool = True
+    defrag: DefragTerms | None = None
     places: Mapping[str, int] = field(default_factory=dict)
     """The place of each node in the order of the search, as for `cluster_of`; empty for the order of the names."""
     explained: frozenset[str] = frozenset()
@@ -127,7 +129,12 @@ def run(
     prepared = _Prepared.of(start, profiles, settings, clocks.wall)
     record = prepared.record(settings, progress)
     simulation = Simulation(
-        prepared.placement, record.decided, record.metrics, retries=settings.retries, preempts=settings.preempts
+        prepared.placement,
+        record.decided,
+        record.metrics,
+        retries=settings.retries,
+        preempts=settings.preempts,
+        defrag=settings.defrag,
     )
     for pod in prepared.bound:
         simulation.adopt(pod)
