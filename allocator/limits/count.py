@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 Charges = tuple[tuple[Account, int], ...]
 """What a claim counts for, in 10**-9; without zeros."""
 
+PublishedAt = tuple[Slice, int]
+"""The slice that publishes a device, and its position there."""
+
 FEW_DEVICES: Final = 64
 """In a slice: they are looked through for a name, and not indexed."""
 
@@ -143,7 +146,7 @@ class ExistingAmounts:
         most = int(total * limit.share)
         return LimitTerms(expressions, largest, most if total % ONE_DEVICE else most - most % ONE_DEVICE)
 
-    def device(self, result: DeviceResult, snapshot: "Snapshot") -> tuple[Slice, int] | None:
+    def device(self, result: DeviceResult, snapshot: "Snapshot") -> PublishedAt | None:
         """The slice that publishes the device, and its position there; None where none does."""
         pool_id = PoolID(result.driver, result.pool)
         slices = snapshot.by_pool.get(pool_id, ())
@@ -244,24 +247,27 @@ class LimitUse:
         accounts = self.limits.of(claim.namespace)
         if not accounts:
             return ()
-        results = occupying(claim)
+        results = [(result, self.published.device(result, snapshot)) for result in occupying(claim)]
         amounts = [
-            (account, sum([self._amount(account, claim, one, snapshot) for one in results])) for account in accounts
+            (account, sum([self._amount(account, claim, result, at, snapshot) for result, at in results]))
+            for account in accounts
         ]
         return tuple([(account, amount) for account, amount in amounts if amount])
 
-    def _amount(self, account: Account, claim: Claim, result: DeviceResult, snapshot: "Snapshot") -> int:
+    def _amount(
+        self, account: Account, claim: Claim, result: DeviceResult, published: PublishedAt | None, snapshot: "Snapshot"
+    ) -> int:
+        """What the device counts for in the account. published: where it is, None where no slice has it any more."""
         counted = self.limits.limit_of(account).counted
         if counted.driver and counted.driver != result.driver:
             return 0
         expressions = self.terms_of(account, snapshot).expressions
         if expressions is None:
             return 0
-        published = self.published.device(result, snapshot)
         if published is None:
             return _unpublished(counted, claim, result)
         slice_, position = published
-        if not counting_in(counted, expressions, slice_, snapshot) >> position & 1:
+        if expressions and not counting_in(counted, expressions, slice_, snapshot) >> position & 1:
             return 0
         if counted.unit == "capacity" and result.share_id:
             return counted.of_capacity(result.consumed_capacity, result.driver)
@@ -314,7 +320,8 @@ class LimitUse:
             return True
         if account in self.limits.of(claim.namespace):
             return True
-        return not all([self._amount(account, claim, one, snapshot) for one in occupying(claim)])  # noqa: C419 - faster
+        results = [(result, self.published.device(result, snapshot)) for result in occupying(claim)]
+        return not all(self._amount(account, claim, result, at, snapshot) for result, at in results)
 
     def _surely_fitting(self, accounts: tuple[Account, ...], snapshot: "Snapshot") -> int:
         """So many more devices, whichever, exceed none of these; remembered until something counts differently."""

@@ -18,6 +18,7 @@ from tests.integration.live.history import History
 
 NODES, DEVICES, PODS = 4, 4, 24
 FEW, MORE = 5, 9
+SOON_S = 60.0
 OURS, STOCK = "dra-scheduler", "default-scheduler"
 CONFIG_MAP = Kind("v1", "ConfigMap")
 FOLLOWED = f"limitsConfigMap: {NAMESPACE}/dra-limits\n"
@@ -93,7 +94,8 @@ def test_two_schedulers_stay_within_a_limit_that_changes(
         send(plane, [a_pod(f"pod-{number}", GPU, scheduler=(OURS, STOCK)[number % 2]) for number in range(PODS)])
         fleet.await_all(POD, lambda pods: len(placed(pods)) == FEW, NAMESPACE, WITHIN_S)
         told = f"limit crowd-gpus: {FEW} of {FEW} in use, 1 more requested"
-        fleet.await_all(POD, lambda pods: any(told in reason(pod) for pod in pods), NAMESPACE, WITHIN_S)
+        fleet.create(a_pod("late", GPU, scheduler=OURS))
+        fleet.await_all(POD, lambda pods: any(told in reason(pod) for pod in pods), NAMESPACE, SOON_S)
         changed = fleet.replace({**fleet.get(CONFIG_MAP, "dra-limits", NAMESPACE), "data": limits(MORE)["data"]})
         fleet.await_all(POD, lambda pods: len(placed(pods)) == MORE, NAMESPACE, WITHIN_S)
         spoilt = {**changed, "data": {"limits": "[{name: crowd-gpus, most: many}]"}}
