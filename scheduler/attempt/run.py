@@ -38,7 +38,7 @@ async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Attemp
     """The outcome of the steps; all that ends without one ends the attempt as bound.
 
     Cancelled, the attempt undoes its steps and ends as cancelled, unless the pod turns out to be bound; cancelled once
-    more, it stops at once, and the recovery of the next start does the rest.
+    more, or while others of its group are bound, it stops at once, and the recovery of the next start does the rest.
     """
     begun: list[Step] = []  # not the attempt's: steps know their attempt, and a cycle would wait for the collector
     try:
@@ -48,6 +48,8 @@ async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Attemp
         return await _take_back(binder, attempt, begun, ended.outcome)
     except asyncio.CancelledError:
         attempt.report = report_nothing
+        if attempt.together is not None and attempt.together.is_released:
+            raise  # others of the group are bound by now: the next start finds what the pod has, and goes on with that
         outcome = await _take_back(binder, attempt, begun, Stopped())
         if isinstance(outcome, Bound | BoundElsewhere):
             return outcome
@@ -98,6 +100,8 @@ async def _take_back(
 ) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
     attempt.ended = outcome
+    if attempt.together is not None:
+        attempt.together.fail(attempt.decision.pod.uid, outcome)  # others may wait for what it does not do any more
     _note(binder, attempt, UNDO, getattr(outcome, "reason", ""))
     with attempt.slot.undoing():
         fate = await _fate(binder, attempt, begun)

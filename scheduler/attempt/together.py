@@ -13,11 +13,15 @@ from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, G
 
 
 class Together:
-    """The attempts of one group. decisions: one for each pod that is to be bound at once, in their order."""
+    """The attempts of one group. decisions: one for each pod that is to be bound at once, in their order.
+
+    is_released: all have written and none has failed, so that each may bind.
+    """
 
     def __init__(self, group: str, decisions: Sequence[Decision]) -> None:
         self.group = group
         self._names = {one.pod.uid: str(one.pod) for one in decisions}
+        self.is_released = False
         self._missing = set(self._names)
         self._under_way = set(self._names)
         self._failure: Retry | None = None
@@ -28,11 +32,6 @@ class Together:
             for plan in decision.claims:
                 if plan.allocation is None and allocation_of(plan.claim) is None:
                     self._sharers.setdefault(key_of(plan.claim).uid, set()).add(decision.pod.uid)
-
-    @property
-    def is_released(self) -> bool:
-        """Whether all have written, so that each may bind."""
-        return not self._missing
 
     @property
     def is_over(self) -> bool:
@@ -73,6 +72,7 @@ class Together:
     async def written(self, uid: str) -> None:
         """The attempt for the pod has written all: return once the others have. Raises AttemptEnded if one fails."""
         self._missing.discard(uid)
+        self.is_released |= not self._missing and self._failure is None
         self._change()
         await self._until(lambda: self.is_released or self._failure is not None)
         self._check()

@@ -16,17 +16,18 @@ from scheduler.attempt import pod_calls
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import STRATEGIC_MERGE, Api
 from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
-from scheduler.core_v1.pod_group import PodGroup
+from scheduler.core_v1.pod_group import SCHEDULED, PodGroup
 from scheduler.core_v1.pod_status import Condition
+from scheduler.rates import backoff_s
 from scheduler.reporting import Regarding
 from scheduler.terminal_text import printable
 
-TYPES = {"v1alpha2": "PodGroupScheduled"}
-"""Of the condition, by version; of all others it is the next."""
-INITIALLY = "PodGroupInitiallyScheduled"
-
 DETAILS_EVERY_S = 60.0
 """A group is told other details of the same reasons after so long, at the earliest."""
+
+TRIES = 5
+AGAIN_S, MOST_S = 1.0, 10.0
+"""How often a condition is sent, and how long after a failure; doubled with each."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class GroupConditions:
     def _write_later(self, group: PodGroup | None, status: str, reason: str, message: str, gist: str = "") -> None:
         if group is None or self._resource is None:
             return
-        type_ = TYPES.get(self._resource.version, INITIALLY)
+        type_ = SCHEDULED[self._resource.version != "v1alpha2"]
         condition, gist = Condition(type_, status, reason, printable(message)), f"{reason} {gist or message}"
         last, at = self._written.get(group.uid), self._now().timestamp()
         is_known = last is not None and (
@@ -98,11 +99,15 @@ class GroupConditions:
             "status": pod_calls.status_with(condition, standing, self._now()),
         }
         path = resource.path(group.namespace, group.name, "status")
-        try:
-            async with lock:  # one after the other: the last one stays
-                await self._api.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE)
-        except CallFailed as error:
-            if isinstance(error, ApiError) and error.kind is ApiErrorKind.MISSING:
-                return
-            self._written.pop(group.uid, None)
-            _LOG.warning("podgroup %s: cannot write its condition: %s", group, error)
+        async with lock:  # one after the other: the last one stays
+            for tries in range(1, TRIES + 1):
+                try:
+                    await self._api.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE)
+                except CallFailed as error:
+                    if isinstance(error, ApiError) and error.kind is ApiErrorKind.MISSING:
+                        return
+                    _LOG.warning("podgroup %s: cannot write its condition: %s", group, error)
+                    await asyncio.sleep(backoff_s(tries, AGAIN_S, MOST_S))
+                else:
+                    return
+        self._written.pop(group.uid, None)

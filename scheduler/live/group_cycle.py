@@ -124,7 +124,7 @@ class GroupCycle:
 
     def _try(self, taken: _GroupInFlight) -> None:
         try:
-            if broken := self._broken(taken):
+            if self._would_be is None and (broken := self._broken(taken)):
                 kept = self._kept([entry.pod for entry in taken.entries])
                 self._attempts.start(self._free(taken, {uid: kept[uid] for uid in broken}, broken))
                 return
@@ -234,7 +234,7 @@ class GroupCycle:
         """Too few members can be tried yet: those that cannot bring the others back."""
         is_gated = any(pod.gates for pod in taken.group.waiting)
         for entry in taken.entries:
-            if is_gated:
+            if is_gated and self._would_be is None:
                 self._refusals.refuse(entry.pod, "SchedulingGated", f"pod group {taken.group}: {problem}")
             self._queue.refused(entry.pod.uid, _of(entry.pod, _WAITS), self._clock())
 
@@ -267,8 +267,10 @@ class GroupCycle:
 
     def _say(self, group: GroupOfPods, reason: str, message: str, gist: str = "") -> None:
         """On the PodGroup, unless it has what it needs: that is not taken back."""
-        if self._would_be is None and len(group.bound) < group.minimum:
-            self._conditions.not_scheduled(self._groups.object_of(group.key), reason, message, gist)
+        pod_group = self._groups.object_of(group.key)
+        was_scheduled = pod_group is not None and pod_group.is_scheduled
+        if self._would_be is None and not was_scheduled and len(group.bound) < group.minimum:
+            self._conditions.not_scheduled(pod_group, reason, message, gist)
 
     # -- a group for which others go
 
@@ -450,9 +452,16 @@ class GroupCycle:
                 self._queue.held(entry.pod.uid, now, now)
         self._wake()
 
-    def release_held(self) -> None:
-        """Let go of what an earlier process has allocated for members of groups that wait for others by now."""
+    def recover(self) -> None:
+        """Finish what an earlier process has begun, beside what its claims show.
+
+        Groups that it has bound say so; and devices are let go of that it has allocated for members of groups that
+        wait for others by now.
+        """
         for group in self._groups.all():
+            pod_group = self._groups.object_of(group.key)
+            if pod_group is not None and not pod_group.is_scheduled and len(group.bound) >= group.minimum:
+                self._conditions.scheduled(pod_group)
             if group.held and self._kept(group.waiting):
                 self._attempts.start(self._release(group.key))
 

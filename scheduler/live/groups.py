@@ -22,10 +22,17 @@ HELD_S = 120.0
 class Groups:
     """The groups by their keys. recognized: kinds of controllers whose pods are groups, of `RECOGNIZED`.
 
-    clock: seconds that only go forward.
+    clock: seconds that only go forward. is_ours: whether a pod is for this scheduler; others are no members.
     """
 
-    def __init__(self, cluster: Cluster, clock: Callable[[], float], recognized: Collection[str] = NO_KINDS) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Callable[[], float],
+        recognized: Collection[str] = NO_KINDS,
+        is_ours: Callable[[Pod], bool] = lambda _: True,
+    ) -> None:
+        self._is_ours = is_ours
         self._cluster = cluster
         self._clock = clock
         self._recognized = recognized
@@ -36,7 +43,7 @@ class Groups:
 
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group of the pod, None for a pod of its own."""
-        return key_of(pod, self._recognized)
+        return key_of(pod, self._recognized) if self._is_ours(pod) else None
 
     def members(self, key: GroupKey) -> Collection[str]:
         """The uids of the group's pods that are not over."""
@@ -104,10 +111,10 @@ class Groups:
             keys.append(now)
             self._keys[pod.uid] = now
             self._members.setdefault(now, {})[pod.uid] = None
-        for changed in dict.fromkeys(keys):
-            self._note_held(changed)
+        # Of a group that waits for members all wait already: to look at each again with each that comes takes long.
+        complete = [changed for changed in dict.fromkeys(keys) if not self._note_held(changed)]
         is_same = event.old is not None and pod is not None and len(set(keys)) < 2 and _counts_alike(event.old, pod)
-        return [] if is_same else list(chain.from_iterable(map(self.members, dict.fromkeys(keys))))
+        return [] if is_same else list(chain.from_iterable(map(self.members, complete)))
 
     def _forget(self, uid: str, key: GroupKey) -> None:
         del self._keys[uid]
@@ -116,14 +123,16 @@ class Groups:
         if not members:
             del self._members[key]
 
-    def _note_held(self, key: GroupKey) -> None:
-        """Whether the group waits for members, since when."""
+    def _note_held(self, key: GroupKey) -> bool:
+        """Whether the group waits for members; since when, is noted."""
         first = next((pod for uid in self.members(key) if (pod := self._cluster.pods.known(uid)) is not None), None)
         if first is None or not self.gate(replace(first, node_name="")):
             self._held_since.pop(key, None)
             self._late.discard(key)
-        elif key not in self._late:
+            return False
+        if key not in self._late:
             self._held_since.setdefault(key, self._clock())
+        return True
 
     def _placed(self, pod: Pod) -> Pod:
         assumed = None if pod.node_name else self._cluster.pods.assumed_pod(pod.uid)

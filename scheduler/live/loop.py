@@ -148,10 +148,10 @@ class Loop:
         Differs from kube-scheduler, which says nothing of a pod whose claims or group do not exist.
         """
         for entry in self._queue.long_gated(now):
-            if not self._known.groups.gate(entry.pod):
+            if not (waits := self._known.groups.gate(entry.pod)):
                 self._endings.report_reason(entry.pod, "Unschedulable", entry.gate)
             elif not self._is_dry:
-                self._refusals.refuse(entry.pod, "SchedulingGated", entry.gate)
+                self._refusals.refuse(entry.pod, "SchedulingGated", waits)
         for group, text in self._known.groups.late(now):
             _LOG.info(text)
             if not self._is_dry:

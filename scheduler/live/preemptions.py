@@ -465,10 +465,10 @@ class Preemptions:
 
     def _has_claims(self, record: PreemptionRecord) -> bool:
         """Whether the claims are there for which the pod has won devices, and may be used."""
-        claims = self._cluster.claims_of(record.pod)
-        if isinstance(claims, Waiting):
+        pod_claims = self._cluster.claims_of(record.pod)
+        if isinstance(pod_claims, Waiting):
             return False
-        return {claim.uid for claim in record.claims} <= {one.claim.uid for one in claims}
+        return {claim.uid for claim in record.claims} <= {one.claim.uid for one in pod_claims}
 
     def late(self, now: float) -> Iterator[tuple[Pod, str]]:
         """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""

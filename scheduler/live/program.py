@@ -191,7 +191,7 @@ class Scheduler:
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         self._prescheduled = Prescheduled(self._is_prescheduled)
-        self._groups = Groups(self._cluster, clock, frozenset(configuration.groups_of))
+        self._groups = Groups(self._cluster, clock, frozenset(configuration.groups_of), self._is_ours)
         self._queue = self._empty_queue()
         self._attempts = Attempts(
             self._cluster,
@@ -272,7 +272,7 @@ class Scheduler:
         if writes:
             self._writes = True
             await self._restore_preemptions()
-            self._loop.group_cycle.release_held()
+            self._loop.group_cycle.recover()
             self._rooms.is_on = True
             for pod in self._preemptions.promised_pods():
                 self._rooms.look(pod)

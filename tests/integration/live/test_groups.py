@@ -20,17 +20,18 @@ from tests.integration.live.test_preemption import CLASSES, a_user, deleted, is_
 from tests.integration.live.world import (
     NAMESPACE,
     PRIORITY,
+    SCHEDULER,
     World,
     a_request,
     is_allocated,
     is_free,
-    reported,
     results_of,
     settings_file,
     users_of,
 )
 
 PROFILE = ALL
+SETTINGS = {"groupsOf": ["LeaderWorkerSet"]}
 GROUP = Kind(f"scheduling.k8s.io/{'v1alpha2' if RELEASE == '1.36' else 'v1alpha3'}", "PodGroup")
 CONDITION = "PodGroupScheduled" if RELEASE == "1.36" else "PodGroupInitiallyScheduled"
 ATTEMPTS = 'dra_scheduler_pod_group_attempts_total{{result="{}"}}'
@@ -62,9 +63,11 @@ def unprotected(group: Json) -> Json:
     return {**group, "metadata": {**group["metadata"], "finalizers": []}}
 
 
-def a_group(world: World, minimum: int, name: str = "gang", **annotations: str) -> Json:
+def a_group(world: World, minimum: int, name: str = "gang", *, priority: str = "", **annotations: str) -> Json:
     """annotations: of ours, by their names with underscores."""
-    fields = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+    fields: Json = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+    if priority:
+        fields["priorityClassName"] = priority
     ours = {f"dra-scheduler.dev/{key.replace('_', '-')}": text for key, text in annotations.items()}
     metadata = {"name": name, "namespace": NAMESPACE, "annotations": ours}
     return world.api.create({"apiVersion": GROUP.api_version, "kind": GROUP.kind, "metadata": metadata, "spec": fields})
@@ -279,30 +282,43 @@ def test_group_stays_in_one_domain(groups: World) -> None:
     assert {groups.node_of(name).partition("-")[0] for name in ("a", "b", "c", "d")} == {"b"}
 
 
-def test_groups_by_label(world: World) -> None:
+def a_marked_pod(world: World, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:
+    """A pod with a claim of its own whose labels and annotations say which group it is in."""
+    world.a_claim(f"of-{name}")
+    world.await_seen()
+    metadata = {"name": name, "namespace": NAMESPACE, "labels": labels, "annotations": annotations}
+    claims = [{"name": "own", "resourceClaimName": f"of-{name}"}]
+    spec = {"schedulerName": SCHEDULER, "containers": [{"name": "c", "image": "none"}], "resourceClaims": claims}
+    world.api.create({"apiVersion": POD.api_version, "kind": POD.kind, "metadata": metadata, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("label", "annotation"),
+    [
+        ("dra-scheduler.dev/group", "dra-scheduler.dev/group-min"),
+        ("leaderworkerset.sigs.k8s.io/group-key", "leaderworkerset.sigs.k8s.io/size"),
+    ],
+)
+def test_groups_without_an_object_of_their_own(world: World, label: str, annotation: str) -> None:
     world.a_cluster(devices=2)
-
-    def a_labelled(name: str) -> None:
-        world.a_claim(f"of-{name}")
-        world.await_seen()
-        metadata = {
-            "name": name,
-            "namespace": NAMESPACE,
-            "labels": {"dra-scheduler.dev/group": "gang"},
-            "annotations": {"dra-scheduler.dev/group-min": "2"},
-        }
-        container = {"name": "c", "image": "none"}
-        claims = [{"name": "own", "resourceClaimName": f"of-{name}"}]
-        spec = {"schedulerName": "dra-scheduler", "containers": [container], "resourceClaims": claims}
-        world.api.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-
-    a_labelled("a")
+    a_marked_pod(world, "a", {label: "gang"}, {annotation: "2"})
     waits(world, "a")
-    assert reported(world.pod("a")) is None
-    a_labelled("b")
+    a_marked_pod(world, "b", {label: "gang"}, {annotation: "2"})
     for name in ("a", "b"):
         world.bound(name)
     assert world.metric(ATTEMPTS.format("scheduled")) >= 1
+
+
+def test_member_whose_binding_fails_after_others_are_bound_keeps_its_devices(groups: World) -> None:
+    groups.a_cluster(devices=2)
+    a_group(groups, 2)
+    denied = refuse(403, "Forbidden", 'admission webhook "keeper" denied the request')
+    rule = groups.proxy.on("POST", r"/pods/b/binding$", denied, times=6)
+    members(groups, "a", "b")
+    groups.bound("a")
+    rule.met.wait()
+    groups.bound("b")
+    assert len(groups.proxy.writes(r"/resourceclaims/of-b/status$")) == 1
 
 
 # -- kill -9
@@ -372,6 +388,7 @@ def test_gang_of_a_process_that_was_killed_between_two_writes_is_bound_whole_by_
     claims = groups.api.list(CLAIM, NAMESPACE)
     devices = [(one["pool"], one["device"]) for claim in claims for one in results_of(claim)]
     assert len(set(devices)) == len(devices) == len(GANG)
+    told(groups, "True")
 
 
 @pytest.mark.parametrize("writes", part(range(2 * len(GANG)), 1))
@@ -414,18 +431,14 @@ def when_ending(world: World, number: int) -> list[str]:
 def test_group_takes_the_places_of_as_few_as_it_needs(groups: World) -> None:
     groups.a_cluster(nodes=2, devices=2)
     low_ones(groups, 3)
-    a_group(groups, 3)
+    a_group(groups, 3, priority="high")
     for name in ("a", "b", "c"):
         a_member(groups, name, priorityClassName="high")
     victims = when_ending(groups, 2)
     assert len(victims) == 2
     assert told(groups, "False", "found a placement for podgroup, preempting 2 victims")["reason"] == "Unschedulable"
-    a_user(groups, "rival", "high")
-    groups.delete_pod(victims[0])
-    groups.claim_when(f"of-{victims[0]}", is_free)
-    groups.refused("rival")
-    assert [name for name in bound(groups) if name in "abc"] == []
-    groups.delete_pod(victims[1])
+    for name in victims:
+        groups.delete_pod(name)
     for name in ("a", "b", "c"):
         groups.bound(name)
     told(groups, "True")
@@ -433,10 +446,29 @@ def test_group_takes_the_places_of_as_few_as_it_needs(groups: World) -> None:
 
 
 @pytest.mark.usefixtures("classes")
+def test_rival_of_the_same_priority_gets_nothing_of_what_comes_free_for_a_group(groups: World) -> None:
+    groups.a_cluster(devices=2)
+    low_ones(groups, 2)
+    a_group(groups, 2, priority="high")
+    for name in ("a", "b"):
+        a_member(groups, name, priorityClassName="high")
+    when_ending(groups, 2)
+    a_user(groups, "rival", "high")
+    groups.delete_pod("low-0")
+    groups.claim_when("of-low-0", is_free)
+    groups.refused("rival")
+    assert list(bound(groups)) == ["low-1"]
+    groups.delete_pod("low-1")
+    for name in ("a", "b"):
+        groups.bound(name)
+    groups.refused("rival")
+
+
+@pytest.mark.usefixtures("classes")
 def test_nobody_goes_for_a_group_that_would_not_fit_all_the_same(groups: World) -> None:
     groups.a_cluster(devices=2)
     low_ones(groups, 2)
-    a_group(groups, 3)
+    a_group(groups, 3, priority="high")
     for name in ("a", "b", "c"):
         a_member(groups, name, priorityClassName="high")
     groups.refused("c", "pod group preemption: No preemption victims found for incoming preemptor")
@@ -453,7 +485,7 @@ def test_group_of_a_process_that_was_killed_while_it_evicted_gets_its_places(
     cut = CutAfter(evictions)
     with run("killed") as program:
         groups.proxy.on("DELETE", r"/pods/low-", cut, times=None)
-        a_group(groups, 2)
+        a_group(groups, 2, priority="high")
         for name in ("a", "b"):
             a_member(groups, name, priorityClassName="high", schedulerName="mortal")
         if evictions < 2:
@@ -474,7 +506,7 @@ def test_group_of_a_process_that_was_killed_while_it_evicted_gets_its_places(
 @pytest.mark.usefixtures("classes")
 def test_single_of_higher_priority_beside_a_group_leaves_none_of_it_bound(groups: World) -> None:
     groups.a_cluster(devices=3)
-    a_group(groups, 3)
+    a_group(groups, 3, priority="low")
     members(groups, "a", "b", priorityClassName="low")
     a_user(groups, "single", "high")
     groups.bound("single")

@@ -15,7 +15,7 @@ FLEET = "manifests/examples/fleet"
 CUT = " ..."
 """At the end of a line of a page: the rest of it is left out."""
 
-PAGES = ("allocate", "audit", "cel", "claims", "defrag", "dump", "fit", "lint", "status", "verify", "whatif")
+PAGES = ("allocate", "audit", "cel", "claims", "defrag", "dump", "fit", "lint", "plan", "status", "verify", "whatif")
 ELSEWHERE = {
     "compare": "differential/test_compare.py",
     "completion": "unit/scheduler/cli/test_main.py",

@@ -21,7 +21,7 @@ class GroupRoom:
     def __init__(self) -> None:
         self.now = 0.0
         self.cluster = Cluster(Features.of("1.37"), is_ours=lambda _: True)
-        self.groups = Groups(self.cluster, lambda: self.now)
+        self.groups = Groups(self.cluster, lambda: self.now, is_ours=lambda pod: pod.scheduler_name != "another")
 
     def show(self, pod: Pod, old: Pod | None = None) -> set[str]:
         self.cluster.set_pod(pod)
@@ -68,7 +68,7 @@ def test_members_wait_for_their_group_and_for_its_minimum(room: GroupRoom) -> No
     assert room.groups.gate(first) == "waiting for minCount pods from a gang to appear in scheduling queue"
     assert room.show(second) == {first.uid, second.uid}
     assert room.groups.gate(first) == ""
-    assert room.remove(second) == {first.uid}
+    assert room.remove(second) == set()
     assert room.groups.gate(first)
     assert room.set_group(1) == {first.uid}
     assert room.groups.gate(first) == ""
@@ -85,6 +85,7 @@ def test_labelled_members_wait_for_as_many_as_they_say(room: GroupRoom) -> None:
 
 def test_report_of_a_pod_that_changes_nothing_wakes_nobody(room: GroupRoom) -> None:
     first = member("a")
+    room.set_group(1)
     room.show(first)
     assert room.show(member("a", phase="Pending", labels={"x": "y"}), first) == set()
     assert room.show(member("a", gates=("wait",)), first) == {first.uid}
@@ -123,3 +124,12 @@ def test_group_that_was_complete_waits_anew(room: GroupRoom) -> None:
     assert room.late() == []
     room.now = 2 * HELD_S
     assert room.late() == ["waiting for 1 of 2 pods of group default/g to be created"]
+
+
+def test_pods_of_another_scheduler_are_no_members(room: GroupRoom) -> None:
+    room.set_group(2)
+    own, other = member("a"), member("b", scheduler_name="another")
+    room.show(own)
+    assert room.show(other) == set()
+    assert room.groups.gate(own)
+    assert room.groups.gate(other) == ""
