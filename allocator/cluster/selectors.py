@@ -138,6 +138,9 @@ class Selectors:
 
     def of_slice(self, expression: str, slice_: Slice) -> Selection:
         """The answers over the devices of one slice, whoever asks. Cost: O(devices) for a slice not seen before."""
+        known = self._known.get(expression)
+        if known is not None and (selection := known.selections.get(slice_.number)) is not None:
+            return selection
         known = self._known.pop(expression, None) or _KnownAnswers()
         self._known[expression] = known  # at the end, as above
         return self._of_slice(expression, known, slice_, lambda: False, Budget())

@@ -16,6 +16,7 @@ from allocator.explain.offer import Offer, offer_of, prepared
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule
+from allocator.features.tenant_limits import LimitRule
 from allocator.model import Claim
 from allocator.outcome import Allocated, InvalidClaim, Refused
 from allocator.requests.candidates import MAX_RESULTS, Problem
@@ -47,6 +48,7 @@ LIMITS: tuple[tuple[type[Rule], str], ...] = (
     (CounterRule, "counters"),
     (Capacity, "capacity"),
     (CompatibleGroups, "compatibility groups"),
+    (LimitRule, "limits"),
 )
 """What several picks share besides the devices themselves, with its name."""
 

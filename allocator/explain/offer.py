@@ -103,7 +103,9 @@ def prepared(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> 
     It has the budget of an attempt, and raises OutOfSteps beyond.
     """
     budget = Budget(BUDGET_STEPS)
-    attempt = attempt_of(snapshot, snapshot.view(node), str, budget=budget)  # no share is made, so none needs an id
+    bindings = snapshot.bindings(claims)
+    # No share is made, so none needs an id.
+    attempt = attempt_of(snapshot, snapshot.view(node), str, budget=budget, bindings=bindings)
     return attempt, problem_of(snapshot, attempt, claims)
 
 

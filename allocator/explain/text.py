@@ -318,6 +318,7 @@ _LIMITS = {
     "counters": "need more counters than are left",
     "capacity": "need more capacity than is left",
     "compatibility groups": "are in incompatible compatibility groups",
+    "limits": "are more than a limit of the namespace leaves",
 }
 
 

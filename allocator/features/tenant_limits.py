@@ -151,12 +151,12 @@ def _amounts(attempt: NodeAttempt, number: int, alternative: Alternative) -> Cou
 
 def _amounts_of(attempt: NodeAttempt, number: int, alternative: Alternative) -> CountedAmounts:
     """What the devices count for if the alternative gets them. Cost: O(devices that count)."""
-    one = attempt.limited[number]
-    counted, devices = one.binding.limit.counted, attempt.view.devices
+    limited = attempt.limited[number]
+    counted, devices = limited.binding.limit.counted, attempt.view.devices
     if counted.unit == "devices":
-        return dict.fromkeys(bits(one.devices), ONE_DEVICE)
-    shared = one.devices & attempt.shareable if counted.unit == "capacity" else 0
-    amounts = {device: counted.of_whole(devices[device]) for device in bits(one.devices & ~shared)}
+        return dict.fromkeys(bits(limited.devices), ONE_DEVICE)
+    shared = limited.devices & attempt.shareable if counted.unit == "capacity" else 0
+    amounts = {device: counted.of_whole(devices[device]) for device in bits(limited.devices & ~shared)}
     for device in bits(shared):
         amounts[device] = taken_by_share(attempt, alternative, device, counted.name)
     return {device: amount for device, amount in amounts.items() if amount}

@@ -11,12 +11,19 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from allocator.cluster.usage import occupying
 from allocator.limits.limit import ONE_DEVICE, Account, Binding, Bindings, CountedDevices, TenantLimit
 from allocator.model import Claim, Device, DeviceResult, PoolID, Slice
+from allocator.search.rules import UNBOUNDED
 
 if TYPE_CHECKING:
     from allocator.cluster.snapshot import Snapshot
 
 Charges = tuple[tuple[Account, int], ...]
 """What a claim counts for, in 10**-9; without zeros."""
+
+PublishedAt = tuple[Slice, int]
+"""The slice that publishes a device, and its position there."""
+
+FEW_DEVICES: Final = 64
+"""In a slice: they are looked through for a name, and not indexed."""
 
 MOST_RESULTS: Final = 32
 """Devices that one claim can hold (AllocationResultsMaxSize)."""
@@ -74,16 +81,33 @@ class Existing:
     smallest: int
 
 
+@dataclass(frozen=True, slots=True)
+class LimitTerms:
+    """What follows from slices and classes for a limit: what selects its devices, the most one counts for, its most.
+
+    expressions: None where none counts. In 10**-9.
+    """
+
+    expressions: tuple[str, ...] | None
+    largest: int
+    most: int
+
+
 @dataclass(slots=True, eq=False)
 class ExistingAmounts:
-    """What the published slices have of what limits count, until they change."""
+    """What the published slices have of what limits count, until they change. Of one list of limits."""
 
+    _terms: dict[int, LimitTerms] = field(default_factory=dict)
+    _classes: object = None
+    _version: int = 0
     _known: dict[tuple[CountedDevices, tuple[str, ...]], Existing] = field(default_factory=dict)
     _devices: dict[PoolID, Mapping[str, tuple[Slice, int]]] = field(default_factory=dict)
 
     def forget(self, pool_id: PoolID) -> None:
         """Slices of the pool have changed."""
         self._known.clear()
+        self._terms.clear()
+        self._version += 1
         self._devices.pop(pool_id, None)
 
     def of(self, counted: CountedDevices, expressions: tuple[str, ...], snapshot: "Snapshot") -> Existing:
@@ -94,14 +118,46 @@ class ExistingAmounts:
             existing = self._known[key] = _existing(counted, expressions, snapshot)
         return existing
 
-    def device(self, result: DeviceResult, snapshot: "Snapshot") -> tuple[Slice, int] | None:
+    def terms(self, number: int, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
+        """The terms of the limit with that number. Cost: of `of`, once until slices or classes change."""
+        self.version_in(snapshot)
+        terms = self._terms.get(number)
+        if terms is None:
+            terms = self._terms[number] = self._work_out(limit, snapshot)
+        return terms
+
+    def version_in(self, snapshot: "Snapshot") -> int:
+        """How often terms have changed, with the classes of the snapshot."""
+        if self._classes is not snapshot.classes:
+            self._terms.clear()
+            self._classes = snapshot.classes
+            self._version += 1
+        return self._version
+
+    def _work_out(self, limit: TenantLimit, snapshot: "Snapshot") -> LimitTerms:
+        expressions = limit.counted.expressions(snapshot.classes)
+        if expressions is None:
+            return LimitTerms(None, 0, limit.most or 0)
+        is_of_devices = limit.counted.unit == "devices"
+        largest = ONE_DEVICE if is_of_devices else self.of(limit.counted, expressions, snapshot).largest
+        if limit.most is not None:
+            return LimitTerms(expressions, largest, limit.most)
+        total = self.of(limit.counted, expressions, snapshot).total
+        most = int(total * limit.share)
+        return LimitTerms(expressions, largest, most if total % ONE_DEVICE else most - most % ONE_DEVICE)
+
+    def device(self, result: DeviceResult, snapshot: "Snapshot") -> PublishedAt | None:
         """The slice that publishes the device, and its position there; None where none does."""
         pool_id = PoolID(result.driver, result.pool)
+        slices = snapshot.by_pool.get(pool_id, ())
+        if len(slices) == 1 and len(slices[0].devices) <= FEW_DEVICES:
+            numbered = enumerate(slices[0].devices)
+            return next(((slices[0], position) for position, device in numbered if device.name == result.device), None)
         names = self._devices.get(pool_id)
         if names is None:
             names = self._devices[pool_id] = {
                 device.name: (slice_, position)
-                for slice_ in sorted(snapshot.by_pool.get(pool_id, ()), key=lambda one: one.generation)
+                for slice_ in sorted(slices, key=lambda one: one.generation)
                 for position, device in enumerate(slice_.devices)
             }
         return names.get(result.device)
@@ -157,6 +213,7 @@ class LimitUse:
     limits: LimitsInForce = field(default_factory=LimitsInForce)
     used: dict[Account, int] = field(default_factory=dict)
     published: ExistingAmounts = field(default_factory=ExistingAmounts)
+    _fits: dict[tuple[Account, ...], tuple[int, int]] = field(default_factory=dict)
 
     def copy(self) -> "LimitUse":
         """The same, to be changed apart. Cost: O(accounts)."""
@@ -177,6 +234,8 @@ class LimitUse:
 
     def book(self, charges: Charges, sign: int) -> None:
         """Count these charges, or (-1) count them no more."""
+        if charges:
+            self._fits.clear()
         for account, amount in charges:
             if total := self.used.get(account, 0) + sign * amount:
                 self.used[account] = total
@@ -188,27 +247,27 @@ class LimitUse:
         accounts = self.limits.of(claim.namespace)
         if not accounts:
             return ()
-        results = occupying(claim)
+        results = [(result, self.published.device(result, snapshot)) for result in occupying(claim)]
         amounts = [
-            (
-                account,
-                sum([self._amount(self.limits.limit_of(account).counted, claim, one, snapshot) for one in results]),
-            )
+            (account, sum([self._amount(account, claim, result, at, snapshot) for result, at in results]))
             for account in accounts
         ]
         return tuple([(account, amount) for account, amount in amounts if amount])
 
-    def _amount(self, counted: CountedDevices, claim: Claim, result: DeviceResult, snapshot: "Snapshot") -> int:
+    def _amount(
+        self, account: Account, claim: Claim, result: DeviceResult, published: PublishedAt | None, snapshot: "Snapshot"
+    ) -> int:
+        """What the device counts for in the account. published: where it is, None where no slice has it any more."""
+        counted = self.limits.limit_of(account).counted
         if counted.driver and counted.driver != result.driver:
             return 0
-        expressions = counted.expressions(snapshot.classes)
+        expressions = self.terms_of(account, snapshot).expressions
         if expressions is None:
             return 0
-        published = self.published.device(result, snapshot)
         if published is None:
             return _unpublished(counted, claim, result)
         slice_, position = published
-        if not counting_in(counted, expressions, slice_, snapshot) >> position & 1:
+        if expressions and not counting_in(counted, expressions, slice_, snapshot) >> position & 1:
             return 0
         if counted.unit == "capacity" and result.share_id:
             return counted.of_capacity(result.consumed_capacity, result.driver)
@@ -221,7 +280,7 @@ class LimitUse:
             limit, added = self.limits.limit_of(account), amount - had.get(account, 0)
             if limit.soft or added <= 0:
                 continue
-            used, most = self.used_of(account), self.most_of(limit, snapshot)
+            used, most = self.used_of(account), self.terms_of(account, snapshot).most
             if used > most:
                 return Binding(limit, (), used - added, most, account), added
         return None
@@ -230,14 +289,9 @@ class LimitUse:
         """How much of the account is in use, in 10**-9."""
         return self.used.get(account, 0)
 
-    def most_of(self, limit: TenantLimit, snapshot: "Snapshot") -> int:
-        """The most that the limit lets be in use, in 10**-9. Cost: of `ExistingAmounts.of`, for a share."""
-        if limit.most is not None:
-            return limit.most
-        expressions = limit.counted.expressions(snapshot.classes)
-        total = self.published.of(limit.counted, expressions, snapshot).total if expressions is not None else 0
-        most = int(total * limit.share)
-        return most if total % ONE_DEVICE else most - most % ONE_DEVICE
+    def terms_of(self, account: Account, snapshot: "Snapshot") -> LimitTerms:
+        """The terms of the account's limit. Cost: that of `ExistingAmounts.terms`."""
+        return self.published.terms(account[0], self.limits.limits[account[0]], snapshot)
 
     def bindings(self, claims: Sequence[Claim], snapshot: "Snapshot") -> Bindings:
         """The limits that these claims, which have no devices yet, could exceed; the others are of no account.
@@ -247,14 +301,15 @@ class LimitUse:
         if not self.limits or not claims:
             return ()
         namespace = claims[0].namespace
-        if any([claim.namespace != namespace for claim in claims]):  # noqa: C419 - faster
+        if len(claims) > 1 and any(claim.namespace != namespace for claim in claims):
             raise ValueError("the claims of one attempt are of several namespaces, and limits hold")
         accounts = self.limits.of(namespace)
-        if not accounts:
-            return ()
+        if not accounts or MOST_RESULTS * len(claims) <= self._surely_fitting(accounts, snapshot):
+            return ()  # as almost always
         devices = most_devices(claims)
-        bindings = (self._binding(account, devices, snapshot) for account in accounts)
-        return tuple([one for one in bindings if one is not None])
+        return tuple(
+            [self._binding(account, snapshot) for account in accounts if self._could_exceed(account, devices, snapshot)]
+        )
 
     def may_help(self, account: Account, claim: Claim, snapshot: "Snapshot") -> bool:
         """Whether claims that the account's limit has refused may get devices once the claim gives its own back.
@@ -265,22 +320,37 @@ class LimitUse:
             return True
         if account in self.limits.of(claim.namespace):
             return True
-        counted = self.limits.limit_of(account).counted
-        return not all([self._amount(counted, claim, one, snapshot) for one in occupying(claim)])  # noqa: C419 - faster
+        results = [(result, self.published.device(result, snapshot)) for result in occupying(claim)]
+        return not all(self._amount(account, claim, result, at, snapshot) for result, at in results)
 
-    def _binding(self, account: Account, devices: int, snapshot: "Snapshot") -> Binding | None:
-        """The limit of the account, if so many more devices could exceed it."""
-        limit = self.limits.limit_of(account)
-        expressions = limit.counted.expressions(snapshot.classes)
-        if limit.soft or expressions is None:
-            return None
-        used, most = self.used.get(account, 0), self.most_of(limit, snapshot)
-        each = ONE_DEVICE
-        if limit.counted.unit != "devices":
-            each = self.published.of(limit.counted, expressions, snapshot).largest
-        if used + devices * each <= most:
-            return None
-        return Binding(limit, expressions, used, most, account)
+    def _surely_fitting(self, accounts: tuple[Account, ...], snapshot: "Snapshot") -> int:
+        """So many more devices, whichever, exceed none of these; remembered until something counts differently."""
+        version = self.published.version_in(snapshot)
+        known = self._fits.get(accounts)
+        if known is None or known[0] != version:
+            known = self._fits[accounts] = version, self._fitting(accounts, snapshot)
+        return known[1]
+
+    def _fitting(self, accounts: Iterable[Account], snapshot: "Snapshot") -> int:
+        fitting = UNBOUNDED
+        for account in accounts:
+            terms = self.terms_of(account, snapshot)
+            if terms.largest and not self.limits.limit_of(account).soft:
+                fitting = min(fitting, (terms.most - self.used.get(account, 0)) // terms.largest)
+        return fitting
+
+    def _could_exceed(self, account: Account, devices: int, snapshot: "Snapshot") -> bool:
+        """Whether so many more devices could exceed the account's limit."""
+        if self.limits.limit_of(account).soft:
+            return False
+        terms = self.terms_of(account, snapshot)
+        return terms.expressions is not None and self.used.get(account, 0) + devices * terms.largest > terms.most
+
+    def _binding(self, account: Account, snapshot: "Snapshot") -> Binding:
+        terms = self.terms_of(account, snapshot)
+        return Binding(
+            self.limits.limit_of(account), terms.expressions or (), self.used.get(account, 0), terms.most, account
+        )
 
 
 def most_devices(claims: Iterable[Claim]) -> int:
@@ -344,7 +414,7 @@ def limit_statuses(snapshot: "Snapshot") -> Iterator[LimitStatus]:
     """Each limit in its order; one that each namespace has by itself for each that is known, by name."""
     limited = snapshot.limited
     for number, limit in enumerate(limited.limits.limits):
-        most = limited.most_of(limit, snapshot)
+        most = limited.terms_of((number, ""), snapshot).most
         namespaces = [""]
         if limit.namespaces.each:
             known = {*limited.limits.labels, *[namespace for account, namespace in limited.used if account == number]}

@@ -45,12 +45,12 @@ LIMIT_SELECTS_NOTHING = Check(
 
 def _never_met(manifests: Manifests) -> Iterator[Observation]:
     snapshot = manifests.cluster.fleet.current
-    for limit in manifests.limits:
+    for number, limit in enumerate(manifests.limits):
         expressions = limit.counted.expressions(snapshot.classes)
         if limit.soft or expressions is None:
             continue
         least = snapshot.limited.published.of(limit.counted, expressions, snapshot).smallest
-        most = snapshot.limited.most_of(limit, snapshot)
+        most = snapshot.limited.terms_of((number, ""), snapshot).most
         if most < least:
             text = f"its most, {limit.text_of(most)}, is less than what any device counts for: {limit.text_of(least)}"
             yield Observation(_subject(limit), text, "most" if limit.most is not None else "share")

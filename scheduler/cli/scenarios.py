@@ -98,6 +98,9 @@ def _digest(chunks: Iterable[bytes]) -> str:
 TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
 """What `--arrivals` may be."""
 
+WITH, WITHOUT = "with", "without"
+"""What `--limits` may be: whether the limits per tenant hold."""
+
 EXPONENTIAL, ENDLESS = "exp:", "none"
 """What `--durations` may be beside `trace`."""
 
@@ -136,6 +139,7 @@ class Variant:
     inflate: float = 0.0
     time_scale: float = 1.0
     nodes_scale: float = 1.0
+    limits: str = WITH
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -265,7 +269,13 @@ def run_case(
         require_unchanged(plan, case)
         try:
             with garbage.making_none() if _makes_no_garbage(by.profiles) else nullcontext():
-                scenario = run(start, by.profiles, replace(settings, limits=by.limits), _CLOCKS, progress)
+                scenario = run(
+                    start,
+                    by.profiles,
+                    replace(settings, limits=by.limits if case.variant.limits == WITH else ()),
+                    _CLOCKS,
+                    progress,
+                )
         except PolicyFailed as error:
             raise BrokenPolicy(f"{case}: {error}") from error
         return replace(scenario, policy=case.policy or scenario.policy)

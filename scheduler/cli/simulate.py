@@ -29,6 +29,8 @@ from scheduler.cli.scenarios import (
     ORDER,
     POISSON,
     TRACE,
+    WITH,
+    WITHOUT,
     Case,
     Plan,
     ScenarioFailed,
@@ -217,6 +219,12 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 )
 @_factor_option("--nodes-scale", "FACTOR", "Keep this share of the nodes, or add copies of them.")
 @click.option(
+    "--limits",
+    type=click.Choice([WITH, WITHOUT]),
+    multiple=True,
+    help="Whether the limits per tenant of --config hold. Given twice, both are compared.  [default: with]",
+)
+@click.option(
     "--set",
     "what_ifs",
     multiple=True,
@@ -395,6 +403,7 @@ def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]
         "inflate": options["inflate"] or (0.0,),
         "time_scale": options["time_scale"] or (1.0,),
         "nodes_scale": options["nodes_scale"] or (1.0,),
+        "limits": tuple(dict.fromkeys(options["limits"])) or (WITH,),
     }
     varied = [name for name, values in choices.items() if len(values) > 1]
     found = []

@@ -591,10 +591,13 @@ def _taken_by_devices(rejected: Iterable[Rejections]) -> frozenset[str]:
 
 
 def _gist(reasons: Sequence[str], rejected: Iterable[Rejections], lacking: "LackingDevices") -> str:
-    """Of the refusal: the reasons, what is asked, and whether there are such devices at all, free or not."""
+    """Of the refusal: the reasons, what is asked, whether there are such devices at all, free or not, and limits."""
     asked = hash(tuple([fingerprint_of(one.required.pending) for one in rejected]))
     has_any = any(has_matching_devices(outcome) for outcome in lacking.by_node.values())
-    return "; ".join([*reasons, f"asked {asked:x}", "devices match" if has_any else "no device matches"])
+    causes = map(inner_cause, lacking.by_node.values())
+    limits = {one.limit.limit.name for one in causes if isinstance(one, LimitReached) and one.limit is not None}
+    matching = "devices match" if has_any else "no device matches"
+    return "; ".join([*reasons, f"asked {asked:x}", matching, *[f"limit {name}" for name in sorted(limits)]])
 
 
 @dataclass(frozen=True, slots=True)

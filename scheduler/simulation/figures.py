@@ -213,6 +213,7 @@ class _PodRecord:
 
     shape: str
     """The devices that it requests, in words."""
+    namespace: str
     arrived_s: float
     """When it arrived."""
     state: PodState = PodState.WAITING
@@ -245,6 +246,7 @@ class RunFigures(Follower):
         self._records: dict[str, _PodRecord] = {}
         self._states: Counter[PodState] = Counter()
         self._shapes: dict[str, _OfShape] = {}
+        self._namespaces: dict[str, _OfShape] = {}
         self._refusals: Counter[str] = Counter()
         self._arrived = 0
         self._decisions = 0
@@ -281,9 +283,10 @@ class RunFigures(Follower):
 
     def _add_pod(self, pod: Pod) -> None:
         shape = self._demand.shape(pod)
-        self._records[pod.uid] = _PodRecord(shape, self._now)
+        self._records[pod.uid] = _PodRecord(shape, pod.namespace, self._now)
         self._states[PodState.WAITING] += 1
         self._shapes.setdefault(shape, _OfShape()).arrivals += 1
+        self._namespaces.setdefault(pod.namespace, _OfShape()).arrivals += 1
 
     def decided(self, found: Attempted) -> None:
         """An attempt."""
@@ -294,9 +297,9 @@ class RunFigures(Follower):
         self._move(record, self._state_after(found))
         if found.node and not record.is_placed:
             record.is_placed = True
-            of_shape = self._shapes[record.shape]
-            of_shape.placed += 1
-            of_shape.waits.append(found.time_s - record.arrived_s)
+            for counts in (self._shapes[record.shape], self._namespaces[record.namespace]):
+                counts.placed += 1
+                counts.waits.append(found.time_s - record.arrived_s)
         if not record.is_decided:
             record.is_decided = True
             self._arrived += self._demand.amount(found.pod)
@@ -394,6 +397,7 @@ class RunFigures(Follower):
             end_s=self._now,
             preempted=self._preempted,
             lost_s=round(self._lost_s, _TIME_DIGITS),
+            namespaces=tuple(self._shape(name, one) for name, one in sorted(self._namespaces.items())),
             moved=self._moved,
         )
 

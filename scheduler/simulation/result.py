@@ -139,6 +139,8 @@ class Summary:
     """How many of the evictions were for a pod of higher priority."""
     lost_s: float = 0.0
     """How long all evicted pods had run, from the first event on."""
+    namespaces: tuple[ShapeSummary, ...] = ()
+    """The same as of shapes, of the pods of each namespace: `shape` is its name."""
     moved: int = 0
     """How many of the evictions were moves that gave another pod a place."""
 
@@ -223,9 +225,10 @@ def scenario_of(text: bytes | str) -> Scenario:
 
 
 def figures(summary: Summary) -> Mapping[str, float]:
-    """Every number of the summary by its place in the document, such as `waitingS.p99`; a shape's by its words."""
+    """Every number of the summary by its place, such as `waitingS.p99`; a shape's by its words, none of namespaces."""
     document = _SUMMARY.dump_python(summary, by_alias=True)
     shapes = {one.pop("shape"): one for one in document.pop("shapes")}
+    del document["namespaces"]
     return dict(_numbers({**document, "shapes": shapes}, ""))
 
 

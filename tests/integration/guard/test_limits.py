@@ -5,19 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.contents import ensure_namespace
+from tests.controlplane.contents import ensure_namespace, manifests, restore
 from tests.controlplane.door import Door
 from tests.controlplane.ours import WITHOUT_LEASE, Guard, Scheduler
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
-from tests.controlplane.rights import grant
+from tests.controlplane.rights import BASE, grant
 from tests.integration.guard.scene import PATIENT, await_answers, holders, serve
 from tests.integration.live.crowd import GPU, NAMESPACE, WITHIN_S, a_pod, empty, furnish, placed, send
 from tests.integration.live.history import History
 
 NODES, DEVICES, PODS = 4, 4, 24
 FEW, MORE = 5, 9
+SOON_S = 60.0
 OURS, STOCK = "dra-scheduler", "default-scheduler"
 CONFIG_MAP = Kind("v1", "ConfigMap")
 FOLLOWED = f"limitsConfigMap: {NAMESPACE}/dra-limits\n"
@@ -33,6 +34,7 @@ def limits(most: int) -> Json:
 def fleet(plane: ControlPlane, api: RestClient) -> Iterator[RestClient]:
     """Four nodes with four devices each, of which the ConfigMap leaves a few."""
     grant(api)
+    restore(api, manifests(BASE.parent / "limits" / "rbac.yaml"))
     ensure_namespace(api, NAMESPACE)
     api.create(limits(FEW))
     furnish(api, NODES, DEVICES)
@@ -92,7 +94,8 @@ def test_two_schedulers_stay_within_a_limit_that_changes(
         send(plane, [a_pod(f"pod-{number}", GPU, scheduler=(OURS, STOCK)[number % 2]) for number in range(PODS)])
         fleet.await_all(POD, lambda pods: len(placed(pods)) == FEW, NAMESPACE, WITHIN_S)
         told = f"limit crowd-gpus: {FEW} of {FEW} in use, 1 more requested"
-        fleet.await_all(POD, lambda pods: any(told in reason(pod) for pod in pods), NAMESPACE, WITHIN_S)
+        fleet.create(a_pod("late", GPU, scheduler=OURS))
+        fleet.await_all(POD, lambda pods: any(told in reason(pod) for pod in pods), NAMESPACE, SOON_S)
         changed = fleet.replace({**fleet.get(CONFIG_MAP, "dra-limits", NAMESPACE), "data": limits(MORE)["data"]})
         fleet.await_all(POD, lambda pods: len(placed(pods)) == MORE, NAMESPACE, WITHIN_S)
         spoilt = {**changed, "data": {"limits": "[{name: crowd-gpus, most: many}]"}}

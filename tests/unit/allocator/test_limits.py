@@ -155,7 +155,7 @@ def test_partition_counts_with_its_counters() -> None:
     assert used(counted, holding("part"), snapshot=snapshot) == "3"
     share = TenantLimit("half", counted=counted, share=Fraction(1, 2))
     snapshot = snapshot.with_limits(LimitsInForce([share]), ())
-    assert share.text_of(snapshot.limited.most_of(share, snapshot)) == "3"
+    assert share.text_of(snapshot.limited.terms_of((0, ""), snapshot).most) == "3"
     assert isinstance(allocate(snapshot, a_node(), [wanting()]), Allocated)
     tight = TenantLimit("tight", counted=counted, share=Fraction(1, 7))
     snapshot = snapshot.with_limits(LimitsInForce([tight]), ())
@@ -168,10 +168,10 @@ def test_share_of_devices_is_rounded_down_and_follows_what_is_published() -> Non
     fleet.set_limits(LimitsInForce([limit]), ())
     first = a_slice(*devices(3))
     fleet.add_slice(first)
-    assert fleet.current.limited.most_of(limit, fleet.current) == ONE_DEVICE
+    assert fleet.current.limited.terms_of((0, ""), fleet.current).most == ONE_DEVICE
     fleet.remove_slice(first)
     fleet.add_slice(a_slice(*devices(8)))
-    assert fleet.current.limited.most_of(limit, fleet.current) == 2 * ONE_DEVICE
+    assert fleet.current.limited.terms_of((0, ""), fleet.current).most == 2 * ONE_DEVICE
 
 
 def test_class_counts_the_devices_that_it_selects_whichever_class_is_asked_for() -> None:

@@ -25,7 +25,7 @@ def at_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_page_shows_what_the_program_prints() -> None:
     shown = list(examples_of("limits", EXAMPLE))
-    assert len(shown) == 2
+    assert len(shown) == 3
     for command, lines in shown:
         printed = output_of(command).rstrip("\n").split("\n")
         assert len(printed) == len(lines)
@@ -59,12 +59,16 @@ def test_explain_names_the_limit() -> None:
     assert "limit student-slices" not in found.out  # as the first pod it fits
     found = dra("explain", "speech/batch", CLUSTER, TEAMS, "--config", CONFIG)
     assert "limit gold-memory: 0 of 240Gi in use, 320Gi more requested" in found.out
+    assert "needs 4 devices, and those on node h100 are more than a limit of the namespace leaves" in found.out
+    assert "would fit if\n    request gpu: count 3 instead of all" in found.out
 
 
 def test_simulation_counts_limits() -> None:
     found = dra("simulate", CLUSTER, TEAMS, "--config", CONFIG, "-o", "json")
     [scenario] = orjson.loads(found.out)["scenarios"]
     assert scenario["summary"]["placed"] == 3
+    by_tenant = {one["shape"]: one["placed"] for one in scenario["summary"]["namespaces"]}
+    assert by_tenant == {"speech": 0, "students": 1, "vision": 2}
 
 
 def test_status_shows_limits(tmp_path: Path) -> None:

@@ -155,6 +155,14 @@ def test_pod_without_devices_does_not_wake_for_limits() -> None:
     assert helps(pod, refusal, released(world, "b_1"))
 
 
+def test_pod_that_lacked_devices_before_is_told_of_the_limit() -> None:
+    """Its condition is written again where the gist is another one."""
+    before, now = World([OF_A], b_1="h0", b_2="h1", b_3="h2").refusal(), World([OF_A], a_one="h0").refusal()
+    assert before is not None
+    assert now is not None
+    assert before.gist != now.gist
+
+
 def test_tenant_at_its_limit_evicts_its_own_pods_alone() -> None:
     assert World([OF_A], a_own="h0", b_1="h1").victims() == ["a_own"]
     assert World([OF_A], b_1="h0", b_2="h1", b_3="h2").victims() == ["b_3"]
