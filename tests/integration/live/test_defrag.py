@@ -220,6 +220,50 @@ def test_killed_at_each_step_nothing_is_lost_and_the_next_run_goes_on(sets: Worl
     hold.release()
 
 
+def two_pods_in_the_way(world: World) -> None:
+    """Pod `wide` wants the three devices of node-0, where the pods of sets `a` and `b` have one each."""
+    world.a_cluster(nodes=2, devices=3)
+    world.a_template("one", a_request())
+    world.a_template("three", a_request(count=3))
+    a_set(world, "pinned", node="node-1")
+    nodes = [a_set(world, name)["spec"]["nodeName"] for name in ("a", "b")]
+    assert nodes == ["node-0", "node-0"], "the scheduler takes the first of equal nodes"
+    world.a_pod("wide", template="three")
+    world.refused("wide")
+
+
+def test_killed_between_two_moves_the_next_run_makes_the_second_one(sets: World) -> None:
+    two_pods_in_the_way(sets)
+    hold = Hold()
+    sets.proxy.on("POST", EVICTION, hold, nth=2)
+    with running(sets) as process:
+        await_eviction(sets, 2)
+        process.kill()
+    sets.proxy.forget_rules()
+    run = defrag(sets)
+    assert run.returncode == 0, run.stderr
+    assert "step 1 of 1: evict pod" in run.stdout
+    assert len(sets.devices_of("wide")) == 3
+    assert {pod_of(sets, name, "")["spec"]["nodeName"] for name in ("a", "b")} == {"node-1"}
+    hold.release()
+
+
+def test_room_is_kept_from_the_first_eviction_on(sets: World) -> None:
+    """A rival for what the first move has left waits until the second is made, and after it."""
+    two_pods_in_the_way(sets)
+    hold = Hold()
+    sets.proxy.on("POST", EVICTION, hold, nth=2)
+    with running(sets) as process:
+        await_eviction(sets, 2)
+        sets.a_pod("rival", template="one", nodeSelector={"kubernetes.io/hostname": "node-0"})
+        sets.refused("rival", "cannot allocate all claims")
+        hold.release()
+        _, errors = process.communicate(timeout=60)
+        assert process.returncode == 0, errors
+    assert len(sets.devices_of("wide")) == 3
+    sets.refused("rival", "cannot allocate all claims")
+
+
 def test_what_is_kept_is_free_again_at_its_time(sets: World) -> None:
     moved = nodes_with_one_free_device_each(sets)
     uid = moved["metadata"]["uid"]
