@@ -350,6 +350,10 @@ class Queue:
         """The pod, wherever it is."""
         return self._pods.get(uid)
 
+    def pods(self) -> Iterator[Pod]:
+        """All pods, wherever they are."""
+        return (entry.pod for entry in self._pods.values())
+
     def pending(self) -> Mapping[PodPlace, int]:
         """How many pods are in each place."""
         return dict(self._counts)

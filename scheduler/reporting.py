@@ -387,11 +387,13 @@ class Events:
         """The pod waits for its devices to be made ready."""
         self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling"), message)
 
-    def preempted(self, victim: PodKey, preemptor: PodKey, node: str, group: str = "") -> None:
-        """The victim is deleted, so that the other pod can have its place, or its group. group: uid of that."""
+    def preempted(
+        self, victim: PodKey, preemptor: PodKey, node: str, group: str = "", *, is_deleted: bool = True
+    ) -> None:
+        """The victim is deleted, or not bound, and the other pod, or its group (by uid), can have its place."""
         by, regarding = preemptor.scheduler_name, _by_its_scheduler(victim)[1]
         who = f"podgroup {group}" if group else f"pod {preemptor.uid}"
-        message = f"Preempted by {who} on node {node}"
+        message = f"Preempted by {who} on node {node}{'' if is_deleted else ', before it was bound'}"
         self._say_first(Said(by, regarding, "Normal", "Preempted", "Preempting"), message, self._now())
 
     def preemption_backed_off(self, pod: PodKey, message: str) -> None:

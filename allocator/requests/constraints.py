@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final
 
 import cel
-from allocator.bits import Mask, bits
+from allocator.bits import Mask, bits, union
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
-from allocator.model import Alternative, Attribute, Constraint, Device
+from allocator.model import Alternative, Attribute, Claim, Constraint, Device, JointConstraint
 from allocator.outcome import InvalidClaim
 from allocator.search.budget import Budget
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Trail
@@ -108,6 +108,10 @@ class AttributeColumns:
         self._features = features
         self._set = _column_set(view, name)
         self._published: AttributeColumn | None = None
+
+    def number(self, value: Token) -> int:
+        """Of the value, in all columns of the attribute."""
+        return self._set.numbers.setdefault(value, len(self._set.numbers))
 
     def of(self, candidates: Candidates) -> AttributeColumn:
         """The column that an alternative compares: its own derived attribute, or the published one."""
@@ -215,6 +219,13 @@ class AttributeRule(Rule):
         return tuple([(column.values.get(device), device in column.failures) for column in self.compared])
 
     @abstractmethod
+    def count(self, values: Collection[Token]) -> None:
+        """Take what other devices have for picked."""
+
+    def _numbers(self, values: Collection[Token]) -> Mask:
+        return union(1 << self.columns.number(value) for value in values)
+
+    @abstractmethod
     def best(self) -> tuple[int, int]:
         """(how many devices can satisfy the constraint at most, how many are needed), before any pick."""
 
@@ -259,6 +270,11 @@ class MatchAttribute(AttributeRule):
         self.budget.charge(2 * len(looked_at) * len(self.covered))
         self._viable = sum(1 << value for value in looked_at if self._is_viable(value))
 
+    def count(self, values: Collection[Token]) -> None:
+        """The values that are allowed, of which picks have one in common; none for all."""
+        if values:
+            self._common = self._numbers(values)
+
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices with a value that all picks have."""
         column = self.columns.of(slot.candidates)
@@ -295,7 +311,8 @@ class MatchAttribute(AttributeRule):
         """(how many devices one value can give at most, how many are needed), before any pick."""
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
         alone = int(any(self.columns.of(c).empty & c.mask for alternatives in self.affected for c in alternatives))
-        most = max([min(self._offers(value), needed) for value in self._different_values()], default=0)
+        possible = self._different_values() if self._common is None else bits(self._common)
+        most = max([min(self._offers(value), needed) for value in possible], default=0)
         return max(most, min(alone, needed)), needed
 
     def _different_values(self) -> Collection[int]:
@@ -327,6 +344,10 @@ class DistinctAttribute(AttributeRule):
     """All devices have the attribute, no two with a value in common; values of different types are distinct."""
 
     _used: Mask = field(default=0, init=False)
+
+    def count(self, values: Collection[Token]) -> None:
+        """The values that are used."""
+        self._used = self._numbers(values)
 
     def depends_on_order(self, candidates: Candidates) -> bool:
         """A list that compares to nothing is taken as the first device, and never later."""
@@ -378,7 +399,12 @@ class DistinctAttribute(AttributeRule):
         for alternatives in self.affected:
             for candidates in alternatives:
                 column = self.columns.of(candidates)
-                values |= {token for token, mask in column.groups.items() if mask & candidates.mask}
+                numbered = zip(column.groups.items(), column.numbered, strict=True)
+                values |= {
+                    token
+                    for (token, mask), number in numbered
+                    if mask & candidates.mask and not self._used >> number & 1
+                }
                 empty += (column.empty & candidates.mask).bit_count()
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
         return min(needed, len(values) + empty), needed
@@ -407,9 +433,31 @@ def rules_of(
     return tuple(rules)
 
 
+def joint_rules_of(
+    claims: Sequence[Claim], attempt: NodeAttempt
+) -> Mapping[JointConstraint, tuple[Constraint, AttributeRule]]:
+    """The rules of what holds over several claims, each once. Raises InvalidClaim."""
+    rules: dict[JointConstraint, tuple[Constraint, AttributeRule]] = {}
+    for joint in dict.fromkeys(one for claim in claims for one in claim.joint):
+        names = ", ".join(str(claim) for claim in claims if joint in claim.joint)
+        ((constraint, rule),) = rules_of((joint.constraint,), names, attempt)
+        rule.count(joint.values)
+        rules[joint] = constraint, rule
+    return rules
+
+
 def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
     """By device, its published values of the attribute, each as a number that devices with an equal one share."""
     numbers = dict[Token, int]()
+    return _values_by_device(view, name, features, lambda token: numbers.setdefault(token, len(numbers)))
+
+
+def own_values(view: NodeView, name: str, features: Features) -> Hashable:
+    """By device, its published values of the attribute."""
+    return _values_by_device(view, name, features, lambda token: token)
+
+
+def _values_by_device(view: NodeView, name: str, features: Features, read: Callable[[Token], Hashable]) -> Hashable:
     values: list[Hashable] = []
     for position, device in enumerate(view.devices):
         attribute = published(device, name, features)
@@ -421,7 +469,7 @@ def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
         except Incomparable as problem:
             values.append(str(problem))
         else:
-            values.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
+            values.append((is_list(attribute), tuple([read(token) for token in own])))
     return tuple(values)
 
 

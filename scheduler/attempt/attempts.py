@@ -19,7 +19,7 @@ from scheduler.attempt import device_readiness
 from scheduler.attempt.attempt import Report, report_nothing
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import intent_in, key_of
-from scheduler.attempt.current_steps import DEALLOCATE, SLOT
+from scheduler.attempt.current_steps import DEALLOCATE, SLOT, UNDO
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
@@ -36,6 +36,7 @@ from scheduler.attempt.decision import (
 from scheduler.attempt.pod_calls import device_status
 from scheduler.attempt.run import bind_pod
 from scheduler.attempt.slots import Slot, Slots
+from scheduler.attempt.steps.pod import Bind
 from scheduler.attempt.together import Together
 from scheduler.attempt.write_outcome import Defects, Denials
 from scheduler.client.errors import CallFailed
@@ -116,6 +117,8 @@ class Attempts:
         self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[Any]] = set()  # Any: of whatever result
+        self._binding: dict[str, asyncio.Task[Any]] = {}
+        self._given_up: dict[str, str] = {}
 
     @property
     def number(self) -> int:
@@ -215,6 +218,38 @@ class Attempts:
             slot.give_back()
             self._end(reserved, outcome)
         return outcome
+
+    async def bind(self, reserved: Reserved, report: Report = report_nothing) -> AttemptOutcome:
+        """Get a slot, and carry out what is reserved; `give_up` can end this as a retry, once all is taken back."""
+        uid, task = reserved.pod.uid, asyncio.current_task()
+        assert task is not None, "an attempt is a task"
+        self._binding[uid] = task
+        try:
+            slot = await self.slot(reserved.pod.namespace, reserved)
+            return await self.carry_out(reserved, slot, report)
+        except asyncio.CancelledError:
+            if uid not in self._given_up:
+                raise
+            task.uncancel()
+            outcome = Retry(self._given_up[uid])
+            report(outcome)
+            return outcome
+        finally:
+            self._given_up.pop(uid, None)
+            del self._binding[uid]
+
+    def give_up(self, uid: str, why: str) -> bool:
+        """End the attempt to bind the pod, whose place goes to another; False where there is none, or it is too late.
+
+        Source: kube-scheduler's executor.go, which cancels victims that wait on Permit or in PreBind.
+        """
+        task, step = self._binding.get(uid), self._binder.progress.step(uid)
+        if task is None or step == Bind.__name__:
+            return False
+        if step != UNDO and uid not in self._given_up:
+            self._given_up[uid] = why
+            task.cancel()
+        return True
 
     def _end(self, reserved: Reserved, outcome: AttemptOutcome | None) -> None:
         uid, decision = reserved.pod.uid, reserved.decision

@@ -142,8 +142,19 @@ async def clear_nomination(binder: Binder, pod: Pod) -> None:
 # The victims
 
 
-async def evict(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Callable[[Pod], None]) -> None:
-    """Carry out the writes of a preemption. evicted: is called with each victim once it is deleted.
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """Who is told of victims. cancelled: whether the attempt to bind a victim could be ended; it is not deleted then.
+
+    deleted: is called with each victim once it is deleted.
+    """
+
+    cancelled: Callable[[Pod], bool]
+    deleted: Callable[[Pod], None]
+
+
+async def evict(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Evicted) -> None:
+    """Carry out the writes of a preemption.
 
     Raises CallFailed, the first of them, with the least important victim left where it is.
     """
@@ -171,13 +182,15 @@ def _by_victim(writes: Iterable[PreemptionWrite]) -> list[list[PreemptionWrite]]
     return list(by_victim.values())
 
 
-async def _written(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Callable[[Pod], None]) -> None:
+async def _written(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Evicted) -> None:
     for write in writes:
-        if write.is_delete:
-            if await _delete(binder, write.pod):
-                evicted(write.pod)
-        elif write.clears_nomination:
+        if write.clears_nomination:
             await clear_nomination(binder, write.pod)
+        elif evicted.cancelled(write.pod):
+            return
+        elif write.is_delete:
+            if await _delete(binder, write.pod):
+                evicted.deleted(write.pod)
         elif not await _write_condition(binder, write):
             return
 

@@ -12,6 +12,7 @@ from allocator.api.versions import GROUP, versions_of
 from allocator.model import Device, Slice
 from allocator.requests.candidates import MAX_RESULTS
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
+from scheduler.checks.lint_api_limits import beyond_limits
 from scheduler.checks.lint_claims import (
     ADMIN_ACCESS_WITHOUT_LABEL,
     MISSING_CLAIM,
@@ -34,7 +35,7 @@ from scheduler.checks.lint_devices import (
     TAINTS_NOTHING,
     UNUSABLE_POOL,
 )
-from scheduler.checks.lint_limits import beyond_limits
+from scheduler.checks.lint_limits import LIMIT_EXCEEDED, LIMIT_NEVER_MET, LIMIT_SELECTS_NOTHING
 from scheduler.checks.manifests import Manifests, alternatives_of
 from scheduler.input.documents import FindingReason
 
@@ -272,6 +273,9 @@ RULES: Sequence[Check[Manifests]] = (
     UNUSED_CLAIM,
     UNSHAREABLE_CLAIM,
     UNUSABLE_POOL,
+    LIMIT_SELECTS_NOTHING,
+    LIMIT_NEVER_MET,
+    LIMIT_EXCEEDED,
     NEAR_LIMIT,
     OLD_VERSION,
     GATE_OFF,

@@ -15,12 +15,13 @@ from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_opt
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.fit import SUBJECTS, of_file, of_name
 from scheduler.cli.inputs import (
+    DecidedBy,
     Input,
+    deciding_options,
     inventory_of,
     keep_going_option,
     kind_and_key,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import page_option, print_report
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
@@ -32,8 +33,7 @@ from scheduler.defrag.targets import ToFit, Way
 from scheduler.offline.placement import Placement, PodToPlace, UnplacedPod
 from scheduler.output.defrag_report import DefragReport
 from scheduler.output.input_report import unchecked_namespaces
-from scheduler.output.report import PAGE
-from scheduler.plugins.profile import Profile
+from scheduler.output.report import PAGE, TEXT
 from scheduler.state.pods_by_priority import priority_of
 from scheduler.status import claim_statuses
 
@@ -47,6 +47,7 @@ Examples:
   dra defrag cluster.yaml --for template/ml/four-gpus --replicas 2
   dra defrag cluster.yaml --largest gpu.example.com       the largest block that moves can win
   dra defrag cluster.yaml --free-nodes 1 --movable app=web
+  dra defrag --for ml/train-0 --apply                     carry it out on the cluster of the kubeconfig
 """
 
 
@@ -94,9 +95,25 @@ def _query(_context: click.Context, _option: click.Parameter, text: str) -> Sequ
 @click.option("--max-moves", type=click.IntRange(0), default=5, show_default=True, metavar="N", help="Moves at most.")
 @click.option("--move-jobs", is_flag=True, help="Move pods of Jobs too; they lose their run so far.")
 @click.option("--any-priority", is_flag=True, help="Move pods of higher priority than the target's too.")
+@click.option(
+    "--apply",
+    "applies",
+    is_flag=True,
+    help="Carry the plan out on the cluster, one eviction at a time; `dra scheduler run` has to place the target.",
+)
+@click.option("--yes", is_flag=True, help="With --apply: do not ask before the first eviction.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    type=click.FloatRange(0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --apply: how long a step may take until the pod is bound in its new place.",
+)
 @page_option
 @overlay_option
-@profile_options
+@deciding_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -109,18 +126,21 @@ def command(  # noqa: PLR0913 - one for each option
     max_moves: int,
     move_jobs: bool,
     any_priority: bool,
+    applies: bool,
+    yes: bool,
+    timeout_s: float,
     output: str,
     overlays: tuple[str, ...],
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
     keep_going: bool,
 ) -> None:
-    """Print the fewest pods to move so that the target fits, where each goes, and in which order. Nothing is written.
+    """Print the fewest pods to move so that the target fits, where each goes, and in which order.
 
     Each move is verified: the live scheduler's own decision finds the pod's new place, while the place of the target
     is kept from the first eviction on. Pods move that their controllers make again and whose claims come from
     templates. Pods of Jobs, DaemonSets and static pods stay, and so do those with local storage, of higher priority,
     or whose PodDisruptionBudget allows no disruption (docs/defrag.md lists all rules). With -n, only pods in this
-    namespace move. PATH is as in `dra allocate`.
+    namespace move. PATH is as in `dra allocate`. Nothing is written without --apply.
     """
     if bool(subject) + bool(class_name) + (free_nodes is not None) != 1:
         raise click.UsageError("Say what room is made for: one of --for, --largest and --free-nodes.")
@@ -128,10 +148,12 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("--replicas needs --for.")
     if source.shown.query:
         raise click.UsageError("-l selects nothing here: --movable selects the pods that may move.")
+    if applies and (source.paths or overlays or not subject or replicas > 1 or output != TEXT):
+        raise click.UsageError("--apply takes one pod of a cluster (--for), and no PATH, --overlay, --replicas or -o.")
     file = [subject] if subject and (Path(subject).exists() or subject == "-") else []
     inventory = inventory_of(source.objects(), (*overlays, *file), source.features, keep_going=keep_going)
     given = Input.of(inventory, source.features)
-    placement = given.placement(source.features, profiles=profiles)
+    placement = given.placement(source.features, decided_by=decided_by)
     asked = _asked(given, placement, subject, replicas, source, is_file=bool(file)) if subject else []
     classes = placement.cluster.fleet.classes
     if class_name and class_name not in classes:
@@ -153,8 +175,23 @@ def command(  # noqa: PLR0913 - one for each option
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     report = DefragReport(text, answer, max_moves)
     print_report(_with_page(report, given, placement, before) if output == PAGE else report, output, source.head)
-    is_unknown = bool(inventory.unseen)
-    sys.exit(BAD_INPUT if inventory.errors else int(answer.plan is None or is_unknown))
+    if applies and answer.plan is not None and answer.plan.moves and not inventory.errors:
+        sys.exit(_applied(source, answer.plan, timeout_s, asks=not yes))
+    sys.exit(BAD_INPUT if inventory.errors else int(answer.plan is None or bool(inventory.unseen)))
+
+
+def _applied(source: ClusterSource, plan: MovePlan, timeout_s: float, *, asks: bool) -> int:
+    """The exit code after the plan was carried out, or the user did not want it."""
+    from scheduler.cli.apply_moves import carry_out  # with all that it takes to call a server
+
+    (place, *_) = plan.way.places
+    if place.asked.pod is None:
+        stop("--apply needs a pod as the target: room is kept for a pod alone")
+    number = counted(len(plan.moves), "pod")
+    if asks and not click.confirm(f"Evict {number} for pod {place.asked.pod}?", err=True):
+        print_to_stderr(["dra: nothing is evicted"])
+        return 1
+    return int(not carry_out(source.access, plan, timeout_s, click.echo))
 
 
 def _words(subject: str, asked: Sequence[ToFit]) -> str:

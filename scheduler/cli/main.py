@@ -24,6 +24,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
         "defrag": ("scheduler.cli.defrag", "Print which pods to move so that a pod or claim fits."),
         "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
+        "plan": ("scheduler.cli.plan", "Print how many nodes to add so that all pending pods fit."),
         "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
     },
     "Check": {
@@ -50,7 +51,10 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 _READING = tuple(
     [name]
-    for name in ("allocate", "audit", "cel", "claims", "defrag", "dump", "explain", "fit", "lint", "status", "whatif")
+    for name in (
+        *("allocate", "audit", "cel", "claims", "defrag", "dump"),
+        *("explain", "fit", "lint", "plan", "status", "whatif"),
+    )
 )
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 

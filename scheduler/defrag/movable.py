@@ -94,6 +94,8 @@ class MoveRules:
     selector: tuple[Requirement, ...] = ()
     namespace: str = ""
     """Of the pods that may go; empty for all."""
+    is_simulated: bool = False
+    """Pods come from a trace: their controllers are not known, and make them again."""
 
 
 class Movability:
@@ -202,11 +204,11 @@ def _by_kind(pod: Pod, rules: MoveRules) -> Iterator[Forbidden]:
         yield Forbidden("static", "is a static pod: its kubelet runs it from a file")
     if pod.is_deleting:
         yield Forbidden("terminating", "is terminating")
-    if not kind:
+    if not kind and not rules.is_simulated:
         yield Forbidden("no-controller", "no controller makes it again")
     if kind == "DaemonSet":
         yield Forbidden("daemonset", f"belongs to its node by DaemonSet {_owner(pod)}")
-    if kind == "Job" and not rules.moves_jobs:
+    if kind == "Job" and not (rules.moves_jobs or rules.is_simulated):
         yield Forbidden("job", f"would lose its run: Job {_owner(pod)} (--move-jobs allows it)")
     if pod.group:
         yield Forbidden("group", f"belongs to group {pod.group}, which is placed as a whole")

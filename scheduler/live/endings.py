@@ -90,10 +90,13 @@ class Endings:
             self.preemptions.placed(pod.uid)
         else:
             self.preemptions.unplaced(entry.pod)
+            self.preemptions.cancelled(pod.uid)
         match outcome:
             case Bound(node):
                 self._queue.done(pod.uid)
                 self._events.scheduled(pod, node)
+                for preemptor in self.preemptions.preemptors_of(pod.uid):  # it was to be cancelled, and was faster
+                    self._queue.wake(preemptor.uid, self._clock(), "VictimBound")
                 self.count_scheduled(entry, started)
                 _LOG.debug("bound", extra={"pod": str(pod), "node": node})
             case Unschedulable(reason, by):

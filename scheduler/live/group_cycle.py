@@ -382,11 +382,11 @@ class GroupCycle:
         if won.writes:
             self._metrics.preempted(sum(one.is_delete for one in won.writes))
         by, group = PodKey.of(won.records[0].pod), taken.group.uid or str(taken.group)
-        await eviction.evict(
-            self._binder,
-            won.writes,
-            lambda victim: self._events.preempted(PodKey.of(victim), by, CLUSTER, group),
-        )
+
+        def deleted(victim: Pod) -> None:
+            self._events.preempted(PodKey.of(victim), by, CLUSTER, group)
+
+        await eviction.evict(self._binder, won.writes, eviction.Evicted(lambda _: False, deleted))
         return True
 
     def _back_off(self, taken: _GroupInFlight, refusal: Refusal) -> None:

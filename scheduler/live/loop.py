@@ -20,7 +20,7 @@ from allocator.outcome import AllocationError
 from scheduler.attempt import device_readiness, eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
-from scheduler.attempt.current_steps import EVICT
+from scheduler.attempt.current_steps import EVICT, SLOT
 from scheduler.attempt.deallocate import may_be_deallocated
 from scheduler.attempt.decision import PodKey
 from scheduler.attempt.write_outcome import REFUSED_FOR_GOOD, write_outcome
@@ -358,8 +358,7 @@ class Loop:
             self._queue.on_event(GivenBack(pod, placed.claims, placed.node), self._clock())
 
     async def _bind(self, entry: QueuedPod, reserved: Reserved, started: float) -> None:
-        slot = await self._attempts.slot(entry.pod.namespace, reserved)
-        outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._endings.report(entry, found))
+        outcome = await self._attempts.bind(reserved, lambda found: self._endings.report(entry, found))
         self._endings.end(entry, outcome, started)
         if not self._attempts.slots.has_enough:
             self.wake()  # the pod may be tried again sooner than anything that the loop waits for
@@ -405,13 +404,15 @@ class Loop:
         """Write what the pod has won, and evict its victims, as soon as there is a slot."""
         pod, node, began, seen = entry.pod, won.record.node, self._clock(), self._preemptions.changes
         progress, problem, is_denied, is_current = self._binder.progress, "", False, True
-        progress.at(pod.uid, str(pod), node, EVICT)
+        progress.at(pod.uid, str(pod), node, SLOT)
         slot = await self._attempts.slots.wait(pod.namespace)
+        progress.at(pod.uid, str(pod), node, EVICT, won.victims_text)
         try:
             is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
             is_current = is_current and await self._evict(entry, won, refusal)
         except CallFailed as error:
             problem, is_denied = f"preemption on node {node}: {error}", write_outcome(error) in REFUSED_FOR_GOOD
+            progress.failed(pod.uid, error)
             _LOG.warning("cannot preempt: %s", error, extra={"pod": str(pod)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("preempting failed", extra={"pod": str(pod)})
@@ -419,13 +420,14 @@ class Loop:
         finally:
             slot.give_back()
             progress.end(pod.uid)
-            self._preemptions.evicted(pod.uid)
+            again_s = self._preemptions.evicted(pod.uid, has_failed=bool(problem))
         status = PointStatus.ERROR if problem else PointStatus.SUCCESS
         self._metrics.passed(pod.scheduler_name, Point.POST_FILTER, status, self._clock() - began)
         if is_denied:
             self._back_off(entry, replace(refusal, message=f"{refusal.message} {problem}"), started)
         elif problem:
-            self._endings.fail(entry, problem, started)
+            self._endings.report_reason(pod, "SchedulerError", problem)
+            self._endings.failed(entry, problem, started, again_s)
         elif is_current:
             self._endings.refused(entry, refusal, started)
         else:
@@ -466,7 +468,15 @@ class Loop:
         if victims:
             self._metrics.preempted(sum(one.is_delete for one in victims))
         by = PodKey.of(pod)
-        await eviction.evict(self._binder, victims, lambda victim: self._events.preempted(PodKey.of(victim), by, node))
+
+        def cancelled(victim: Pod) -> bool:
+            is_ended = self._attempts.give_up(victim.uid, f"preempted by pod {pod.uid} on node {node}")
+            if is_ended:
+                self._events.preempted(PodKey.of(victim), by, node, is_deleted=False)
+            return is_ended
+
+        deleted = eviction.Evicted(cancelled, lambda victim: self._events.preempted(PodKey.of(victim), by, node))
+        await eviction.evict(self._binder, victims, deleted)
         return True
 
     def _back_off(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:

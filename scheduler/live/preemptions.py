@@ -16,8 +16,8 @@ from functools import partial
 from allocator.bits import union
 from allocator.model import Claim
 from allocator.outcome import AllocationError
+from allocator.words import counted
 from scheduler.attempt.eviction import StoredRecord
-from scheduler.core_v1.label_selectors import LabelSelector, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
@@ -32,7 +32,7 @@ from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.rates import backoff_s
 from scheduler.state.claims import Waiting, claim_keys
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
-from scheduler.state.pods_by_priority import priority_of
+from scheduler.state.pods_by_priority import priority_of, spares_nobody
 
 FIRST_BACKOFF_S = 20.0
 MOST_BACKOFF_S = 1800.0
@@ -43,6 +43,8 @@ TRIES_WITH_OTHERS = 3
 
 LATE_S = 120.0
 """A preemption that lasts longer is told in an event."""
+
+SPARED = "Pods of other schedulers are spared, since preemptions for the pod have won it no place."
 
 ONGOING = "ongoing preemption on nominated nodes"
 
@@ -58,16 +60,10 @@ class PreemptionTerms:
     is_on: bool = False
     for_resources: bool = True
     """Also for what is no device, such as CPU."""
-    of_all: bool = True
-    """Also pods of other schedulers."""
     delay_s: float = 0.0
     """How long a pod is pending before."""
-    never: LabelSelector = None
-    """Labels of pods that stay."""
-
-    def spares(self, is_ours: Callable[[Pod], bool], pod: Pod) -> bool:
-        """Whether the pod is never a victim."""
-        return selects(self.never, pod.labels) or not (self.of_all or is_ours(pod))
+    spares: Callable[[Pod], bool] = spares_nobody
+    """Whether a pod is never a victim."""
 
 
 @dataclass(slots=True)
@@ -86,6 +82,11 @@ class PlaceToWin:
     record: PreemptionRecord
     identity: tuple[object, ...]
     start: int
+
+    @property
+    def victims_text(self) -> str:
+        """How many go."""
+        return counted(len(self.record.victims), "pod that is preempted", "pods that are preempted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +115,20 @@ class NothingToWin:
 
 @dataclass(slots=True)
 class _Kept:
-    """A record by what is known of it beside itself. is_written: its evictions are under way."""
+    """A record by what is known of it beside itself."""
 
     is_written: bool = False
+    """Its evictions are under way."""
+    is_for_moves: bool = False
+    """Somebody else evicts, and the pods have another place."""
     is_late: bool = False
     was_held: bool = False
     releasing: set[str] = field(default_factory=set)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether this process evicts, and no call is under way."""
+        return not self.is_written and not self.is_for_moves
 
 
 class Preemptions:
@@ -147,9 +156,10 @@ class Preemptions:
         self._kept: dict[str, _Kept] = {}
         self._placing: dict[str, PreemptionRecord] = {}
         self._breakers: dict[str, _Breaker] = {}
+        self._failing: set[str] = set()
         self._preemptor = Preemptor(cluster, wins_devices=not cluster.fleet.features.is_strict)
         if terms.is_on:
-            cluster.by_priority.spares = partial(terms.spares, is_ours)
+            cluster.by_priority.spares = terms.spares
 
     @property
     def records(self) -> Mapping[str, PreemptionRecord]:
@@ -194,17 +204,21 @@ class Preemptions:
             return problem
         if problem := self._backed_off(pod, now):
             return problem
-        start = self._preemptor.start
-        preemption = self._preemptor.preemption(cycle, refused)
+        start, spares = self._preemptor.start, self._spares(pod)
+        preemption = self._preemptor.preemption(cycle, refused, spares)
         if preemption.candidate is None:
-            return NothingToWin(
-                preemption.text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node)
-            )
-        tries = self._breakers.get(pod.uid, _Breaker()).tries
-        if tries >= TRIES_WITH_OTHERS and not all(map(self._is_ours, preemption.candidate.pods)):
-            return NothingToWin(_waits(tries), MOST_BACKOFF_S, drops=True, is_backed_off=True)
+            text = f"{preemption.text} {SPARED}" if spares else preemption.text
+            return NothingToWin(text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node))
+        tries = self._tries(pod)
         record = PreemptionRecord.of(pod, cycle.pending, preemption, tries=tries, since=now)
         return PlaceToWin(preemption, record, self._identity(record), start)
+
+    def _tries(self, pod: Pod) -> int:
+        return self._breakers[pod.uid].tries if pod.uid in self._breakers else 0
+
+    def _spares(self, pod: Pod) -> Callable[[Pod], bool] | None:
+        """Pods of other schedulers, which may have put their victims back at once, after some preemptions in vain."""
+        return (lambda victim: not self._is_ours(victim)) if self._tries(pod) >= TRIES_WITH_OTHERS else None
 
     # -- groups
 
@@ -284,19 +298,14 @@ class Preemptions:
         breaker = self._breakers.get(pod.uid, _Breaker())
         if breaker.until <= now:
             return None
-        return NothingToWin(
-            _waits(breaker.tries),
-            breaker.until - now,
-            clears=bool(pod.nominated_node),
-            drops=True,
-            is_backed_off=True,
-        )
+        # The nomination stays, as it does for every pod that may not preempt now.
+        return NothingToWin(_waits(breaker.tries), breaker.until - now, drops=True, is_backed_off=True)
 
     def again(self, won: PlaceToWin, cycle: PodCycle, refused: NotPlaced) -> bool:
         """Whether the same comes out now. Raises AllocationError, TooLong."""
         after, self._preemptor.start = self._preemptor.start, won.start
         try:
-            preemption = self._preemptor.preemption(cycle, refused)
+            preemption = self._preemptor.preemption(cycle, refused, self._spares(won.record.pod))
         finally:
             self._preemptor.start = after
         if preemption.candidate is None:
@@ -318,7 +327,7 @@ class Preemptions:
         if number is None or not helped >> number & 1:
             return ""  # the node is of no use to the pod, whoever goes
         state = record.state(self._cluster)
-        if state is RecordState.EVICTING and record.pod.uid == pod.uid and not self._kept[pod.uid].is_written:
+        if state is RecordState.EVICTING and record.pod.uid == pod.uid and self._kept[pod.uid].may_go_on:
             return ""  # a call has failed: it is tried again
         return RELEASING if state is RecordState.RELEASING else ENDING
 
@@ -333,10 +342,42 @@ class Preemptions:
         self._kept[record.pod.uid] = _Kept(is_written=True)
         self._cluster.nominations.set(replace(record.pod, nominated_node=record.node))
 
-    def evicted(self, uid: str) -> None:
-        """All calls for the pod's preemption have ended, well or not."""
+    def keep(self, pod: Pod, node: str, moving: Collection[str], now: float) -> bool:
+        """Keep for the pod what it gets on the node once these pods (uids) are gone; False where it would not fit.
+
+        Raises AllocationError, TooLong.
+        """
+        cluster, number = self._cluster, self._cluster.number_of(node)
+        pod_claims = cluster.claims_of(pod)
+        there = [found for uid in moving if (found := cluster.pods.known(uid)) is not None]
+        if number is None or isinstance(pod_claims, Waiting):
+            return False
+        promised = replace(pod, nominated_node=node)
+        with self.seen_by(pod), cluster.without([one.uid for one in there]):
+            given = _given(PodCycle(cluster, promised, [one.claim for one in pod_claims]), number)
+        if given is None:
+            return False
+        released = frozenset(uid for uid in self._claims_of(there) if self._is_held(uid))
+        victims = frozenset(one.uid for one in there)
+        self._records.set(PreemptionRecord(promised, node, given, victims, released, since=now))
+        self._kept[pod.uid] = _Kept(is_for_moves=True)
+        cluster.nominations.set(promised)
+        return True
+
+    def is_kept_for_moves(self, uid: str) -> bool:
+        """Whether something is kept for the pod while others move."""
+        return uid in self._kept and self._kept[uid].is_for_moves
+
+    def evicted(self, uid: str, *, has_failed: bool = False) -> float | None:
+        """All calls for the pod's preemption have ended. When to try again if one has failed; None: after its backoff.
+
+        At once, unless the calls before them had failed as well.
+        """
         if kept := self._kept.get(uid):
             kept.is_written = False
+        is_first = uid not in self._failing
+        (self._failing.add if has_failed else self._failing.discard)(uid)
+        return 0.0 if is_first else None
 
     def failed(self, uid: str, now: float) -> float:
         """A preemption for the pod has won no place for it; how long the next one has to wait."""
@@ -369,6 +410,7 @@ class Preemptions:
         """The pod is bound."""
         self._placing.pop(uid, None)
         self._breakers.pop(uid, None)
+        self._failing.discard(uid)
 
     def group_placed(self, key: GroupKey) -> None:
         """So many pods of the group are bound as it needs."""
@@ -395,8 +437,7 @@ class Preemptions:
         pod, old = event.new, event.old
         uid = (pod or old).uid if pod or old else ""  # type: ignore[union-attr] # one of them is there
         if pod is None or pod.is_over or pod.node_name:
-            self._placing.pop(uid, None)
-            self._breakers.pop(uid, None)
+            self.placed(uid)
             self.drop(uid)
         elif (record := self.records.get(uid)) is not None:
             self._follow(record, pod, old)
@@ -416,6 +457,14 @@ class Preemptions:
             if is_held and not kept.was_held and not kept.is_written:
                 yield self.records[uid].pod
             kept.was_held = is_held and not kept.is_written
+
+    def cancelled(self, uid: str) -> None:
+        """The pod is not bound: if it goes for others, it is not on its node any more."""
+        self._records.cancelled(uid)
+
+    def preemptors_of(self, uid: str) -> list[Pod]:
+        """The pods for which this one goes."""
+        return [record.pod for record in self.records.values() if uid in record.victims]
 
     def end_hopeless(self, now: float) -> None:
         """Nobody can win a node that is gone, or devices for a claim that is, and that counts for no quota any more.
@@ -443,14 +492,22 @@ class Preemptions:
             state = record.state(self._cluster)
             if not kept.is_late and now - record.since >= LATE_S and state is not RecordState.HELD:
                 kept.is_late = True
-                yield record.pod, f"waiting for {self._awaited(record)} on node {record.node}"
+                yield record.pod, self._awaited(record, state)
 
-    def _awaited(self, record: PreemptionRecord) -> str:
+    def status(self, uid: str) -> str:
+        """What becomes of the pod's preemption; empty if there is none."""
+        record = self.records.get(uid)
+        return self._awaited(record, record.state(self._cluster)) if record is not None else ""
+
+    def _awaited(self, record: PreemptionRecord, state: RecordState) -> str:
         """What is still there, without names, which may be of other namespaces."""
-        pods = sum(self._cluster.pods.known(uid) is not None for uid in record.victims)
-        if pods:
-            return f"{pods} of {len(record.victims)} preempted pods to end"
-        return f"claims of {len(record.victims)} preempted pods to be deallocated"
+        number = len(record.victims)
+        if state is RecordState.HELD:
+            return f"node {record.node} is kept for it, with all that {counted(number, 'preempted pod')} had to give"
+        if state is RecordState.RELEASING:
+            return f"waiting for claims of {counted(number, 'preempted pod')} to be deallocated on node {record.node}"
+        left = len(record.staying(self._cluster))
+        return f"waiting for {left} of {counted(number, 'preempted pod')} to end on node {record.node}"
 
     def abandoned(self) -> Iterator[Claim]:
         """The claims of records that no pod that is there uses, each once: their devices are to be released."""
@@ -489,6 +546,8 @@ class Preemptions:
         It gets what is free there, or is held by claims without users that live. Nobody is evicted for it. Its claims
         may be others by now, which fail, or take longer than `most_s`: then nothing is kept.
         """
+        if stored.tries > 0:
+            self._breakers[pod.uid] = _Breaker(min(stored.tries, TRIES_WITH_OTHERS))
         limit, problem = self._cluster.time_limit, ""
         limit.most_s = most_s
         try:
@@ -499,8 +558,6 @@ class Preemptions:
         if record is None:
             _LOG.info("a preemption of an earlier process is decided anew%s", problem, extra={"pod": str(pod)})
             return False
-        if stored.tries > 0:
-            self._breakers[pod.uid] = _Breaker(min(stored.tries, TRIES_WITH_OTHERS))
         self._records.set(record)
         self._kept[pod.uid] = _Kept()
         return True

@@ -16,6 +16,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from allocator.limits.count import limit_statuses
 from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
@@ -24,13 +25,13 @@ from scheduler.cache.watch_events import Undecoded
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import KnownGroups, LoopDependencies
 from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.groups import Groups
+from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
@@ -38,7 +39,7 @@ from scheduler.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.access import secure
-from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, Preemptible, PreemptionMode
+from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode
 from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
@@ -201,7 +202,7 @@ class Scheduler:
         )
         self._preemptions = Preemptions(
             self._cluster,
-            _terms_of(configuration),
+            _terms_of(configuration, self._is_ours),
             self._is_ours,
             self.on_event,
             self._metrics.preemption_failed,
@@ -209,6 +210,7 @@ class Scheduler:
         self._conditions = GroupConditions(
             api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
         )
+        self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)
         self._loop = self._new_loop()
 
     def _new_loop(self) -> Loop:
@@ -270,6 +272,9 @@ class Scheduler:
             self._writes = True
             await self._restore_preemptions()
             self._loop.group_cycle.recover()
+            self._rooms.is_on = True
+            for pod in self._preemptions.promised_pods():
+                self._rooms.look(pod)
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
@@ -305,6 +310,7 @@ class Scheduler:
         moment = self._clock()
         self._prescheduled.on_event(event)
         self._preemptions.on_event(event)
+        self._rooms.on_event(event)
         self._loop.group_cycle.on_event(event)
         if isinstance(event, PodGroupChanged) and event.old is not None and event.new is None:
             self._conditions.forget(event.old)
@@ -355,8 +361,13 @@ class Scheduler:
     def _waiting_pods(self) -> Iterator[dict[str, object]]:
         """As the queue shows them; a pod with an attempt under way says what that is at."""
         for row in self._queue.dump():
-            current = self._core.binder.progress.of(str(row["uid"]))
-            yield {**row, "message": current} if current else row
+            uid = str(row["uid"])
+            if current := self._core.binder.progress.of(uid):
+                yield {**row, "message": current}
+            elif preempting := self._preemptions.status(uid):
+                yield {**row, "message": f"{row['message']} (preemption: {preempting})".lstrip()}
+            else:
+                yield row
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
@@ -376,6 +387,7 @@ class Scheduler:
             events_failed=self._events.failed,
             leading={self._election.name: self._election.is_leading()} if self._election else {},
             steps=self._core.binder.progress.by_step(),
+            limits=list(limit_statuses(self._cluster.fleet.current)),
         )
 
     # -- whose is what
@@ -416,12 +428,10 @@ def _identity(election: LeaderElection | None) -> str:
     return "" if election is None or election.name == DEFAULT_LEASE else election.lease
 
 
-def _terms_of(configuration: Configuration) -> PreemptionTerms:
-    never = requirements(configuration.never_preempt) or None
+def _terms_of(configuration: Configuration, is_ours: Callable[[Pod], bool]) -> PreemptionTerms:
     return PreemptionTerms(
         is_on=configuration.preemption is not PreemptionMode.OFF,
         for_resources=configuration.preemption is PreemptionMode.ALL,
-        of_all=configuration.preempt_pods_of is Preemptible.ALL,
         delay_s=configuration.preemption_delay_s,
-        never=never,
+        spares=configuration.spared(is_ours),
     )

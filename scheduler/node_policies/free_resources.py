@@ -146,6 +146,12 @@ class FreeByNode:
         devices = devices_selected(self._fleet.current, attempt, [replace(claim, requests=(first,))])
         return takes_of(attempt, first.alternatives[0], devices)
 
+    def selected(self, number: int, claim: Claim, request: Request) -> int:
+        """How many devices of the node satisfy the first alternative, whatever is in use. Raises AllocationError."""
+        first = replace(request, alternatives=request.alternatives[:1])
+        own = [replace(claim, requests=(first,))]
+        return devices_selected(self._fleet.current, self._attempt(number), own).bit_count()
+
     def requests(self, number: int, claims: Sequence[Claim]) -> tuple[UnitRequest, ...]:
         """What the claims ask of the units of the node. Raises AllocationError. Cost: O(devices), once for a kind."""
         kind = self._fleet.kinds(claims).of(number)

@@ -10,14 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from scheduler.core_v1.group_terms import (
-    DISTINCT,
     GROUP,
     KUEUE_TOTAL,
     LEADER_SIZE,
-    MATCH,
     MINIMUM,
     NO_TERMS,
-    SLICE,
     GroupTerms,
     group_terms,
     positive,
@@ -121,7 +118,7 @@ def group_of(key: GroupKey, pods: Iterable[Pod], index: PodGroupIndex) -> GroupO
         held = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
         return GroupOfPods(key, members, 1, _priority(members), held=held)
     group = _of_object(key, members, pod_group, index) if pod_group is not None else _of_marks(key, members)
-    problem = group.problem or next(_uneven(group), "") or next(_unsupported(group.terms), "")
+    problem = group.problem or next(_uneven(group), "")
     return replace(group, problem=problem, held=_few(group))
 
 
@@ -216,13 +213,6 @@ def _uneven(group: GroupOfPods) -> Iterator[str]:
                 "all pods in a single pod group should have the same preemption policy, "
                 f"got {_policy(pod)} and {_policy(first)}"
             )
-
-
-def _unsupported(terms: GroupTerms) -> Iterator[str]:
-    """What is understood and cannot be kept: to leave it out would place the group where nobody wants it."""
-    for name, value in ((MATCH, terms.match), (DISTINCT, terms.distinct), (SLICE, terms.slice_size)):
-        if value:
-            yield f"metadata.annotations[{name}]: is not supported"
 
 
 def _policy(pod: Pod) -> str:

@@ -15,8 +15,9 @@ from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
+from allocator.explain.text import inner_cause
 from allocator.model import Allocation, Alternative, Claim, DeviceID
-from allocator.outcome import Allocated
+from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
@@ -145,8 +146,12 @@ class Preemptor:
         self.table = PodTable(cluster)
         self.start = 0
 
-    def preemption(self, cycle: PodCycle, refused: NotPlaced) -> Preemption:
+    def preemption(
+        self, cycle: PodCycle, refused: NotPlaced, spares: Callable[[Pod], bool] | None = None
+    ) -> Preemption:
         """What the pod of the cycle can win. refused: what was decided for it; nothing has changed since.
+
+        spares: pods that never go for this one, beside those that never go for any.
 
         Raises AllocationError, TooLong. Cost: O(nodes) array operations, and for up to a tenth of the nodes, at least
         100, where more than their own resources is short, a few decisions each.
@@ -158,7 +163,7 @@ class Preemptor:
         helped = self._helped(refused)
         if problem := self._ineligible(pod, helped):
             return Preemption(self._joined(cycle, problem))
-        search = _VictimSearch(self, cycle, helped)
+        search = _VictimSearch(self, cycle, helped, spares)
         search.run(self.start)
         self.start = search.last + 1
         if not search.won:
@@ -309,8 +314,11 @@ class _Won(NamedTuple):
 class _VictimSearch:
     """The candidates for one pod. refused: by reason the nodes that are none."""
 
-    def __init__(self, by: Preemptor, cycle: PodCycle, helped: Mask) -> None:
+    def __init__(
+        self, by: Preemptor, cycle: PodCycle, helped: Mask, spares: Callable[[Pod], bool] | None = None
+    ) -> None:
         assert cycle.pod is not None
+        self._spares = spares
         self.by, self.cycle, self.pod, self.helped = by, cycle, cycle.pod, helped
         self.cluster = by.cluster
         self._is_strict = by.cluster.fleet.features.is_strict
@@ -322,6 +330,8 @@ class _VictimSearch:
         self.last = -1
         self._kinds: dict[Hashable, bool] = {}
         self._free: dict[Hashable, int] = {}
+        now = self.cluster.fleet.current
+        self._limits = frozenset(limit.account for required in cycle.asks for limit in now.bindings(required.pending))
 
     # -- the nodes in order, until enough are candidates
 
@@ -391,6 +401,7 @@ class _VictimSearch:
     def _bound(self, number: int) -> EvictionCost | None:
         """What the node costs at least; None where it cannot be won, whoever goes."""
         lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
+        lower = [one for one in lower if not self._is_spared(one[0])] if self._spares else lower
         if not self.claims.is_on or not self._lacking >> number & 1:
             return least_cost(lower, 0)
         if not self._could_give(number):
@@ -424,6 +435,8 @@ class _VictimSearch:
     def _could_give(self, number: int) -> bool:
         """Whether devices like those of the node suffice where nobody has any of them."""
         cycle, fleet = self.cycle, self.cluster.fleet
+        if self._limits:  # whose devices would come free differs by node
+            return True
         kind = fleet.kinds(cycle.pending).of(number)
         if kind not in self._kinds:
             node = fleet.node(number)
@@ -476,6 +489,7 @@ class _VictimSearch:
         """The nodes that let the pod pass but for their resources, whoever is there."""
         cycle, required = self.cycle, self.cycle.asks[0]
         is_known = NODE_RESOURCES_FIT in cycle.plugins and len(cycle.asks) == 1 and not required.problem
+        is_known = is_known and self._spares is None
         if not is_known or self.pod.pod_affinity.required or (cycle.counts_devices and cycle.claims):
             return 0
         passed = cycle.view.signature.allowed & cycle.reached & cycle.giving(required)
@@ -498,7 +512,7 @@ class _VictimSearch:
 
     def one(self, number: int, going: Collection[str] = ()) -> "_Won | None":
         """The node as a candidate. going: uids of those who go in any case."""
-        units, node = self.lower(number), self.cluster.name_of(number)
+        units, node = self._who_may_go(number), self.cluster.name_of(number)
         unused = self.claims.unused(node)
         if not units and not unused:
             self._refuse(NO_VICTIMS, 1 << number)
@@ -520,7 +534,31 @@ class _VictimSearch:
 
     def lower(self, number: int) -> list[Unit]:
         """Who could go from the node, the most important first."""
-        return lower_units(self.cluster.by_priority.on(number), self.priority)
+        units = lower_units(self.cluster.by_priority.on(number), self.priority)
+        return [unit for unit in units if not self._is_spared(unit)] if self._spares else units
+
+    def _is_spared(self, unit: Unit) -> bool:
+        return self._spares is not None and any(map(self._spares, unit.pods))
+
+    def _who_may_go(self, number: int) -> list[Unit]:
+        """The lower units; of the pod's own tenant alone where a limit refuses it however many others go."""
+        units, node = self.lower(number), self.cluster.name_of(number)
+        others = [unit for unit in units if not self._is_of_tenant(unit)] if self._limits else []
+        if not others:
+            return units
+        with self._away(node, others):
+            is_limited = any(self._is_limited(number, required) for required in self.cycle.asks)
+        return [unit for unit in units if unit not in others] if is_limited else units
+
+    def _is_of_tenant(self, unit: Unit) -> bool:
+        """Whether what its pods have counts for a limit of the pod."""
+        limits = self.cluster.fleet.current.limited.limits
+        return all(not self._limits.isdisjoint(limits.of(pod.namespace)) for pod in unit.pods)
+
+    def _is_limited(self, number: int, required: Requirements) -> bool:
+        if not required.nodes >> number & 1:
+            return False
+        return isinstance(inner_cause(self.cluster.fleet.allocate(number, required.pending)), LimitReached)
 
     @contextmanager
     def _away(self, node: str, units: Sequence[Unit]) -> Iterator[None]:

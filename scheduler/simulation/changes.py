@@ -188,10 +188,15 @@ def added(fleet: ChangingFleet, node: Node, count: int) -> Iterator[FleetEvent]:
         number += 1
         while (name := f"{node.name}-copy-{number}") in fleet.nodes:
             number += 1
-        for slice_ in slices:
-            yield Appears(_slice_of(slice_, node.name, name))
-        labels = {key: name if key == _HOSTNAME else value for key, value in node.labels.items()}
-        yield Appears(replace(node, name=name, labels=labels))
+        copied, of_copy = copy_of(node, slices, name)
+        yield from (Appears(one) for one in of_copy)
+        yield Appears(copied)
+
+
+def copy_of(node: Node, slices: Iterable[Slice], name: str) -> tuple[Node, list[Slice]]:
+    """A node of that name like this one, and slices of its own. slices: those that only this node reaches."""
+    labels = {key: name if key == _HOSTNAME else value for key, value in node.labels.items()}
+    return replace(node, name=name, labels=labels), [_slice_of(slice_, node.name, name) for slice_ in slices]
 
 
 def _slice_of(slice_: Slice, old: str, new: str) -> Slice:

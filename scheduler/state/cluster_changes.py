@@ -120,6 +120,11 @@ class TaintRulesChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class LimitsChanged:
+    """The limits of tenants, in whatever way."""
+
+
+@dataclass(frozen=True, slots=True)
 class GivenBack:
     """An attempt came to nothing: its place on a node and the devices reserved for it are free again.
 
@@ -143,4 +148,4 @@ def _counted_of(pod: Pod | None) -> object:
     return None if pod is None or not pod.node_name or pod.is_finished else (pod.labels, pod.is_deleting)
 
 
-Event = Changed[Any] | TaintRulesChanged | GivenBack  # Any: of whatever kind
+Event = Changed[Any] | TaintRulesChanged | LimitsChanged | GivenBack  # Any: of whatever kind

@@ -307,6 +307,7 @@ def test_page_marks_the_devices_before_and_after() -> None:
         (["--for", "wantin"], "pod default/wantin is not in the input"),
         (["--free-nodes", "1", "--replicas", "2"], "--replicas needs --for"),
         (["--for", "wanting", "-l", "app=web"], "--movable selects the pods"),
+        (["--for", "wanting", "--apply"], "--apply takes one pod of a cluster"),
     ],
 )
 def test_what_cannot_be_asked_is_said(options: list[str], message: str) -> None:

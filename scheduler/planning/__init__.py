@@ -1,0 +1,1 @@
+"""Which nodes to add so that all that is pending fits, and which could go."""
