@@ -32,7 +32,7 @@ from tests.integration.live.world import (
 
 PROFILE = ALL
 SETTINGS = {"groupsOf": ["LeaderWorkerSet"]}
-GROUP = Kind(f"scheduling.k8s.io/{'v1alpha2' if RELEASE == '1.36' else 'v1alpha3'}", "PodGroup")
+GROUP = Kind(f"scheduling.k8s.io/{'v1alpha2' if RELEASE == '1.36' else 'v1beta1'}", "PodGroup")
 CONDITION = "PodGroupScheduled" if RELEASE == "1.36" else "PodGroupInitiallyScheduled"
 ATTEMPTS = 'dra_scheduler_pod_group_attempts_total{{result="{}"}}'
 
