@@ -44,8 +44,8 @@ class Pool:
 
     @property
     def has_binding_conditions(self) -> bool:
-        """True if a device in a slice of this node waits for conditions: such pools go last."""
-        return any("binding_conditions" in slice_.traits for slice_ in self.slices)
+        """True if a device that may be allocated waits for conditions: such pools go last."""
+        return self.is_usable and any("binding_conditions" in slice_.traits for slice_ in self.slices)
 
 
 def gather(

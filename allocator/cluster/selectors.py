@@ -136,6 +136,12 @@ class Selectors:
             errors |= selection.errors << segment.offset
         return Selection(matches, errors)
 
+    def of_slice(self, expression: str, slice_: Slice) -> Selection:
+        """The answers over the devices of one slice, whoever asks. Cost: O(devices) for a slice not seen before."""
+        known = self._known.pop(expression, None) or _KnownAnswers()
+        self._known[expression] = known  # at the end, as above
+        return self._of_slice(expression, known, slice_, lambda: False, Budget())
+
     def error(self, expression: str, device: Device) -> str:
         """Why the expression fails on the device; empty if it does not."""
         try:

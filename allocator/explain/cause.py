@@ -23,6 +23,7 @@ from allocator.outcome import (
     ConstraintUnmet,
     DeviceRefusal,
     InvalidPoolSeen,
+    LimitReached,
     NotEnough,
     NotTogether,
     Outcome,
@@ -114,7 +115,7 @@ def _with_names(cause: Cause, claim: str, names: Mapping[str, str]) -> Cause:
     if isinstance(cause, NotTogether):
         own = names if claim in cause.claims else {}
         return replace(cause, requests=tuple(own.get(request, request) for request in cause.requests))
-    if cause.claim != claim:
+    if isinstance(cause, LimitReached) or cause.claim != claim:
         return cause
     if isinstance(cause, ConstraintUnmet):
         return replace(cause, requests=tuple(names.get(request, request) for request in cause.requests))

@@ -15,6 +15,7 @@ from allocator.cluster.pools import Pool
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.limits.limit import Binding, Bindings
 from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
 from allocator.search.budget import Budget
@@ -24,17 +25,19 @@ _HELD: Final[Topic[Named]] = Topic("held")
 _SHARED: Final[Topic[Named]] = Topic("shared")
 
 
-def attempt_of(  # noqa: PLR0913, PLR0917 - the last three have defaults
+def attempt_of(  # noqa: PLR0913, PLR0917 - the last four have defaults
     snapshot: Snapshot,
     view: NodeView,
     share_id: Callable[[str], str],
     is_cancelled: Callable[[], bool] = lambda: False,
     known: TypedMemo | None = None,
     budget: Budget | None = None,
+    bindings: Bindings = (),
 ) -> "NodeAttempt":
     """The attempt on a view as things are in the snapshot.
 
-    known: as in `NodeAttempt`; None for that of the view. budget: None for any number of steps.
+    known: as in `NodeAttempt`; None for that of the view. budget: None for any number of steps. bindings: limits that
+    the claims of the attempt could exceed. Raises OutOfSteps, Cancelled, only where there are any.
     """
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
@@ -43,7 +46,26 @@ def attempt_of(  # noqa: PLR0913, PLR0917 - the last three have defaults
     in_use = view.mask_of(usage.holders, _HELD)
     known = view.memo if known is None else known
     budget = Budget() if budget is None else budget
-    return NodeAttempt(features, view, usage, in_use, shareable, shared, known, share_id, is_cancelled, budget)
+    limited = tuple([_limited(one, snapshot, view, is_cancelled, budget) for one in bindings])
+    return NodeAttempt(features, view, usage, in_use, shareable, shared, known, share_id, is_cancelled, budget, limited)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limited:
+    """A limit that the attempt may exceed, and the devices of the view that count for it."""
+
+    binding: Binding
+    devices: Mask
+
+
+def _limited(
+    binding: Binding, snapshot: Snapshot, view: NodeView, is_cancelled: Callable[[], bool], budget: Budget
+) -> Limited:
+    driver = binding.limit.counted.driver
+    devices = sum([one.mask for one in view.segments if not driver or one.slice.driver == driver])
+    for expression in binding.expressions if devices else ():
+        devices &= snapshot.selectors.select(expression, view, is_cancelled, budget).matches
+    return Limited(binding, devices)
 
 
 @dataclass(slots=True, eq=False)
@@ -69,6 +91,8 @@ class NodeAttempt:
     """Called before anything that may take long."""
     budget: Budget = field(default_factory=Budget)
     """For what is worked out before the search."""
+    limited: tuple[Limited, ...] = ()
+    """The limits that the claims could exceed."""
     memo: TypedMemo = field(default_factory=TypedMemo)
     """What features have worked out."""
 

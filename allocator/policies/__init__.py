@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from allocator.policies.contract import FIRST_FIT, Policy
 from allocator.policies.fill_value import FillValue
 from allocator.policies.least_fragmentation import LeastFragmentation
+from allocator.policies.min_fragmentation import MinFragmentation
 from allocator.policies.own import UnusableClass, guarded, names_a_class, policy_of_class
 from allocator.policies.pack import Pack, Spread
 from allocator.policies.published import FGD, BestFit, DotProduct, GpuClustering, GpuPacking, Random
@@ -64,6 +65,7 @@ _PLAIN: Mapping[str, Policy] = {
     FIRST_FIT.name: FIRST_FIT,
     Pack.name: Pack(),
     Spread.name: Spread(),
+    MinFragmentation.name: MinFragmentation(),
     **{policy.name: policy for policy in _WHOLE_NODES},
 }
 _BY_ATTRIBUTES: Mapping[str, Callable[[Sequence[str]], Policy]] = {

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import Final
 
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
@@ -18,7 +19,7 @@ from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
 from allocator.memo import Topic
 from allocator.model import CounterSetID
-from allocator.policies.contract import PricedOrder, Requests, Score
+from allocator.policies.contract import Policy, PricedOrder, Requests, Score
 from allocator.policies.hardware import (
     NUMA_NODE,
     PCIE_ROOT,
@@ -84,7 +85,7 @@ class Partitions:
         One partition outweighs any number of smaller ones. Devices that are not cut from a counter set cost nothing,
         and neither do further shares of a device in use.
         """
-        left, gone = self._after(picks)
+        left, gone = self.after(picks)
         losses = dict.fromkeys(bits(domain), 0)
         for counter_set, partitioned in self._sets.items():
             if not any(position in losses for position in partitioned.takes):
@@ -96,6 +97,11 @@ class Partitions:
                 if position in losses and not gone >> position & 1:
                     losses[position] += costs.get(takes, 0)
         return losses
+
+    @property
+    def sets(self) -> Mapping[CounterSetID, Partitioned]:
+        """All of them."""
+        return self._sets
 
     @property
     def effort(self) -> int:
@@ -118,7 +124,7 @@ class Partitions:
                         used.setdefault(key, Counter()).update(amounts)
         return {key: _less(one, used.get(key, {})) for key, one in self._sets.items()}
 
-    def _after(self, picks: Iterable[Pick]) -> tuple[dict[CounterSetID, Counters], Mask]:
+    def after(self, picks: Iterable[Pick]) -> tuple[dict[CounterSetID, Counters], Mask]:
         """(what is left of each set, the devices that cannot be cut any more or are cut already)."""
         attempt = self._attempt
         gone = attempt.in_use | attempt.shared
@@ -240,6 +246,34 @@ class LeastFragmentation:
             return blocks.nothing
         partitions, *others = zip(*costs, strict=True)
         return (-sum(partitions), *(-max(broken) for broken in others))
+
+
+@dataclass(frozen=True, slots=True)
+class ThenLeastFragmentation:
+    """What another policy gives, scored by that policy and then by what it breaks: for nodes that are equal to it."""
+
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        """Of the policy that chooses."""
+        return self.policy.name
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """What both of them look at."""
+        return tuple(dict.fromkeys((*self.policy.reads, *_WHOLE.reads)))
+
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
+        """As the other policy has them."""
+        return self.policy.order(attempt, requests)
+
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """Of equal scores of the other policy, the one that breaks less is better."""
+        return (*self.policy.score(attempt, requests, picks), *_WHOLE.score(attempt, requests, picks))
+
+
+_WHOLE: Final = LeastFragmentation()
 
 
 class _Blocks:

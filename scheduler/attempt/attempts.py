@@ -8,7 +8,7 @@ Source: kube-scheduler's binding cycle.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
@@ -36,6 +36,7 @@ from scheduler.attempt.decision import (
 from scheduler.attempt.pod_calls import device_status
 from scheduler.attempt.run import bind_pod
 from scheduler.attempt.slots import Slot, Slots
+from scheduler.attempt.together import Together
 from scheduler.attempt.write_outcome import Defects, Denials
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
@@ -196,14 +197,16 @@ class Attempts:
             if pod:
                 self._binder.progress.end(pod.uid)
 
-    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
+    async def carry_out(
+        self, reserved: Reserved, slot: Slot, report: Report = report_nothing, together: Together | None = None
+    ) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
-        report: as of `Attempt`.
+        report, together: as of `Attempt`.
         """
         decision, outcome = reserved.decision, None
         try:
-            outcome = await bind_pod(self._binder, decision, slot, report)
+            outcome = await bind_pod(self._binder, decision, slot, report, together)
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("binding failed", extra={"pod": str(decision.pod), "node": decision.node})
             outcome = Retry(INTERNAL)
@@ -250,10 +253,11 @@ class Attempts:
         pod: Pod,
         claims: Sequence[ClaimObject],
         failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
+        beside: Collection[str] = (),
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node, as soon as there is a slot.
 
-        failed: those whose devices will not be made ready, by uid.
+        failed: those whose devices will not be made ready, by uid. beside: as of `may_be_deallocated`.
         """
         progress = self._binder.progress
         progress.at(pod.uid, str(pod), "", SLOT)
@@ -261,7 +265,7 @@ class Attempts:
         decision = self._decision(pod, "", [ClaimPlan(one.raw) for one in claims])
         progress.at(pod.uid, str(pod), "", DEALLOCATE)
         try:
-            freed = await deallocate_one(self._binder, decision, slot)
+            freed = await deallocate_one(self._binder, decision, slot, beside)
         except CallFailed as error:
             _LOG.warning("cannot deallocate a claim: %s", error, extra={"pod": str(pod)})
             return Freed(None, f"a claim could not be deallocated: {error}")

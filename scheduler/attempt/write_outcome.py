@@ -52,6 +52,9 @@ _WORTH_A_LOOK = frozenset({WriteOutcome.CONFLICT, WriteOutcome.UNKNOWN, WriteOut
 DENIED = frozenset({WriteOutcome.DENIED, WriteOutcome.PUT_OFF})
 """Somebody's considered no about this object."""
 
+REFUSED_FOR_GOOD = frozenset({*DENIED, WriteOutcome.DEFECT})
+"""Of an eviction: another try at once would be refused as well."""
+
 _BY_KIND: Mapping[ApiErrorKind, WriteOutcome] = {
     ApiErrorKind.DENIED: WriteOutcome.DENIED,
     ApiErrorKind.PUT_OFF: WriteOutcome.PUT_OFF,

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +20,9 @@ from scheduler.cli.cluster_source import ClusterSource, ShownObjects, cluster_op
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     WORKLOADS,
+    DecidedBy,
     Input,
+    deciding_options,
     groups_option,
     inventory_of,
     is_kind,
@@ -28,7 +30,6 @@ from scheduler.cli.inputs import (
     kind_and_key,
     meant,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import output_option, print_blocks, print_report, print_reports
 from scheduler.cli.progress import Progress, after_delay
@@ -44,7 +45,6 @@ from scheduler.output.explanation_report import KIND, ExplanationReport
 from scheduler.output.group_report import GroupReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE
-from scheduler.plugins.profile import Profile
 
 _EPILOG = """
 \b
@@ -84,7 +84,7 @@ class _Subject:
 @output_option(TEXT, WIDE, JSON, PAGE)
 @cluster_options
 @overlay_option
-@profile_options
+@deciding_options
 @groups_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -94,7 +94,7 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     node: str,
     output: str,
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
     group_kinds: tuple[str, ...],
     in_order: bool,
     is_all: bool,
@@ -123,7 +123,7 @@ def command(  # noqa: PLR0913 - one for each option
         raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
     given = Input.of(inventory, source.features, group_kinds=frozenset(group_kinds))
-    placement = given.placement(source.features, profiles=profiles)
+    placement = given.placement(source.features, decided_by=decided_by)
     if is_all:
         fits = _explain_all(given, placement, source, output)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))

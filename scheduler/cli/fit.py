@@ -1,7 +1,7 @@
 """`dra fit`: how many more copies of a pod, a claim or a template fit, where, and what stops the next one."""
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,14 +12,15 @@ from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
+    DecidedBy,
     Input,
+    deciding_options,
     groups_option,
     inventory_of,
     keep_going_option,
     kind_and_key,
     meant,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import Progress
@@ -39,10 +40,12 @@ from scheduler.output.difference_report import FitReport
 from scheduler.output.group_report import GroupFitReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import PAGE
-from scheduler.plugins.profile import Profile
 from scheduler.pod_groups.group import GroupOfPods
 
 MAX = "max"
+
+SUBJECTS = ("pod", "claim", "template")
+"""Kinds of which copies can be made."""
 
 _EPILOG = """
 \b
@@ -60,7 +63,7 @@ Examples:
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
+class Sought:
     """What is copied. text: in words. is_whole: nothing that it asks for is unknown."""
 
     text: str
@@ -90,7 +93,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 )
 @page_option
 @overlay_option
-@profile_options
+@deciding_options
 @groups_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -100,7 +103,7 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     most: int | None,
     output: str,
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
     group_kinds: tuple[str, ...],
     keep_going: bool,
 ) -> None:
@@ -119,7 +122,7 @@ def command(  # noqa: PLR0913 - one for each option
     file = [subject] if Path(subject).exists() or subject == "-" else []
     inventory = inventory_of(source.objects(), (*overlays, *file), features, keep_going=keep_going)
     given = Input.of(inventory, features, group_kinds=frozenset(group_kinds))
-    placement = given.placement(features, profiles=profiles)
+    placement = given.placement(features, decided_by=decided_by)
     if group := _group(given, placement, subject, source, is_file=bool(file)):
         if output == PAGE:
             raise click.UsageError("-o html is of copies of pods and claims: a group has no page.")
@@ -127,7 +130,7 @@ def command(  # noqa: PLR0913 - one for each option
             groups = fit_groups(placement, group, most, lambda number: progress.show(number, number))
         print_report(GroupFitReport(f"group {group}", group, groups), output)
         sys.exit(BAD_INPUT if inventory.errors else int(groups.number < (most or 1)))
-    sought = _of_file(given, subject, source) if file else _named(given, subject, shown)
+    sought = of_file(given, subject, source) if file else of_name(given, subject, shown)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
         found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
@@ -171,7 +174,7 @@ def _is_in(pod: Pod, names: Collection[NamespacedName]) -> bool:
     return (pod.namespace, pod.name) in names
 
 
-def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
+def of_file(given: Input, path: str, source: ClusterSource) -> Sought:
     """The only pod of the file, or that of the only object in it that creates pods."""
     inside = take_inventory(read([path]), (), source.features)
     named = {str(workload): workload.template for workload in inside.workloads}
@@ -184,23 +187,24 @@ def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
         stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")
     [pod] = identified([template], Priorities(given.inventory.of(PriorityClass)).of)
     given.warn_of([pod])
-    return _Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
+    return Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
 
 
-def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
+def of_name(given: Input, subject: str, shown: ShownObjects) -> Sought:
+    """The pod, claim or template of that name; the command ends where there is none."""
     if "/" not in subject and Path(subject).suffix:
         stop(f"{subject} does not exist")
-    kind, key = kind_and_key(subject, shown, ("pod", "claim", "template"), "pod, claim or template")
+    kind, key = kind_and_key(subject, shown, SUBJECTS, "pod, claim or template")
     text = f"{kind or 'pod'} {'/'.join(key)}"
     if kind in ("", "pod"):
         pod = given.pod(key)
         given.warn_of([replace(pod, node_name="")])
-        return _Sought(text, lambda placement: copies_of_pod(placement, pod))
+        return Sought(text, lambda placement: copies_of_pod(placement, pod))
     if kind == "claim":
         found = given.claims.objects.get(key)
         if found is None:
             stop(f"{text} is not in the input{meant(key, given.claims.objects)}")
-        return _Sought(text, lambda placement: copies_of_claim(placement, found))
+        return Sought(text, lambda placement: copies_of_claim(placement, found))
     template = given.inventory.templates.get(key)
     if template is None:
         stop(f"{text} is not in the input{meant(key, given.inventory.templates)}")
@@ -208,4 +212,4 @@ def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
     if not isinstance(decoded.object, Claim):
         stop(f"{text}: no claim can be created from it: {decoded.errors[0]}")
     made = InputClaim(decoded.object, decoded)
-    return _Sought(text, lambda placement: copies_of_claim(placement, made))
+    return Sought(text, lambda placement: copies_of_claim(placement, made))

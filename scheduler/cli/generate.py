@@ -19,7 +19,7 @@ from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN
 from scheduler.input.yaml_1_1 import dump
 from scheduler.synthetic.blueprint import Blueprint, InvalidLoad, InvalidMix, machines_of, shapes_of
-from scheduler.synthetic.catalogue import MACHINES, PRESETS, Weights, shapes
+from scheduler.synthetic.catalogue import MACHINES, MIXES, PRESETS, Weights, shapes
 
 MOST_NODES = 1_000_000
 MOST_PODS = 10_000_000
@@ -66,6 +66,7 @@ Examples:
   dra generate --preset mig --nodes 20 --pods 0 -o yaml > fleet.yaml       a fleet alone
   dra generate --preset mixed --nodes 5000 --pods 0 > fleet.jsonl
   dra generate --preset mixed --nodes 0 --pods 20000 > pods.jsonl          a workload alone
+  dra generate --preset mig --nodes 25 --devices 4 --pods 5000 --shapes skew-small
   dra generate --machines gpu-h100=3,gpu-a100=1 --shapes gpu-1=8,gpu-all=2
   dra generate --nodes 50 --pods 10000 --trace day.jsonl --load 0.95 > fleet.jsonl
   dra simulate fleet.jsonl --trace day.jsonl --policy first-fit --policy fgd
@@ -85,6 +86,16 @@ def _weights(_context: click.Context, _option: click.Parameter, text: str | None
             raise click.BadParameter(f"{name!r} is there twice")
         weights[name] = int(weight)
     return weights
+
+
+def _shape_weights(context: click.Context, option: click.Parameter, text: str | None) -> Weights:
+    """By the name of a mix, or as for machines."""
+    if text is not None and text in MIXES:
+        return MIXES[text]
+    try:
+        return _weights(context, option, text)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error.message}, nor a mix: {', '.join(MIXES)}") from error
 
 
 def _namespace(_context: click.Context, _option: click.Parameter, name: str) -> str:
@@ -131,6 +142,8 @@ def _catalogue() -> Iterator[str]:
     yield from (f"  {name:14} {machine.summary}" for name, machine in MACHINES.items())
     yield from ("", "SHAPES")
     yield from (f"  {name:14} {shape.summary}" for name, shape in shapes(MOST_DEVICES).items())
+    yield from ("", "MIXES OF SHAPES")
+    yield from (f"  {name:14} --shapes {_text(weights)}" for name, weights in MIXES.items())
 
 
 def _text(weights: Weights) -> str:
@@ -177,9 +190,11 @@ def _text(weights: Weights) -> str:
 @click.option(
     "--shapes",
     "shape_weights",
-    metavar="NAME=WEIGHT,...",
-    callback=_weights,
-    help="Shapes of pods, in place of the preset's. A shape is what a pod requests.",
+    metavar="NAME=WEIGHT,...|MIX",
+    callback=_shape_weights,
+    help="Shapes of pods, in place of the preset's. A shape is what a pod requests. MIX, for fleets of --preset mig: "
+    + ", ".join(MIXES)
+    + ".",
 )
 @click.option("--claims", "own_claims", is_flag=True, help="A ResourceClaim for each pod in place of templates.")
 @click.option(

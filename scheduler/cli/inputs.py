@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
@@ -129,20 +130,28 @@ config_option = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
+    help="Configuration file of the live scheduler, whose profiles, policy and limits are used. --policy overrides it.",
 )
 
 
-def profile_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives the command the options that say how pods are decided, and calls it with `profiles`."""
+@dataclass(frozen=True, slots=True)
+class DecidedBy:
+    """How pods are decided: the profiles, and the limits per tenant."""
+
+    profiles: Sequence[Profile] = (Profile(),)
+    limits: Sequence[TenantLimit] = ()
+
+
+def deciding_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that say how pods are decided, and calls it with `decided_by`."""
 
     @wraps(command)
-    def with_profiles(*, policy: str, config: Path | None, **others: Any) -> None:
-        command(profiles=profiles_of(config, policy), **others)
+    def with_options(*, policy: str, config: Path | None, **others: Any) -> None:
+        command(decided_by=decided_by(config, policy), **others)
 
     for option in (config_option, policy_option):
-        with_profiles = option(with_profiles)
-    return with_profiles
+        with_options = option(with_options)
+    return with_options
 
 
 groups_option = click.option(
@@ -154,22 +163,25 @@ groups_option = click.option(
 )
 
 
-def profiles_of(config: Path | None, policy: str) -> Sequence[Profile]:
-    """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used.
+def decided_by(config: Path | None, policy: str) -> DecidedBy:
+    """The profiles and limits of the file, or the default profile, by the policy; the command ends if it is invalid.
 
     policy: as `policy_of` takes it; empty where none is given.
     """
-    return _profiles(config, policy) if config else (Profile(policy=policy_of(policy or FIRST_FIT.name)),)
+    return _configured(config, policy) if config else DecidedBy((Profile(policy=policy_of(policy or FIRST_FIT.name)),))
 
 
-def _profiles(config: Path, policy: str) -> Sequence[Profile]:
-    """Those of the file; the command ends where it cannot be used."""
+def _configured(config: Path, policy: str) -> DecidedBy:
+    """By the file; the command ends where it cannot be used."""
     from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 
     try:
-        return load(Configuration, config, {"policy": policy} if policy else {}).in_force()
+        configuration = load(Configuration, config, {"policy": policy} if policy else {})
     except InvalidConfiguration as invalid:
         stop(*invalid.problems)
+    if followed := configuration.limits_config_map:
+        print_to_stderr([f"warning: the limits in ConfigMap {followed} are not read, only those of {config}"])
+    return DecidedBy(configuration.in_force(), configuration.limits_in_force())
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +242,7 @@ class Input:
         self,
         features: Features,
         node: str = "",
-        profiles: Sequence[Profile] = (Profile(),),
+        decided_by: DecidedBy = DecidedBy(),
         *,
         shows_every_node: bool = False,
     ) -> Placement:
@@ -238,7 +250,10 @@ class Input:
         inventory = self.inventory
         if node:
             self.require_node(node)
-        cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
+        profiles, limits = decided_by.profiles, decided_by.limits
+        cluster = cluster_of(
+            inventory, self.claims, self.pods, features, only_node=node, profiles=profiles, limits=limits
+        )
         placement = Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
         placement.takes_group = self.groups(placement).take
         return placement

@@ -8,20 +8,25 @@ Source: kube-scheduler's plugin DefaultPreemption and its nominator; KEP-5690.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from allocator.bits import union
 from allocator.model import Claim
+from allocator.outcome import AllocationError
 from scheduler.attempt.eviction import StoredRecord
 from scheduler.core_v1.label_selectors import LabelSelector, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
+from scheduler.decision.time_limits import MOST_S
+from scheduler.pod_groups.group import GroupKey, GroupOfPods
+from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_result import GroupUnknown
+from scheduler.preemption.preemption import ENDING, Preemption, PreemptionWrite, Preemptor, eviction_writes
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.rates import backoff_s
@@ -38,6 +43,8 @@ TRIES_WITH_OTHERS = 3
 
 LATE_S = 120.0
 """A preemption that lasts longer is told in an event."""
+
+ONGOING = "ongoing preemption on nominated nodes"
 
 RELEASING = "not eligible due to claims of preempted pods on the nominated node that still have their devices."
 
@@ -82,6 +89,15 @@ class PlaceToWin:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupToWin:
+    """What a group was found to win: a record for each member that has a place then."""
+
+    preemption: GroupPreemption
+    records: tuple[PreemptionRecord, ...]
+    writes: Sequence[PreemptionWrite]
+
+
+@dataclass(frozen=True, slots=True)
 class NothingToWin:
     """Why a pod wins nothing."""
 
@@ -98,12 +114,20 @@ class NothingToWin:
 
 @dataclass(slots=True)
 class _Kept:
-    """A record by what is known of it beside itself. is_written: its evictions are under way."""
+    """A record by what is known of it beside itself."""
 
     is_written: bool = False
+    """Its evictions are under way."""
+    is_for_moves: bool = False
+    """Somebody else evicts, and the pods have another place."""
     is_late: bool = False
     was_held: bool = False
     releasing: set[str] = field(default_factory=set)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether this process evicts, and no call is under way."""
+        return not self.is_written and not self.is_for_moves
 
 
 class Preemptions:
@@ -160,6 +184,14 @@ class Preemptions:
         with self._records.seen_by(pod):
             yield
 
+    @contextmanager
+    def seen_by_group(self, group: GroupOfPods) -> Iterator[None]:
+        """Decide for all members at once: what each was promised is free to all of them."""
+        waiting = group.waiting
+        promised = [pod.uid for pod in waiting if pod.uid in self.records or pod.nominated_node]
+        with self._records.seen_by(*waiting), self._cluster.nominations.without(promised):
+            yield
+
     def preemption(
         self, cycle: PodCycle, refused: NotPlaced, pending_since: float, now: float
     ) -> PlaceToWin | NothingToWin:
@@ -181,6 +213,67 @@ class Preemptions:
             return NothingToWin(_waits(tries), MOST_BACKOFF_S, drops=True, is_backed_off=True)
         record = PreemptionRecord.of(pod, cycle.pending, preemption, tries=tries, since=now)
         return PlaceToWin(preemption, record, self._identity(record), start)
+
+    # -- groups
+
+    def group_preemption(self, group: GroupOfPods, pending_since: float, now: float) -> GroupToWin | NothingToWin:
+        """What a refused group wins, as things are now. Raises AllocationError, TooLong."""
+        waiting, wait_s = group.waiting, pending_since + self.terms.delay_s - now
+        if not self.terms.is_on or not (self.terms.for_resources or any(pod.claims for pod in waiting)):
+            return NothingToWin("")
+        if wait_s > 0:
+            return NothingToWin("", wait_s)
+        records = [self.records[pod.uid] for pod in waiting if pod.uid in self.records]
+        states = {record.state(self._cluster) for record in records}
+        is_written = any(self._kept[record.pod.uid].is_written for record in records)
+        if states & {RecordState.LEAVING, RecordState.RELEASING} or is_written:
+            return NothingToWin(f"pod group preemption: {ONGOING}")
+        name = _breaker_of(group.key)
+        if states == {RecordState.HELD}:
+            self.failed(name, now)  # all that it has won is free, and it does not fit
+        breaker = self._breakers.get(name, _Breaker())
+        if breaker.until > now:
+            return NothingToWin(_waits(breaker.tries), breaker.until - now, drops=True, is_backed_off=True)
+        won = self._won_by_group(group, breaker.tries, now)
+        evicts_others = isinstance(won, GroupToWin) and not all(map(self._is_ours, won.preemption.pods))
+        if evicts_others and breaker.tries >= TRIES_WITH_OTHERS:
+            return NothingToWin(_waits(breaker.tries), MOST_BACKOFF_S, drops=True, is_backed_off=True)
+        return won
+
+    def _won_by_group(self, group: GroupOfPods, tries: int, now: float) -> GroupToWin | NothingToWin:
+        cluster = self._cluster
+        preemption = preempt_for_group(cluster, group, wins_devices=not cluster.fleet.features.is_strict)
+        if isinstance(preemption, GroupUnknown):
+            return NothingToWin(f"pod group preemption: {preemption}")
+        if preemption.placed is None:
+            return NothingToWin(preemption.text, drops=True, clears=True)
+        victims, released = frozenset(pod.uid for pod in preemption.pods), frozenset(preemption.claims)
+        records = []
+        for member in preemption.placed.members:
+            pending = (claim for claim in member.placed.claims if claim.allocation is None)
+            given = zip(pending, member.placed.allocations, strict=False)
+            claims = tuple(replace(claim, allocation=one) for claim, one in given)
+            node = member.placed.node
+            records.append(PreemptionRecord(member.pod, node, claims, victims, released, tries, now))
+        nodes = dict.fromkeys(record.node for record in records)
+        writes = eviction_writes(cluster, records[0].pod, preemption.pods, nodes, "podgroup")
+        return GroupToWin(preemption, tuple(records), writes)
+
+    def group_wins_again(self, won: GroupToWin, group: GroupOfPods, now: float) -> bool:
+        """Whether the same comes out now. Raises AllocationError, TooLong."""
+        again = self._won_by_group(group, won.records[0].tries, now)
+        return isinstance(again, GroupToWin) and list(map(self._identity, again.records)) == list(
+            map(self._identity, won.records)
+        )
+
+    def begin_group(self, won: GroupToWin) -> None:
+        """Keep what each member has won; the evictions are carried out next."""
+        for record in won.records:
+            self._begin(record)
+
+    def group_failed(self, key: GroupKey, now: float) -> float:
+        """As `failed`, of a group."""
+        return self.failed(_breaker_of(key), now)
 
     def _objection(self, cycle: PodCycle, pod: Pod, refused: NotPlaced, wait_s: float) -> NothingToWin | None:
         """Why nobody may go for the pod, whoever it would be. wait_s: until it has been pending for long enough."""
@@ -233,7 +326,7 @@ class Preemptions:
         if number is None or not helped >> number & 1:
             return ""  # the node is of no use to the pod, whoever goes
         state = record.state(self._cluster)
-        if state is RecordState.EVICTING and record.pod.uid == pod.uid and not self._kept[pod.uid].is_written:
+        if state is RecordState.EVICTING and record.pod.uid == pod.uid and self._kept[pod.uid].may_go_on:
             return ""  # a call has failed: it is tried again
         return RELEASING if state is RecordState.RELEASING else ENDING
 
@@ -241,10 +334,38 @@ class Preemptions:
 
     def begin(self, won: PlaceToWin) -> None:
         """Keep what the pod has won; its evictions are carried out next."""
-        record = won.record
+        self._begin(won.record)
+
+    def _begin(self, record: PreemptionRecord) -> None:
         self._records.set(record)
         self._kept[record.pod.uid] = _Kept(is_written=True)
         self._cluster.nominations.set(replace(record.pod, nominated_node=record.node))
+
+    def keep(self, pod: Pod, node: str, moving: Collection[str], now: float) -> bool:
+        """Keep for the pod what it gets on the node once these pods (uids) are gone; False where it would not fit.
+
+        Raises AllocationError, TooLong.
+        """
+        cluster, number = self._cluster, self._cluster.number_of(node)
+        pod_claims = cluster.claims_of(pod)
+        there = [found for uid in moving if (found := cluster.pods.known(uid)) is not None]
+        if number is None or isinstance(pod_claims, Waiting):
+            return False
+        promised = replace(pod, nominated_node=node)
+        with self.seen_by(pod), cluster.without([one.uid for one in there]):
+            given = _given(PodCycle(cluster, promised, [one.claim for one in pod_claims]), number)
+        if given is None:
+            return False
+        released = frozenset(uid for uid in self._claims_of(there) if self._is_held(uid))
+        victims = frozenset(one.uid for one in there)
+        self._records.set(PreemptionRecord(promised, node, given, victims, released, since=now))
+        self._kept[pod.uid] = _Kept(is_for_moves=True)
+        cluster.nominations.set(promised)
+        return True
+
+    def is_kept_for_moves(self, uid: str) -> bool:
+        """Whether something is kept for the pod while others move."""
+        return uid in self._kept and self._kept[uid].is_for_moves
 
     def evicted(self, uid: str) -> None:
         """All calls for the pod's preemption have ended, well or not."""
@@ -282,6 +403,10 @@ class Preemptions:
         """The pod is bound."""
         self._placing.pop(uid, None)
         self._breakers.pop(uid, None)
+
+    def group_placed(self, key: GroupKey) -> None:
+        """So many pods of the group are bound as it needs."""
+        self._breakers.pop(_breaker_of(key), None)
 
     def drop(self, uid: str) -> None:
         """The pod does without: what was kept for it is free for all."""
@@ -326,10 +451,24 @@ class Preemptions:
                 yield self.records[uid].pod
             kept.was_held = is_held and not kept.is_written
 
-    def end_on_missing_nodes(self) -> None:
-        """A node that is gone can be won by nobody."""
-        for record in [one for one in self.records.values() if self._cluster.number_of(one.node) is None]:
-            self.drop(record.pod.uid)
+    def end_hopeless(self, now: float) -> None:
+        """Nobody can win a node that is gone, or devices for a claim that is, and that counts for no quota any more.
+
+        The pod waits before others go for the next claim of its owner.
+        """
+        for record in list(self.records.values()):
+            if not self._has_claims(record):
+                self.failed(record.pod.uid, now)
+                self.drop(record.pod.uid)
+            elif self._cluster.number_of(record.node) is None:
+                self.drop(record.pod.uid)
+
+    def _has_claims(self, record: PreemptionRecord) -> bool:
+        """Whether the claims are there for which the pod has won devices, and may be used."""
+        found = self._cluster.claims_of(record.pod)
+        if isinstance(found, Waiting):
+            return False
+        return {claim.uid for claim in record.claims} <= {one.claim.uid for one in found}
 
     def late(self, now: float) -> Iterator[tuple[Pod, str]]:
         """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""
@@ -352,7 +491,8 @@ class Preemptions:
         for uid, kept in self._kept.items():
             record = self.records[uid]
             if record.state(self._cluster) is RecordState.RELEASING:
-                for claim_uid in record.released - kept.releasing:
+                under_way = frozenset[str]().union(*(one.releasing for one in self._kept.values()))
+                for claim_uid in record.released - under_way:
                     if (claim := self._abandoned(claim_uid)) is not None:
                         kept.releasing.add(claim_uid)
                         yield claim
@@ -377,21 +517,32 @@ class Preemptions:
         promised = [pod for pod in self._cluster.nominations.pods() if self._is_ours(pod) and not pod.is_over]
         return sorted(promised, key=lambda pod: (-priority_of(pod), pod.created, pod.uid))
 
-    def restore(self, pod: Pod, stored: StoredRecord, now: float) -> bool:
+    def restore(self, pod: Pod, stored: StoredRecord, now: float, most_s: float = MOST_S) -> bool:
         """Keep for the pod what it had won, as far as things allow that now. stored: what its annotation says.
 
-        It gets what is free there, or is held by claims without users that live. Nobody is evicted for it.
+        It gets what is free there, or is held by claims without users that live. Nobody is evicted for it. Its claims
+        may be others by now, which fail, or take longer than `most_s`: then nothing is kept.
         """
-        with self.seen_by(pod):
-            record = self._restored(pod, stored, now)
+        limit, problem = self._cluster.time_limit, ""
+        limit.most_s = most_s
+        try:
+            with self.seen_by(pod), limit.limited():
+                record = self._restored(pod, stored, now) if self._waits(pod) else None
+        except AllocationError as error:
+            record, problem = None, f": {error}"
         if record is None:
-            _LOG.info("a preemption of an earlier process is decided anew", extra={"pod": str(pod)})
+            _LOG.info("a preemption of an earlier process is decided anew%s", problem, extra={"pod": str(pod)})
             return False
         if stored.tries > 0:
             self._breakers[pod.uid] = _Breaker(min(stored.tries, TRIES_WITH_OTHERS))
         self._records.set(record)
         self._kept[pod.uid] = _Kept()
         return True
+
+    def _waits(self, pod: Pod) -> bool:
+        """Whether the pod is there, and has no node: that may have changed since its annotation was read."""
+        shown = self._cluster.pods.shown(pod.uid)
+        return shown is not None and not shown.is_over and not shown.node_name
 
     def _restored(self, pod: Pod, stored: StoredRecord, now: float) -> PreemptionRecord | None:
         cluster, number = self._cluster, self._cluster.number_of(stored.node)
@@ -434,6 +585,11 @@ def _given(cycle: PodCycle, number: int) -> tuple[Claim, ...] | None:
         return None
     allocations = cycle.allocate(number, asked)
     return tuple(replace(claim, allocation=one) for claim, one in zip(cycle.pending, allocations, strict=False))
+
+
+def _breaker_of(key: GroupKey) -> str:
+    """By which the breaker of a group is known, beside those of pods."""
+    return f"{key.source} {key}"
 
 
 def _waits(tries: int) -> str:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Node
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver
@@ -131,7 +132,7 @@ NEEDED_ALLOCATABLE = (CPU, MEMORY, PODS)
 _ROOM = Quantity.of(MOST)
 
 
-def cluster_of(  # noqa: PLR0913 - the last five have defaults
+def cluster_of(  # noqa: PLR0913 - the last six have defaults
     inventory: Inventory,
     claims: Claims,
     pods: Sequence[Pod],
@@ -142,13 +143,14 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
     profiles: Sequence[Profile] = (Profile(),),
     budget_steps: int = BUDGET_STEPS,
     places: Mapping[str, int] = MappingProxyType({}),
+    limits: Sequence[TenantLimit] = (),
 ) -> Cluster:
     """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
 
     pods: each with a uid of its own (`identified`). only_node: the only one that is looked at, empty for all.
     assumes_room: for all of which nodes do not say how much they have, and that volumes of which the input says nothing
     are no obstacle; where it does not, what the input does not hold is not there. places: by name, of nodes that go
-    before, in another order than that of their names.
+    before, in another order than that of their names. limits: of tenants.
     """
     volume_claims = volume_claims_to_be(inventory, pods) if assumes_room else NO_VOLUME_CLAIMS
     cluster = Cluster(
@@ -175,6 +177,7 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
     for pod in pods:
         if (pod.node_name or pod.nominated_node) and not pod.is_finished:
             cluster.set_pod(pod)
+    cluster.set_limits(limits)
     return cluster
 
 

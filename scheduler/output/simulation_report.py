@@ -60,6 +60,7 @@ _COLUMNS = (
     _TableColumn("WHOLE NODES", lambda one: one.whole_nodes),
     _TableColumn("EVICTED", lambda one: one.evictions),
     _TableColumn("PREEMPTED", lambda one: one.preempted, is_only_if_any=True),
+    _TableColumn("MOVED", lambda one: one.moved, is_only_if_any=True),
     _TableColumn("LOST", lambda one: one.lost_s, is_time=True, is_only_if_any=True),
 )
 
@@ -307,6 +308,7 @@ _TIME = (
     _Figure("Waiting at the end", lambda one: one.summary.waiting),
     _Figure("Evicted", lambda one: one.summary.evictions, min),
     _Figure("Evicted for a higher priority", lambda one: one.summary.preempted, min),
+    _Figure("Moved for another pod", lambda one: one.summary.moved, min),
     _Figure("Run in vain, s", lambda one: one.summary.lost_s, min),
     _Figure("Attempts", lambda one: one.summary.decisions),
     _Figure("Decision p50, ms", lambda one: one.measured.decision_ms.p50),

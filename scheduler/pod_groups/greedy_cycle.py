@@ -7,6 +7,7 @@ Source: kube-scheduler 1.37's schedule_one_podgroup.go, podgrouppreemption.go, a
 DynamicResources and PodGroupPodsCount.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -14,10 +15,12 @@ from dataclasses import dataclass, replace
 from allocator.bits import Mask, bits, union
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.filters import fit_error
+from scheduler.decision.pod_cycle import EligibleNodes, PodCycle, Rejections
 from scheduler.decision.schedule_result import Placed
 from scheduler.pod_groups.group import GroupOfPods
 from scheduler.pod_groups.group_members import GroupMembers
-from scheduler.pod_groups.group_placer import ready_members, refusal_of
+from scheduler.pod_groups.group_placer import ready_members
 from scheduler.pod_groups.group_preemption import GROUP_PREEMPTION, NO_VICTIMS_FOR_GROUP, units_below
 from scheduler.preemption.preemption import NEVER
 from scheduler.preemption.victims import Reprieve, Unit, victims_of
@@ -163,7 +166,7 @@ class _GreedyCycles:
         pod = self._members.members[place].pod
         number = None if cycle.refused_everywhere() else cycle.best(nodes)
         if number is None:
-            return GreedyMember(pod, refusal=refusal_of(cycle, nodes))
+            return GreedyMember(pod, refusal=_refusal(cycle, nodes))
         return GreedyMember(pod, cycle.placed(number))
 
     def _fullness(self, nodes: Mask) -> int:
@@ -220,3 +223,15 @@ class _GreedyCycles:
 
 def _saying(cycle: GreedyCycle, reasons: Sequence[str]) -> GreedyCycle:
     return replace(cycle, message=", ".join(filter(None, [cycle.message, *reasons])))
+
+
+def _refusal(cycle: PodCycle, nodes: Mask) -> str:
+    """Why none of these nodes has a place for the pod, as kube-scheduler counts it."""
+    if refused := cycle.refused_everywhere():
+        return fit_error(nodes.bit_count(), Counter(), before=refused[1])
+    reported: Counter[str] = Counter()
+    for required, left in cycle.eligible:
+        asked = EligibleNodes(replace(required, nodes=required.nodes & nodes), left & nodes)
+        for _, rejection in Rejections.of(cycle, asked).found():
+            reported[rejection.reason] += rejection.nodes.bit_count()
+    return fit_error(nodes.bit_count(), reported)

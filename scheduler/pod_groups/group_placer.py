@@ -4,7 +4,6 @@ Members in their order are greedily put on the best nodes, as most groups fit so
 complete search says which subset has a place at once. A refused group takes nothing.
 """
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -16,8 +15,8 @@ from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import NOBODYS, ChosenValues, DeviceTerms
-from scheduler.decision.filters import fit_error
-from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Rejections
+from scheduler.decision.pod_cycle import PodCycle
+from scheduler.plugins.plugin import Refusal
 from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
@@ -344,7 +343,7 @@ class _GroupPlacer:
             if not left:
                 return GroupDomain(domain.text, largest)
             # Why none of these nodes has a place for the member beside those that are assumed.
-            why = refusal_of(members.cycle(left[0]), domain.nodes, self._group.key.namespace)
+            why = refusal_of(members.cycle(left[0]), domain.nodes)
             return GroupDomain(domain.text, largest, members.members[left[0]].pod, why)
 
 
@@ -360,23 +359,11 @@ def _split(kinds: Sequence[Sequence[int]], nodes: Mask) -> list[list[int]]:
     return [[number for number in numbers if nodes >> number & 1] for numbers in kinds]
 
 
-def refusal_of(cycle: PodCycle, nodes: Mask, namespace: str | None = None) -> str:
-    """Why none of these nodes has a place for the pod. namespace: of who reads what holds devices, None for no more."""
+def refusal_of(cycle: PodCycle, nodes: Mask) -> Refusal:
+    """Why none of these nodes has a place for the pod."""
     if refused := cycle.refused_everywhere():
-        return fit_error(nodes.bit_count(), Counter(), before=refused[1])
-    asked = [
-        EligibleNodes(replace(required, nodes=required.nodes & nodes), left & nodes)
-        for required, left in cycle.eligible
-    ]
-    rejected = [Rejections.of(cycle, one) for one in asked]
-    reported: Counter[str] = Counter()
-    for rejection in (found for one in rejected for _, found in one.found()):
-        reported[rejection.reason] += rejection.nodes.bit_count()
-    if namespace is None:
-        return fit_error(nodes.bit_count(), reported)
-    lacking = cycle.lacking_devices([(one.required, one.lacking) for one in rejected])
-    explanation = lacking.text(namespace, are_all=reported.keys() <= {NO_DEVICES})
-    return fit_error(nodes.bit_count(), reported, explanation=explanation)
+        return cycle.refused_by_all_nodes(*refused, nodes).refusal
+    return cycle.not_placed(nodes).refusal
 
 
 def _rank(subset: Sequence[int], everyone: Sequence[int]) -> tuple[bool, ...]:

@@ -108,9 +108,13 @@ class PreemptionRecords:
         return next(found, None) if pod.nominated_node else None
 
     @contextmanager
-    def seen_by(self, pod: Pod) -> Iterator[None]:
-        """Decide for the pod: what is kept for itself, and for pods of lower priority, is free to it meanwhile."""
-        passed = [one for one in self._records.values() if self._is_passed(one, pod)]
+    def seen_by(self, pod: Pod, *others: Pod) -> Iterator[None]:
+        """Decide for the pod: what is kept for itself, and for pods of lower priority, is free to it meanwhile.
+
+        others: of its group, for which it is decided as well.
+        """
+        own = {one.uid for one in (pod, *others)}
+        passed = [one for one in self._records.values() if one.pod.uid in own or self._is_lower(one, pod)]
         for one in passed:
             self._cluster.fleet.remove_allocated(one.claims)
         try:
@@ -120,5 +124,5 @@ class PreemptionRecords:
                 self._cluster.fleet.add_allocated(one.claims)
 
     @staticmethod
-    def _is_passed(record: PreemptionRecord, pod: Pod) -> bool:
-        return record.pod.uid == pod.uid or priority_of(record.pod) < priority_of(pod)
+    def _is_lower(record: PreemptionRecord, pod: Pod) -> bool:
+        return priority_of(record.pod) < priority_of(pod)

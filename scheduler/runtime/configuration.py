@@ -18,9 +18,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.gates import RELEASES, Features, UnknownGate
+from allocator.limits.limit import TenantLimit
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
 from scheduler.input.documents import Finding, read
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
@@ -36,8 +36,10 @@ from scheduler.plugins.profile import (
     plugins_of,
 )
 from scheduler.plugins.volume_binding import VOLUME_BINDING
+from scheduler.pod_groups.group import RECOGNIZED
+from scheduler.runtime.limit_settings import LimitSection, config_map_name, limit_problems
 from scheduler.runtime.plugin_arguments import ARGUMENTS
-from scheduler.runtime.section import Section, object_name, refused, typed
+from scheduler.runtime.section import Section, label_query, object_name, refused, typed
 
 # Profiles in the configuration file, by their field names in KubeSchedulerConfiguration.
 #
@@ -256,12 +258,10 @@ def _mode(value: object) -> object:
     return PreemptionMode.OFF if value is False else value
 
 
-def _label_selector(text: str) -> str:
-    try:
-        requirements(text)
-    except InvalidLabelQuery as error:
-        raise refused(str(error)) from error
-    return text
+def _grouping_controller(name: str) -> str:
+    if name not in RECOGNIZED:
+        raise ValueError(f"must be one of {', '.join(RECOGNIZED)}")
+    return name
 
 
 def _namespace(name: str) -> str:
@@ -451,6 +451,16 @@ class Common(Section):
     logging: Logging = Field(default_factory=Logging)
     """Logging to standard error."""
 
+    limits: list[LimitSection] = Field(default_factory=list)
+    """Limits per tenant: the most that claims of namespaces may hold (docs/limits.md)."""
+
+    limits_config_map: Annotated[str, AfterValidator(config_map_name)] = ""
+    """`NAMESPACE/NAME` of a ConfigMap with more limits under the key `limits`, which is followed. Empty: none."""
+
+    def limits_in_force(self) -> tuple[TenantLimit, ...]:
+        """The limits of the file."""
+        return tuple(one.limit() for one in self.limits)
+
     def document(self) -> Mapping[str, object]:
         """The object as a file would have it, defaults included."""
         return self.model_dump(mode="json", by_alias=True)
@@ -459,6 +469,7 @@ class Common(Section):
         """Contradictions between fields."""
         if problem := _unknown_gates(self.feature_gates, self.kubernetes):
             yield FieldError("featureGates", None, problem)
+        yield from limit_problems(self.limits)
         serving = self.secure_serving
         yield from without_other(
             "secureServing",
@@ -519,8 +530,12 @@ class Configuration(Allocating):
     preemption_delay_s: float = Field(default=0, ge=0, le=_LONGEST_S)
     """How long a pod is pending before others are evicted for it, so that an autoscaler may add a node first."""
 
-    never_preempt: Annotated[str, AfterValidator(_label_selector)] = ""
+    never_preempt: Annotated[str, AfterValidator(label_query)] = ""
     """Label selector of pods that are never evicted, such as `team=research,tier!=batch`. Empty: none."""
+
+    groups_of: list[Annotated[str, AfterValidator(_grouping_controller)]] = Field(default_factory=list)
+    """Controllers whose pods are groups by what these write on them: `LeaderWorkerSet`, `Kueue` (plain pods). Others
+    need a PodGroup, or our label and annotation."""
 
     allocate_prescheduled: bool = False
     """Also allocate claims of pods that were created with `spec.nodeName`, on that node."""

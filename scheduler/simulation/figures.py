@@ -250,6 +250,7 @@ class RunFigures(Follower):
         self._decisions = 0
         self._evictions = 0
         self._preempted = 0
+        self._moved = 0
         self._lost_s = 0.0
         self._now = 0.0
         self._first: float | None = None
@@ -311,10 +312,11 @@ class RunFigures(Follower):
         if record := self._records.pop(pod.uid, None):
             self._move(record, PodState.ENDED if record.state is PodState.RUNNING else PodState.WITHDRAWN)
 
-    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool = False, by_move: bool = False) -> None:
         """Count an eviction; a pod bound at the start counts as an arrival from then on."""
         self._evictions += 1
         self._preempted += by_preemption
+        self._moved += by_move
         self._lost_s += lost_s
         if record := self._records.get(pod.uid):
             self._move(record, PodState.WAITING)
@@ -392,6 +394,7 @@ class RunFigures(Follower):
             end_s=self._now,
             preempted=self._preempted,
             lost_s=round(self._lost_s, _TIME_DIGITS),
+            moved=self._moved,
         )
 
     def _shape(self, name: str, one: _OfShape) -> ShapeSummary:

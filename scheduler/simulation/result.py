@@ -139,6 +139,8 @@ class Summary:
     """How many of the evictions were for a pod of higher priority."""
     lost_s: float = 0.0
     """How long all evicted pods had run, from the first event on."""
+    moved: int = 0
+    """How many of the evictions were moves that gave another pod a place."""
 
 
 @dataclass(frozen=True, config=_CONFIG)

@@ -356,6 +356,10 @@ class ClaimIndex:
         uid = self._by_name.get((namespace, name))
         return self._holdings[uid].watched if uid is not None else None
 
+    def counted(self) -> Iterator[Claim]:
+        """The claims that count as allocated, each with all devices that count for it."""
+        return (holding.counted for holding in self._holdings.values() if holding.counted is not None)
+
     def of_extended_resources(self, pod_uid: str) -> ClaimObject | None:
         """A claim that was made for the pod's extended resources, as the watch shows it."""
         uid = next(iter(self._extended.get(pod_uid, ())), None)

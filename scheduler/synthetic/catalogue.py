@@ -17,12 +17,16 @@ from scheduler.synthetic.devices import (
     A100,
     GPU_DRIVER,
     H100,
+    H100_80GB,
+    LARGE_A100,
+    MEMORY_SLICES,
     MODELS,
     NIC_DRIVER,
     NUMA_NODE,
     PCIE_ROOT,
     GpuModel,
     Host,
+    MigProfile,
     PublishedDevices,
     partitioned_gpus,
     shared_gpus,
@@ -99,6 +103,9 @@ _ON_ONE_GPU = [{"matchAttribute": f"{GPU_DRIVER}/parentUUID"}]
 _ROOTS_APART = [{"distinctAttribute": PCIE_ROOT}]
 _GPUS_APART = [{"distinctAttribute": f"{GPU_DRIVER}/uuid"}]
 
+_COMPUTE_SLICES = 7
+"""Of a GPU that MIG partitions."""
+
 _MIG_MILLI = {1: 143, 2: 286, 3: 500, 7: WHOLE}
 """Compute slices of a partition -> the larger of its parts of compute and memory, in thousandths of a GPU."""
 
@@ -142,6 +149,16 @@ def _mig() -> Iterator[PodShape]:
     either = [_alternative("large", MIG, _of_profile(3)), _alternative("small", MIG, _of_profile(2))]
     summary = "a partition of 3 compute slices, or else of 2 (firstAvailable)"
     yield PodShape("mig-first", summary, 6, 24, _MIG_MILLI[3], [_first("partition", either)])
+    yield from map(_of_one_profile, H100_80GB.profiles)
+
+
+def _of_one_profile(profile: MigProfile) -> PodShape:
+    """A partition of that profile, which all models of 80 GB have."""
+    compute, memory = profile.compute, profile.memory
+    milli = max(-(-WHOLE * compute // _COMPUTE_SLICES), WHOLE * memory // MEMORY_SLICES)
+    requests = [_exactly("partition", MIG, 1, f'{GPU_ATTRIBUTES}.profile == "{profile.name}"')]
+    name = f"mig-{profile.name.replace('+', '-')}"
+    return PodShape(name, f"a partition {profile.name}, by its name", 2 * compute, 8 * memory, milli, requests)
 
 
 def _nic(devices: int) -> Iterator[PodShape]:
@@ -238,7 +255,7 @@ _SHARED_SHAPES = {"share-8gi": 45, "share-20gi": 25, "share-40gi": 15, "share-2-
 
 PRESETS: Mapping[str, Preset] = {
     "gpu": Preset("whole GPUs of two models", {"gpu-h100": 2, "gpu-a100": 1}, _GPU_SHAPES),
-    "mig": Preset("GPUs that MIG partitions", {"mig-h100": 1}, _MIG_SHAPES),
+    "mig": Preset("GPUs that MIG partitions", {"mig-a100-80gb": 1, "mig-h100": 1}, _MIG_SHAPES),
     "nic": Preset("GPUs with NICs, aligned by PCIe root and NUMA node", {"nic-h100": 1}, _NIC_SHAPES),
     "shared": Preset("GPUs and NICs that are shared by capacity", {"shared-h100": 1}, _SHARED_SHAPES),
     "mixed": Preset(
@@ -248,6 +265,16 @@ PRESETS: Mapping[str, Preset] = {
     ),
 }
 """By name."""
+
+_PROFILES = ("mig-1g.10gb", "mig-1g.20gb", "mig-2g.20gb", "mig-3g.40gb", "mig-4g.40gb", "mig-7g.80gb")
+
+MIXES: Mapping[str, Weights] = {
+    "uniform": dict.fromkeys(_PROFILES, 1),
+    "skew-small": dict(zip(_PROFILES, (30, 25, 20, 10, 10, 5), strict=True)),
+    "skew-big": dict(zip(_PROFILES, (5, 10, 10, 20, 25, 30), strict=True)),
+    "bimodal": dict(zip(_PROFILES, (30, 15, 5, 5, 15, 30), strict=True)),
+}
+"""Shapes by weight that ask for one partition each, from 1g.10gb to 7g.80gb."""
 
 
 T = TypeVar("T")
@@ -316,7 +343,13 @@ _ALL_MACHINES = (
     Machine("cpu", "no devices"),
     Machine("gpu-a100", "A100 GPUs of 40 GB", (partial(whole_gpus, model=A100),), (GPU,)),
     Machine("gpu-h100", "H100 GPUs of 80 GB", (partial(whole_gpus, model=H100),), (GPU,)),
-    Machine("mig-a100", "A100 GPUs that MIG partitions", (partial(partitioned_gpus, model=A100),), (GPU, MIG)),
+    Machine("mig-a100", "A100 GPUs of 40 GB that MIG partitions", (partial(partitioned_gpus, model=A100),), (GPU, MIG)),
+    Machine(
+        "mig-a100-80gb",
+        "A100 GPUs of 80 GB that MIG partitions",
+        (partial(partitioned_gpus, model=LARGE_A100),),
+        (GPU, MIG),
+    ),
     Machine("mig-h100", "H100 GPUs that MIG partitions", (partial(partitioned_gpus, model=H100),), (GPU, MIG)),
     Machine(
         "nic-h100", "H100 GPUs, and a NIC beside each", (partial(whole_gpus, model=H100), whole_nics), (GPU, NIC, RDMA)

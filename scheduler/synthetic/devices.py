@@ -88,6 +88,19 @@ A100_40GB = Partitioning(
     ),
 )
 
+A100_80GB = Partitioning(
+    10,
+    (
+        MigProfile("1g.10gb", 1, 1, _ONES, 1, 0, 0, 0),
+        MigProfile("1g.10gb+me", 1, 1, _ONES, 1, 1, 1, 1),
+        MigProfile("1g.20gb", 1, 2, _PAIRS, 1, 1, 0, 0),
+        MigProfile("2g.20gb", 2, 2, _THREE_PAIRS, 2, 1, 0, 0),
+        MigProfile("3g.40gb", 3, 4, _HALVES, 3, 2, 0, 0),
+        MigProfile("4g.40gb", 4, 4, _FIRST, 4, 2, 0, 0),
+        MigProfile("7g.80gb", 7, MEMORY_SLICES, _FIRST, 7, 5, 1, 1),
+    ),
+)
+
 H100_80GB = Partitioning(
     10,
     (
@@ -124,7 +137,9 @@ class GpuModel:
 
 A100 = GpuModel("A100-SXM4-40GB", "Ampere", "8.0.0", 40, A100_40GB)
 H100 = GpuModel("H100-SXM5-80GB", "Hopper", "9.0.0", 80, H100_80GB)
+LARGE_A100 = GpuModel("A100-SXM4-80GB", "Ampere", "8.0.0", 80, A100_80GB)
 MODELS = (A100, H100)
+"""Whose profiles shapes name; those of LARGE_A100 are called as the H100's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,13 @@ def test_every_machine_and_shape_is_accepted_as_it_is(api: RestClient, claims: t
     ensure_namespace(api, "generated")
     found = generated(
         "--preset=mixed",
-        "--machines=cpu=1,gpu-a100=1,mig-a100=2,mig-h100=2,nic-h100=2,shared-h100=2",
+        "--machines=cpu=1,gpu-a100=1,mig-a100=2,mig-a100-80gb=2,mig-h100=2,nic-h100=2,shared-h100=2",
         "--nodes=20",
         "--pods=60",
         *claims,
     )
     machines = {one["metadata"]["labels"]["node.kubernetes.io/instance-type"] for one in found if one["kind"] == "Node"}
-    assert len(machines) == 6
+    assert len(machines) == 7
     for one in found:
         stored = api.create(one, is_dry=True)
         if one["kind"] == "ResourceSlice":

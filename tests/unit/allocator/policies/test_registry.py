@@ -36,7 +36,7 @@ def test_least_fragmentation_keeps_the_named_groups_instead_of_its_own() -> None
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("best", "'best' is not among the policies: first-fit, pack, spread, fgd, best-fit, "),
+        ("best", "'best' is not among the policies: first-fit, pack, spread, min-fragmentation, fgd, best-fit, "),
         ("", "'' is not among the policies"),
         ("Pack", "'Pack' is not among the policies"),
         ("pack:a.example/b", "policy pack takes no attributes"),

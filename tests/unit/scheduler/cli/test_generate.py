@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from scheduler.input.documents import Finding, read
-from scheduler.synthetic.catalogue import PRESETS
+from scheduler.synthetic.catalogue import MIXES, PRESETS
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.cli.test_simulation_pages import blocks
 
@@ -92,3 +92,18 @@ def test_options_that_cannot_be_used_are_refused(options: list[str], message: st
     assert run.code == 2
     assert message in run.err
     assert not run.out
+
+
+@pytest.mark.parametrize("mix", MIXES)
+def test_a_mix_of_profiles_has_a_name_and_its_pods_fit_on_both_models(mix: str) -> None:
+    generated = dra("generate", "--preset=mig", "--nodes=12", "--devices=4", "--pods=40", f"--shapes={mix}").out
+    for model in ("mig-a100-80gb", "mig-h100"):
+        assert f'"node.kubernetes.io/instance-type":"{model}"' in generated
+    run = dra("allocate", "-", "--policy=min-fragmentation", stdin=generated)
+    assert (run.code, run.err.splitlines()[-1]) == (0, "40 of 40 placed")
+
+
+def test_an_unknown_mix_is_refused_with_those_that_there_are() -> None:
+    run = dra("generate", "--shapes=skew")
+    assert run.code == 2
+    assert "nor a mix: uniform, skew-small, skew-big, bimodal" in run.err

@@ -1,6 +1,9 @@
 """What is kept for pods that have won a place, when they may try again, and what an annotation is worth."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import repeat
+from typing import Any
 
 import pytest
 
@@ -10,6 +13,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
+from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.preemption.records import RecordState
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
@@ -18,6 +22,7 @@ from tests.builders import (
     a_claim,
     a_class,
     a_node,
+    a_request,
     a_slice,
     a_user,
     amounts,
@@ -36,13 +41,14 @@ OWN, RIVALS = a_claim(name="own"), a_claim(name="rivals")
 class Room:
     """One node whose only device a pod of priority 1 has, and the preemptions there."""
 
-    def __init__(self, **terms: object) -> None:
-        self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
+    def __init__(self, *, times: Iterator[float] | None = None, **terms: Any) -> None:
+        limit = DecisionTimeLimit((times or repeat(0.0)).__next__)
+        self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True, time_limit=limit)
         self.given_back: list[Event] = []
         self.in_vain = 0
         self.preemptions = Preemptions(
             cluster,
-            PreemptionTerms(is_on=True, **terms),  # type: ignore[arg-type] # as each test names them
+            PreemptionTerms(is_on=True, **terms),
             lambda pod: pod.scheduler_name == "ours",
             self.given_back.append,
             self._count,
@@ -162,6 +168,34 @@ def test_what_a_pod_had_won_is_given_back_when_the_pod_goes() -> None:
     assert [type(one) for one in room.given_back] == [GivenBack]
 
 
+CLAIMS_LOST: dict[str, Callable[[Cluster], None]] = {
+    "gone": lambda cluster: cluster.remove_claim(OWN.uid),
+    "ending": lambda cluster: cluster.set_claim(watched(OWN, deleting=True), 2),
+    "another of its name": lambda cluster: cluster.set_claim(watched(replace(OWN, uid="another")), 2),
+}
+"""What may become of the claim for which a pod has won devices."""
+
+
+@pytest.mark.parametrize("fate", CLAIMS_LOST)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_nothing_is_kept_for_a_claim_that_is_gone(fate: str, steps: int) -> None:
+    """Otherwise an owner of one claim at a time could keep all devices from everybody."""
+    room = Room()
+    room.preempt()
+    for step in (room.victim_ends, room.victim_goes, room.claim_is_released)[:steps]:
+        step()
+    room.preemptions.end_hopeless(0.0)
+    assert room.preemptions.records
+    if fate == "another of its name":
+        room.cluster.remove_claim(OWN.uid)
+    CLAIMS_LOST[fate](room.cluster)
+    room.preemptions.end_hopeless(0.0)
+    assert not room.preemptions.records
+    assert len(room.given_back) == 1
+    assert room.in_vain == 1
+    assert isinstance(room.ask(RIVAL), Placed) is (steps == 3)
+
+
 def test_nomination_that_somebody_else_clears_ends_the_preemption_and_one_not_shown_yet_counts() -> None:
     room = Room()
     room.preempt()
@@ -189,7 +223,7 @@ def test_attempt_that_fails_leaves_what_was_won() -> None:
 @pytest.mark.parametrize(
     "terms", [{"of_all": False}, {"never": requirements("team=a")}, {"delay_s": 5.0}], ids=["own", "never", "delay"]
 )
-def test_terms_keep_pods(terms: dict[str, object]) -> None:
+def test_terms_keep_pods(terms: dict[str, Any]) -> None:
     room = Room(**terms)
     assert isinstance(room.ask(now=1.0), NothingToWin)
 
@@ -211,8 +245,52 @@ def test_record_is_restored_while_its_victim_ends_and_after() -> None:
 def test_record_is_not_restored_while_its_victim_lives() -> None:
     room = Room()
     record = StoredRecord(NODE, {}, frozenset({VICTIM.uid}), frozenset({HELD.uid}), tries=-9)
-    assert not room.preemptions.restore(replace(URGENT, nominated_node=NODE), record, 0.0)
+    pod = replace(URGENT, nominated_node=NODE)
+    room.cluster.set_pod(pod)
+    assert not room.preemptions.restore(pod, record, 0.0)
     assert not room.preemptions.records
+
+
+CLAIMS_MADE_ANEW = {
+    "with a selector that fails": a_request("gpus", 1, 'device.attributes["missing.example"].model == "a"'),
+    "with a selector that does not compile": a_request("gpus", 1, "not ("),
+    "of a class that is not there": a_request("gpus", class_name="missing"),
+    "for more than there is": a_request("gpus", 2),
+}
+"""What the owner of a pod that was promised a node may put in the place of its claim."""
+
+
+@pytest.mark.parametrize("claim", CLAIMS_MADE_ANEW)
+def test_record_is_not_restored_where_the_claims_are_others_by_now(claim: str) -> None:
+    stored, later = StoredRecord.of(Room().preempt().record), Room()
+    later.victim_goes()
+    later.claim_is_released()
+    later.cluster.set_claim(watched(a_claim(CLAIMS_MADE_ANEW[claim], name="own")), 3)
+    pod = replace(URGENT, nominated_node=NODE)
+    later.cluster.set_pod(pod)
+    assert not later.preemptions.restore(pod, stored, 0.0)
+    assert isinstance(later.ask(RIVAL), Placed)
+
+
+def test_record_is_not_restored_where_that_takes_long() -> None:
+    stored, later = StoredRecord.of(Room().preempt().record), Room(times=iter((0.0, *[MOST_S] * 99)))
+    later.victim_goes()
+    later.claim_is_released()
+    pod = replace(URGENT, nominated_node=NODE)
+    later.cluster.set_pod(pod)
+    assert not later.preemptions.restore(pod, stored, 0.0)
+
+
+@pytest.mark.parametrize("changes", [None, {"node_name": NODE}, {"is_deleting": True}])
+def test_record_of_a_pod_that_waits_no_more_is_not_restored(changes: dict[str, Any] | None) -> None:
+    stored, later = StoredRecord.of(Room().preempt().record), Room()
+    later.victim_goes()
+    later.claim_is_released()
+    pod = replace(URGENT, nominated_node=NODE)
+    if changes:
+        later.cluster.set_pod(replace(pod, **changes))
+    assert not later.preemptions.restore(pod, stored, 0.0)
+    assert not later.preemptions.records
 
 
 @pytest.mark.parametrize(
