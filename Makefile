@@ -16,7 +16,7 @@ BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 PYTHON_CHECK := -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-defrag bench-e2e bench-extender bench-failover bench-guard bench-offline bench-partitions bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-defrag bench-e2e bench-extender bench-failover bench-guard bench-offline bench-partitions bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check groups-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -97,6 +97,9 @@ peer-check: $(VENV)/.dev ## compare with the reference (needs Go) on N random ca
 
 plugins-check: $(VENV)/.dev ## compare with kube-scheduler's plugins (needs Go) on N random clusters of a SEED; KUBERNETES=1.37: of another release
 	PLUGINS_RELEASE=$(KUBERNETES) PLUGINS_N=$(or $(N),20000) PLUGINS_SEED=$(or $(SEED),1) $(BIN)/pytest -q tests/differential/test_plugins.py
+
+groups-check: $(VENV)/.dev ## place N random groups of a SEED that fit in few ways or barely not, and count those without an answer
+	GANGS=$(or $(N),1000) GANGS_SEED=$(or $(SEED),1) GANGS_STEPS=100000 $(BIN)/pytest -q -s tests/properties/pod_groups/test_hard_gangs.py
 
 fuzz: $(VENV)/.dev ## fuzz expressions, manifests, and calls of the extender and the guard for MINUTES=N
 	$(BIN)/pip install --quiet --only-binary :all: --require-hashes -r requirements/fuzz.txt || echo "no atheris for this machine: inputs are drawn without guidance"

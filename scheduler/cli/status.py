@@ -28,7 +28,7 @@ from scheduler.output.report import PAGE, text_of
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport
 from scheduler.status import ClaimStatus, by_class, by_driver, by_namespace, by_node, held_by, tallies
 
-CLAIM, GROUP, LIMIT = "claim", "group", "limit"
+CLAIM, LIMIT, GROUP = "claim", "limit", "group"
 
 AGES_S = 10.0
 """How often --watch makes ages anew."""

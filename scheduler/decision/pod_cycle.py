@@ -148,7 +148,9 @@ class PodCycle:
 
     def _terms_problem(self, pod: Pod) -> str:
         """What is wrong with what the pod says of its devices; what a group says is checked with the group."""
-        return "" if self.is_member or self.cluster.fleet.features.is_strict else attribute_terms(pod)[1]
+        if not pod.grouping or self.is_member or self.cluster.fleet.features.is_strict:
+            return ""
+        return attribute_terms(pod)[1]
 
     def _keep_to_terms(self, pod: Pod) -> None:
         """Bind the claims to each other by what the pod says of their devices."""

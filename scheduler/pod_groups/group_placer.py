@@ -15,6 +15,7 @@ from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import NOBODYS, ChosenValues, DeviceTerms
+from scheduler.decision.pod_cycle import PodCycle
 from scheduler.plugins.plugin import Refusal
 from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
@@ -342,15 +343,8 @@ class _GroupPlacer:
             if not left:
                 return GroupDomain(domain.text, largest)
             # Why none of these nodes has a place for the member beside those that are assumed.
-            why = self._refusal(members, left[0], domain.nodes)
+            why = refusal_of(members.cycle(left[0]), domain.nodes)
             return GroupDomain(domain.text, largest, members.members[left[0]].pod, why)
-
-    def _refusal(self, members: GroupMembers, place: int, nodes: Mask) -> Refusal:
-        """Why none of these nodes has a place for the member beside those that are assumed."""
-        cycle = members.cycle(place)
-        if refused := cycle.refused_everywhere():
-            return cycle.refused_by_all_nodes(*refused, nodes).refusal
-        return cycle.not_placed(nodes).refusal
 
 
 def _claims_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Claim]:
@@ -363,6 +357,13 @@ def _claims_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Claim]:
 def _split(kinds: Sequence[Sequence[int]], nodes: Mask) -> list[list[int]]:
     """Those of the nodes, by kind."""
     return [[number for number in numbers if nodes >> number & 1] for numbers in kinds]
+
+
+def refusal_of(cycle: PodCycle, nodes: Mask) -> Refusal:
+    """Why none of these nodes has a place for the pod."""
+    if refused := cycle.refused_everywhere():
+        return cycle.refused_by_all_nodes(*refused, nodes).refusal
+    return cycle.not_placed(nodes).refusal
 
 
 def _rank(subset: Sequence[int], everyone: Sequence[int]) -> tuple[bool, ...]:

@@ -51,7 +51,8 @@ def evict(deletions: Deletions) -> list[str]:
     """The names of the pods that were evicted."""
     evicted: list[Pod] = []
     binder = cast(Binder, BinderOfApi(cast(Api, deletions)))
-    asyncio.run(eviction.evict(binder, [PreemptionWrite(pod) for pod in VICTIMS], evicted.append))
+    told = eviction.Evicted(cancelled=lambda _: False, deleted=evicted.append)
+    asyncio.run(eviction.evict(binder, [PreemptionWrite(pod) for pod in VICTIMS], told))
     return [pod.name for pod in evicted]
 
 
