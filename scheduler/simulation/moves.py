@@ -17,10 +17,10 @@ from scheduler.defrag.targets import FittingTarget, ToFit
 from scheduler.offline.placement import PodToPlace, order_of
 from scheduler.state.pods_by_priority import priority_of
 
-MOST_TARGETS = 8
+MOST_TARGETS = 4
 """For so many pods that wait moves are looked for at a time; of pods that ask for the same only for the first."""
 
-MOST_DECISIONS = 400
+MOST_DECISIONS = 100
 """For each of them."""
 
 
@@ -49,6 +49,6 @@ def plan_for(cluster: Cluster, look: PodToPlace, most: int) -> MovePlan | None:
     rules = MoveRules(most_priority=priority_of(look.pod), is_simulated=True)
     movers, _ = Movability(cluster, rules).split()
     target = FittingTarget(cluster, [ToFit(look.pod, look.claims, look.full)])
-    limits = SearchLimits(most, decisions=MOST_DECISIONS, sets=20_000, steps=100_000, steps_of_more=10_000)
+    limits = SearchLimits(most, decisions=MOST_DECISIONS, sets=500, steps=10_000, steps_of_more=2_000)
     plan = MoveSearch(cluster, target, MoversByNode(cluster, movers), limits).run().plan
     return plan if plan is not None and plan.moves else None
