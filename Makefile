@@ -16,7 +16,7 @@ BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 PYTHON_CHECK := -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-e2e bench-extender bench-failover bench-guard bench-offline bench-partitions bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check
+.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-defrag bench-e2e bench-extender bench-failover bench-guard bench-offline bench-partitions bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ bench-cel: $(VENV)/.bench ## compare selectors over 100,000 devices with cel-go 
 
 bench-cycle: $(VENV)/.bench $(BUILT) ## measure decisions alone at up to 15,000 nodes, compared with kube-scheduler's plugins (needs Go): table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.cycle.run $(ARGS)
+
+bench-defrag: $(VENV)/.run $(BUILT) ## measure plans of dra defrag: one move on 5,000 nodes, three on 500: table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.defrag.run $(ARGS)
 
 bench-e2e: $(VENV)/.bench $(BUILT) ## bind pods on a real control plane, compared with kube-scheduler (needs Go once): table, JSON, plot
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.endtoend.run $(ARGS)

@@ -14,6 +14,8 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.explain.cause import cause_of, named
 from allocator.features.contract import NodeAttempt, attempt_of
+from allocator.features.tenant_limits import exceeded
+from allocator.limits.limit import Bindings
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, Node, PoolID
 from allocator.outcome import (
@@ -24,13 +26,15 @@ from allocator.outcome import (
     Exhausted,
     InvalidClaim,
     InvalidPoolSeen,
+    LimitReached,
+    NotTogether,
     Outcome,
     Refused,
 )
 from allocator.policies.contract import FIRST_FIT, Policy, score_of, search_by
 from allocator.requests.candidates import MAX_RESULTS, Problem, devices_looked_at, failure, problem_of
 from allocator.results import allocation_of
-from allocator.search.backtracking import Answer, BudgetSpent, Poisoned, Terms
+from allocator.search.backtracking import Answer, BudgetSpent, Poisoned, Search, Terms
 from allocator.search.budget import Budget, OutOfSteps
 from allocator.search.rules import Candidates, Choice, Pick
 from cel import Cancelled
@@ -93,14 +97,20 @@ def outcome_of(  # noqa: PLR0913 - as `allocate`
     policy: Policy,
     known: TypedMemo | None = None,
     budget: Budget | None = None,
+    bindings: Bindings | None = None,
 ) -> Outcome:
     """As `allocate`, but a refusal has the positions of devices in place of names.
 
-    known: what was worked out of these claims on nodes between which they do not distinguish.
+    known: what was worked out of these claims on nodes between which they do not distinguish. bindings: the limits that
+    they could exceed, where these are known.
     """
     budget = Budget(budget_steps) if budget is None else budget
+    bindings = snapshot.bindings(claims) if bindings is None else bindings
     before = budget.steps
-    attempt = attempt_of(snapshot, snapshot.view(node), share_id, is_cancelled, known, budget)
+    try:
+        attempt = attempt_of(snapshot, snapshot.view(node), share_id, is_cancelled, known, budget, bindings)
+    except OutOfSteps:
+        return Exhausted(budget.steps - before, snapshot.features)
     try:
         problem = problem_of(snapshot, attempt, claims)
     except OutOfSteps:
@@ -143,8 +153,37 @@ def _answer(  # noqa: PLR0913 - an attempt, and on which terms
             return Allocated(allocations, answer.steps, snapshot.features, score)
         case BudgetSpent():
             return Exhausted(answer.steps, snapshot.features)
+        case _ if attempt.limited:
+            left = replace(terms, budget_steps=terms.budget_steps - answer.steps)
+            cause, steps = _cause_without_limits(snapshot, attempt, claims, left)
+            return Refused(cause, answer.steps + steps, snapshot.features)
         case _:
             return Refused(_cause(problem, attempt, claims), answer.steps, snapshot.features)
+
+
+def _cause_without_limits(
+    snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim], terms: Terms
+) -> tuple[Cause | InvalidPoolSeen, int]:
+    """Why nothing was found, and the steps to find out: a limit, if there is an answer without any. Cost: a search."""
+    names = tuple(map(str, claims))
+    unlimited = replace(attempt, limited=())
+    try:
+        problem = problem_of(snapshot, unlimited, claims)
+    except OutOfSteps:
+        return _beside_invalid(NotTogether(names), attempt), 0
+    search = Search(problem.requests, terms)
+    try:
+        answer = search.run()
+        if isinstance(answer, Answer):
+            number, limit, asked = exceeded(attempt, answer.picks)
+            return _beside_invalid(LimitReached(names, number, asked, limit), attempt), search.steps
+        if isinstance(answer, BudgetSpent):
+            return _beside_invalid(NotTogether(names), attempt), search.steps
+        return _cause(problem, unlimited, claims), search.steps
+    except (Poisoned, AllocationError):  # the search with limits has not come to that device
+        return _beside_invalid(NotTogether(names), attempt), search.steps
+    finally:
+        problem.let_go()
 
 
 def with_names(outcome: Refused, devices: Sequence[Device], usage: Usage) -> Refused:

@@ -200,6 +200,9 @@ class Release:
     extenders_add_victims: bool
     """kube-scheduler asks an extender also about nodes where nobody has to go for what it looks at itself."""
 
+    bounds_amounts_and_names: bool
+    """The API server bounds amounts and names of capacities, numbers in versions, and a device's node selector."""
+
     def governing(self, gate: str) -> str:
         """The gate on which what `gate` is for depends in this release."""
         return gate if gate in self.gates else _SPLIT_FROM.get(gate, gate)
@@ -251,6 +254,7 @@ V1_38: Final = Release(
     reports_victims=True,
     empty_budgets_select=True,
     extenders_add_victims=True,
+    bounds_amounts_and_names=True,
 )
 V1_37: Final = replace(
     V1_38,
@@ -275,6 +279,7 @@ V1_37: Final = replace(
     empty_effect_tolerates_eviction=False,
     empty_budgets_select=False,
     extenders_add_victims=False,
+    bounds_amounts_and_names=False,
 )
 V1_36: Final = replace(
     V1_37,

@@ -376,6 +376,23 @@ class Constraint:
     distinct_attribute: str = ""
     unknown_fields: tuple[str, ...] = ()
 
+    @property
+    def attribute(self) -> str:
+        """The one that is compared."""
+        return self.match_attribute or self.distinct_attribute
+
+
+@dataclass(frozen=True, slots=True)
+class JointConstraint:
+    """A constraint over the devices of all claims of an attempt that have an equal one.
+
+    values: what devices have that count beside those of the attempt, each a type and a value. Picks have one of them in
+    common if the constraint matches an attribute, and have none of them if they are distinct.
+    """
+
+    constraint: Constraint
+    values: tuple[tuple[str, object], ...] = ()
+
 
 _NOTHING: Final[Mapping[str, Quantity]] = {}
 
@@ -428,7 +445,10 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ResourceClaim. unknown_fields: of the spec outside its requests and constraints."""
+    """A ResourceClaim. unknown_fields: of the spec outside its requests and constraints.
+
+    joint: what its devices have to keep to beside those of other claims, which no field of the object says.
+    """
 
     namespace: str
     name: str
@@ -438,6 +458,13 @@ class Claim:
     config: tuple[OpaqueConfig, ...] = ()
     allocation: Allocation | None = None
     unknown_fields: tuple[str, ...] = ()
+    joint: tuple[JointConstraint, ...] = ()
+
+    @property
+    def compared(self) -> list[str]:
+        """The attributes that its constraints compare."""
+        every = (*self.constraints, *(one.constraint for one in self.joint))
+        return [one.attribute for one in every]
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name

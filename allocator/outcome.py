@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from allocator.bits import Mask
 from allocator.gates import Features
+from allocator.limits.limit import Binding
 from allocator.model import Allocation, DeviceID, PoolID
 from allocator.search.rules import Category
 
@@ -106,7 +107,21 @@ class PoolNotWhole:
     request: str
 
 
-Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether | PoolNotWhole
+@dataclass(frozen=True, slots=True)
+class LimitReached:
+    """The claims would get their devices, were it not for a limit of their namespace.
+
+    number: of the limit among those that the attempt looks at. asked: what they would get beyond what is in use, in
+    10**-9. limit: None until it is named: tenants of which the same is left share their answers.
+    """
+
+    claims: tuple[str, ...]
+    number: int
+    asked: int
+    limit: Binding | None = None
+
+
+Cause = NotEnough | AllBlocked | ConstraintUnmet | NotTogether | PoolNotWhole | LimitReached
 
 
 @dataclass(frozen=True, slots=True)

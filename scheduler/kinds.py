@@ -65,6 +65,7 @@ from scheduler.state.cluster_changes import (
     NodeChanged,
     PersistentVolumeChanged,
     PersistentVolumeClaimChanged,
+    PodGroupChanged,
     SliceChanged,
     StorageClassChanged,
     TaintRulesChanged,
@@ -533,6 +534,7 @@ KINDS: Sequence[ObjectKind[Any]] = (  # Any: of each its own model
         decode=decode_pod_group,
         put=lambda cluster, one: cluster.pod_groups.set(one),
         drop=lambda cluster, one: cluster.pod_groups.remove(one),
+        changed=PodGroupChanged,
     ),
     ObjectKind(
         resource=api_resources.COMPOSITE_POD_GROUPS,

@@ -211,11 +211,27 @@ class Queue:
             return None
         _, uid = heappop(self._active)
         entry = self._pods[uid]
+        self._fly(entry)
+        return entry
+
+    def take(self, uid: str, now: float) -> QueuedPod | None:
+        """Try this pod as well, out of its turn; None where it is being tried, or is not to be tried yet.
+
+        `done`, `refused` or `failed` has to follow.
+        """
+        entry = self._pods.get(uid)
+        if entry is None or entry.place is PodPlace.IN_FLIGHT or self._gate_of(entry.pod):
+            return None
+        entry.first = now if entry.first is None else entry.first
+        self._waiting.discard(entry)
+        self._fly(entry)
+        return entry
+
+    def _fly(self, entry: QueuedPod) -> None:
         self._move(entry, PodPlace.IN_FLIGHT)
         entry.attempts += 1
         entry.seen_events = self._forgotten_events + len(self._events)
-        self._in_flight[uid] = entry
-        return entry
+        self._in_flight[entry.pod.uid] = entry
 
     def long_gated(self, now: float) -> Iterator[QueuedPod]:
         """The pods that have waited for their claims for so long that they are to be told; each once for a reason."""
@@ -310,6 +326,14 @@ class Queue:
         if entry is not None and entry.place is PodPlace.UNSCHEDULABLE:
             self._retry(entry, now, why)
 
+    def look_again(self, uid: str, now: float, why: str) -> None:
+        """Something has changed that the pod waits for, and that is no event of the queue. why: for metrics."""
+        entry = self._pods.get(uid)
+        if entry is not None and entry.place is PodPlace.GATED:
+            self._activate(entry, now, why)
+        else:
+            self.wake(uid, now, why)
+
     def goes_first(self, uid: str) -> None:
         """Of the pods of its priority that are to be tried, the pod is the first."""
         entry = self._pods.get(uid)
@@ -325,6 +349,10 @@ class Queue:
     def get(self, uid: str) -> QueuedPod | None:
         """The pod, wherever it is."""
         return self._pods.get(uid)
+
+    def pods(self) -> Iterator[Pod]:
+        """All pods, wherever they are."""
+        return (entry.pod for entry in self._pods.values())
 
     def pending(self) -> Mapping[PodPlace, int]:
         """How many pods are in each place."""
@@ -360,7 +388,7 @@ class Queue:
 
     def _activate(self, entry: QueuedPod, now: float, why: str) -> None:
         """To the active pods, or to the gated ones where something is still missing."""
-        entry.gate = _own_gates(entry.pod) or self._gate(entry.pod)
+        entry.gate = self._gate_of(entry.pod)
         if entry.gate:
             if not entry.pod.gates and entry.gate != entry.reported_gate:
                 self._gated.setdefault(entry.pod.uid, now)
@@ -369,6 +397,9 @@ class Queue:
         entry.first = now if entry.first is None else entry.first
         self._put(entry, PodPlace.ACTIVE, why)
         self._push_active(entry)
+
+    def _gate_of(self, pod: Pod) -> str:
+        return _own_gates(pod) or self._gate(pod)
 
     def _retry(self, entry: QueuedPod, now: float, why: str) -> None:
         """To be tried again, when its backoff has gone."""
@@ -409,8 +440,8 @@ class Queue:
     def _release(self, now: float) -> None:
         """Move on what waits for time alone."""
         while self._backoff and self._backoff[0][0] <= now:
-            _, number, uid = heappop(self._backoff)
-            if self._is_in_backoff(uid, number):
+            ready, number, uid = heappop(self._backoff)
+            if self._is_in_backoff(uid, number, ready):
                 self._activate(self._pods[uid], now, "BackoffComplete")
         if now >= self._next_flush:
             self._next_flush = now + FLUSH_EVERY_S
@@ -418,9 +449,11 @@ class Queue:
                 if now - self._pods[uid].since > self._backoffs.most_unschedulable_s:
                     self._retry(self._pods[uid], now, "UnschedulableTimeout")
 
-    def _is_in_backoff(self, uid: str, number: int) -> bool:
+    def _is_in_backoff(self, uid: str, number: int, ready: float) -> bool:
+        """A pod that was taken out of its turn may be there again, until another time."""
         entry = self._pods.get(uid)
-        return entry is not None and entry.number == number and entry.place is PodPlace.BACKOFF
+        is_there = entry is not None and entry.number == number and entry.place is PodPlace.BACKOFF
+        return is_there and entry is not None and entry.ready == ready
 
     def _drop_stale_active(self) -> None:
         """Entries of the heap stay when their pod leaves or changes; they are recognised when they come up."""
@@ -432,7 +465,7 @@ class Queue:
             heappop(self._active)
 
     def _drop_stale_backoff(self) -> None:
-        while self._backoff and not self._is_in_backoff(self._backoff[0][2], self._backoff[0][1]):
+        while self._backoff and not self._is_in_backoff(self._backoff[0][2], self._backoff[0][1], self._backoff[0][0]):
             heappop(self._backoff)
 
     def _land(self, entry: QueuedPod) -> None:

@@ -387,10 +387,13 @@ class Events:
         """The pod waits for its devices to be made ready."""
         self._say(Said(*_by_its_scheduler(pod), "Normal", "BindingConditionsPending", "Scheduling"), message)
 
-    def preempted(self, victim: PodKey, preemptor: PodKey, node: str) -> None:
-        """The victim is deleted, so that the other pod can have its place."""
+    def preempted(
+        self, victim: PodKey, preemptor: PodKey, node: str, group: str = "", *, is_deleted: bool = True
+    ) -> None:
+        """The victim is deleted, or not bound, and the other pod, or its group (by uid), can have its place."""
         by, regarding = preemptor.scheduler_name, _by_its_scheduler(victim)[1]
-        message = f"Preempted by pod {preemptor.uid} on node {node}"
+        who = f"podgroup {group}" if group else f"pod {preemptor.uid}"
+        message = f"Preempted by {who} on node {node}{'' if is_deleted else ', before it was bound'}"
         self._say_first(Said(by, regarding, "Normal", "Preempted", "Preempting"), message, self._now())
 
     def preemption_backed_off(self, pod: PodKey, message: str) -> None:
@@ -400,6 +403,12 @@ class Events:
     def preemption_late(self, pod: PodKey, message: str) -> None:
         """What the pod has won is not free yet."""
         self._say(Said(*_by_its_scheduler(pod), "Warning", "PreemptionPending", "Preempting"), message)
+
+    def pod_group_waiting(self, pod: PodKey, about: Regarding | None, message: str) -> None:
+        """A group waits for members, of which the pod is one that is there. about: its PodGroup, None where none is."""
+        controller, regarding = _by_its_scheduler(pod)
+        for subject in filter(None, (regarding, about)):
+            self._say(Said(controller, subject, "Warning", "PodGroupWaiting", "Scheduling"), message)
 
     def device_double_allocated(self, claims: Resource, claim: ClaimRef, message: str) -> None:
         """The claim holds what it cannot hold together with others. claims: the resource in the served version."""

@@ -4,12 +4,13 @@ Protocol: Chrome DevTools over pipes (file descriptors 3 and 4, messages that en
 """
 
 import json
+import os
+import select
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Timer
 from typing import Any
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
@@ -21,6 +22,7 @@ FLAGS = (
 
 _SHELL = 'exec "$0" "$@" 3<&0 4>&1 1>&2'
 _TIMEOUT_S = 120
+"""How long an answer may take: the machine may be busy, and a browser that hangs never answers."""
 
 
 class Browser:
@@ -30,6 +32,7 @@ class Browser:
         self.events: list[dict[str, Any]] = []
         self._process = process
         self._last = 0
+        self._unread = b""
         self._session = ""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -75,25 +78,24 @@ class Browser:
         return [one["params"] for one in self.events if one.get("method") == name]
 
     def _read(self) -> dict[str, Any]:
-        found = bytearray()
         assert self._process.stdout
-        while (byte := self._process.stdout.read(1)) != b"\0":
-            assert byte, "the browser has ended"
-            found += byte
-        message: dict[str, Any] = json.loads(found)
+        while b"\0" not in self._unread:
+            assert select.select([self._process.stdout], [], [], _TIMEOUT_S)[0], f"no answer in {_TIMEOUT_S} s"
+            found = os.read(self._process.stdout.fileno(), 1 << 16)
+            assert found, f"the browser has ended, exit code {self._process.wait()}"
+            self._unread += found
+        text, _, self._unread = self._unread.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
         return message
 
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """A browser while the context is open, at most two minutes. profile: an empty folder."""
+    """A browser while the context is open. profile: an empty folder."""
     command = ["/bin/sh", "-c", _SHELL, PROGRAM, *FLAGS, "--remote-debugging-pipe", f"--user-data-dir={profile}"]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL) as process:
-        timer = Timer(_TIMEOUT_S, process.kill)
-        timer.start()
         try:
             yield Browser(process)
         finally:
-            timer.cancel()
             process.kill()

@@ -50,8 +50,8 @@ def excess(claim: Mapping[str, object]) -> FieldError | None:
         value: object = claim
         for field in part:
             value = value.get(field) if isinstance(value, dict) else None
-        if found := _excess(value, part[-1], LEVELS_MAX, in_results=False):
-            location, number, message = found
+        if beyond := _excess(value, part[-1], LEVELS_MAX, in_results=False):
+            location, number, message = beyond
             return FieldError(path_of((*part, *location)), number, message)
     return None
 
@@ -79,6 +79,6 @@ def _in_entries(
         if in_results and isinstance(step, str) and len(step) > TEXT_MAX:
             return (step,), len(step), f"a name must not be longer than {TEXT_MAX} characters"
         within = step if isinstance(step, str) else field
-        if found := _excess(value, within, levels - 1, in_results=in_results):
-            return (step, *found[0]), found[1], found[2]
+        if beyond := _excess(value, within, levels - 1, in_results=in_results):
+            return (step, *beyond[0]), beyond[1], beyond[2]
     return None

@@ -139,11 +139,11 @@ def _check_range(fields: RangeFields, default: Quantity, value: Quantity, path: 
     if least is None:
         findings.required(f"{path}.min")
         return
-    for field, found, message in _range_problems(least, most, default, value):
-        findings.error(f"{path}.{field}", found.text, message)
+    for field, wrong, message in _range_problems(least, most, default, value):
+        findings.error(f"{path}.{field}", wrong.text, message)
     if step is not None:
-        for found, message in _step_problems(least, most, default, value, step):
-            findings.error(f"{path}.step", found.text, message)
+        for wrong, message in _step_problems(least, most, default, value, step):
+            findings.error(f"{path}.step", wrong.text, message)
 
 
 def _range_problems(

@@ -44,19 +44,19 @@ DraObject = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """What became of one raw object.
-
-    object: None where there are errors. notes: rules that are broken where no decision depends on them. raw: the object
-    in the form of v1 with the API's defaults, as an API server would return it. reserved_for: of a claim.
-    """
+    """What became of one raw object."""
 
     object: DraObject | None
+    """None where there are errors."""
     errors: tuple[FieldError, ...] = ()
     warnings: tuple[UnknownField, ...] = ()
     notes: tuple[FieldError, ...] = ()
+    """Rules that are broken where no decision depends on them."""
     raw: Mapping[str, Any] = field(default_factory=dict)
+    """The object in the form of v1 with the API's defaults, as an API server would return it."""
     metadata: Metadata = field(default_factory=Metadata)
     reserved_for: tuple[Consumer, ...] = ()
+    """Of a claim."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,14 +106,13 @@ def _is_map(name: str, before: Location, after: Location, maps: frozenset[str]) 
 
 @dataclass(slots=True)
 class Findings:
-    """The errors and unknown fields of one object. notes: rules that are broken where no decision depends on them.
-
-    allows_combined: slices may have devices and counter sets in one, as up to Kubernetes 1.34.
-    """
+    """The errors and unknown fields of one object."""
 
     allows_combined: bool = False
+    """Slices may have devices and counter sets in one, as up to Kubernetes 1.34."""
     errors: list[FieldError] = field(default_factory=list)
     notes: list[FieldError] = field(default_factory=list)
+    """Rules that are broken where no decision depends on them."""
     unknown: list[UnknownField] = field(default_factory=list)
     _untyped: set[str] = field(default_factory=set)
     _holders: set[str] = field(default_factory=set)
@@ -122,8 +121,8 @@ class Findings:
     def error(self, path: str, value: object, message: str) -> None:
         """Report a violated rule, unless the place was of a wrong type: then that has been said already."""
         if not self._is_untyped(path):
-            found = self.notes if path.startswith(_REPORTED) else self.errors
-            found.append(FieldError(path, value, message))
+            told = self.notes if path.startswith(_REPORTED) else self.errors
+            told.append(FieldError(path, value, message))
 
     def note(self, path: str, value: object, message: str) -> None:
         """Report a violated rule on which no decision depends."""

@@ -73,12 +73,12 @@ class RequestFields(TypedDict, total=False):
 
 def request_names(entries: Sequence[RequestFields]) -> frozenset[str]:
     """All names that constraints, configuration and results may refer to: `request` and `request/subrequest`."""
-    found: set[str] = set()
+    names: set[str] = set()
     for fields in entries:
         name = fields.get("name") or ""
-        found.add(name)
-        found.update(f"{name}/{subrequest.get('name') or ''}" for subrequest in fields.get("firstAvailable") or ())
-    return frozenset(found)
+        names.add(name)
+        names.update(f"{name}/{subrequest.get('name') or ''}" for subrequest in fields.get("firstAvailable") or ())
+    return frozenset(names)
 
 
 def check_requests(entries: Sequence[RequestFields], path: str, findings: Findings) -> None:

@@ -78,16 +78,15 @@ class TemplateFields(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ClaimTemplate:
-    """A ResourceClaimTemplate.
-
-    labels, annotations: of the claims that are made of it. spec: their spec, a raw object in the form of v1.
-    """
+    """A ResourceClaimTemplate."""
 
     namespace: str
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    """labels, annotations: of the claims that are made of it."""
     spec: Mapping[str, object] = field(default_factory=dict)
+    """Their spec, a raw object in the form of v1."""
 
 
 def check_claim(fields: ClaimFields, findings: Findings) -> None:

@@ -170,10 +170,10 @@ def _shown(place: Steps, parent: Steps) -> str:
 @lru_cache(maxsize=64)
 def _places(type_: Any) -> Mapping[str, list[Steps]]:
     """The objects that have a field, by its name, in the order of the type."""
-    found: dict[str, list[Steps]] = {}
+    places: dict[str, list[Steps]] = {}
     for name, holder in _fields(type_, ()):
-        found.setdefault(name, []).append(holder)
-    return found
+        places.setdefault(name, []).append(holder)
+    return places
 
 
 def _fields(annotation: Any, holder: Steps) -> Iterator[tuple[str, Steps]]:

@@ -235,8 +235,8 @@ def _with_newest_mapping(device: Json) -> Json:
     if not isinstance(mappings, dict) or "nodeAllocatableResources" in device:
         return device
     rest = {name: value for name, value in device.items() if name != _MAPPINGS}
-    found = {name: {"mapping": _mapping(own)} for name, own in mappings.items() if own != {}}
-    return {**rest, "nodeAllocatableResources": found}
+    amounts = {name: {"mapping": _mapping(own)} for name, own in mappings.items() if own != {}}
+    return {**rest, "nodeAllocatableResources": amounts}
 
 
 _MAPPINGS = "nodeAllocatableResourceMappings"

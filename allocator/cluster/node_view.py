@@ -47,24 +47,26 @@ _POSITIONS: Final[Topic[Mapping[str, int]]] = Topic("positions")
 
 @dataclass(slots=True, eq=False)
 class NodeView:
-    """What the allocator sees of the cluster from one node.
-
-    pools: all, usable or not. segments, devices: of the usable pools. reachable: the devices whose own node selection
-    matches. unreadable: those whose own node selector is invalid. unknown: those with an unknown field, in the device
-    or its slice. shareable: those that allow multiple allocations. traits: of the slices. memo: what was worked out;
-    all attempts on the node share the view.
-    """
+    """What the allocator sees of the cluster from one node."""
 
     node: Node | None
     pools: tuple[Pool, ...]
+    """All, usable or not."""
     segments: tuple[Segment, ...]
     devices: tuple[Device, ...]
+    """segments, devices: of the usable pools."""
     reachable: Mask
+    """The devices whose own node selection matches."""
     unreadable: Mask
+    """Those whose own node selector is invalid."""
     unknown: Mask
+    """Those with an unknown field, in the device or its slice."""
     shareable: Mask
+    """Those that allow multiple allocations."""
     traits: frozenset[str]
+    """Of the slices."""
     memo: TypedMemo = field(default_factory=TypedMemo)
+    """What was worked out; all attempts on the node share the view."""
 
     @property
     def ids(self) -> frozenset[DeviceID]:

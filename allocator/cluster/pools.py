@@ -25,17 +25,17 @@ _NAME: Final = attrgetter("name")
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """One pool as a node sees it.
-
-    slices: those that reach the node, by name. elsewhere: the rest of the generation, for counters.
-    missing: how the pool is incomplete, in words, or empty. contradiction: how it is invalid, or empty.
-    """
+    """One pool as a node sees it."""
 
     id: PoolID
     slices: tuple[Slice, ...]
+    """Those that reach the node, by name."""
     elsewhere: tuple[Slice, ...] = ()
+    """The rest of the generation, for counters."""
     missing: str = ""
+    """How the pool is incomplete, in words, or empty."""
     contradiction: str = ""
+    """How it is invalid, or empty."""
 
     @property
     def is_usable(self) -> bool:
@@ -44,8 +44,8 @@ class Pool:
 
     @property
     def has_binding_conditions(self) -> bool:
-        """True if a device in a slice of this node waits for conditions: such pools go last."""
-        return any("binding_conditions" in slice_.traits for slice_ in self.slices)
+        """True if a device that may be allocated waits for conditions: such pools go last."""
+        return self.is_usable and any("binding_conditions" in slice_.traits for slice_ in self.slices)
 
 
 def gather(

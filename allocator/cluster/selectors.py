@@ -136,6 +136,15 @@ class Selectors:
             errors |= selection.errors << segment.offset
         return Selection(matches, errors)
 
+    def of_slice(self, expression: str, slice_: Slice) -> Selection:
+        """The answers over the devices of one slice, whoever asks. Cost: O(devices) for a slice not seen before."""
+        known = self._known.get(expression)
+        if known is not None and (selection := known.selections.get(slice_.number)) is not None:
+            return selection
+        known = self._known.pop(expression, None) or _KnownAnswers()
+        self._known[expression] = known  # at the end, as above
+        return self._of_slice(expression, known, slice_, lambda: False, Budget())
+
     def error(self, expression: str, device: Device) -> str:
         """Why the expression fails on the device; empty if it does not."""
         try:
@@ -220,8 +229,8 @@ def _answer(program: cel.Program, device: Device, is_cancelled: Callable[[], boo
     """Whether the device is selected, None if the selector fails on it; and the work. Raises Cancelled."""
     if is_cancelled():
         raise Cancelled("cancelled before a selector was evaluated")
-    found, work = program.judge(device, is_cancelled)
-    return None if isinstance(found, cel.EvalError) else found is True, work
+    verdict, work = program.judge(device, is_cancelled)
+    return None if isinstance(verdict, cel.EvalError) else verdict is True, work
 
 
 @lru_cache(maxsize=4096)

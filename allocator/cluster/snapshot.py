@@ -14,6 +14,8 @@ from allocator.cluster.selectors import Selectors
 from allocator.cluster.usage import Usage
 from allocator.exact import values_of
 from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.limits.count import LimitsInForce, LimitUse
+from allocator.limits.limit import Bindings
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 
 MOST_VIEWS: Final = 1 << 17
@@ -31,13 +33,16 @@ LEAST_REMEMBERED: Final = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`. classes: by name."""
+    """The cluster's devices at one moment; made by `of`, continued by `with_allocated`."""
 
     features: Features
     slices: SliceIndex
     classes: Mapping[str, DeviceClass]
+    """By name."""
     usage: Usage
     selectors: Selectors
+    limited: LimitUse = field(default_factory=LimitUse)
+    """How much is in use of the limits of tenants."""
     _views: dict[str | None, tuple[Node | None, NodeView]] = field(default_factory=dict)
 
     @staticmethod
@@ -60,15 +65,32 @@ class Snapshot:
 
     def with_usage(self, usage: Usage) -> "Snapshot":
         """The snapshot in which this is in use."""
-        return Snapshot(self.features, self.slices, self.classes, usage, self.selectors, self._views)
+        return Snapshot(self.features, self.slices, self.classes, usage, self.selectors, self.limited, self._views)
+
+    def with_limited(self, limited: LimitUse) -> "Snapshot":
+        """The snapshot in which these limits hold, and so much of them is in use."""
+        return Snapshot(self.features, self.slices, self.classes, self.usage, self.selectors, limited, self._views)
+
+    def with_limits(self, limits: LimitsInForce, claims: Iterable[Claim]) -> "Snapshot":
+        """The snapshot in which these limits hold. claims: those that are allocated."""
+        return self.with_limited(LimitUse(limits).plus(claims, self))
 
     def with_allocated(self, claims: Iterable[Claim]) -> "Snapshot":
         """The snapshot in which these allocated claims hold their devices too."""
-        return self.with_usage(self.usage.plus(claims))
+        claims = tuple(claims)
+        return self.with_usage(self.usage.plus(claims)).with_limited(self.limited.plus(claims, self))
 
-    def with_usage_of(self, claims: Iterable[Claim]) -> "Snapshot":
-        """The snapshot in which these allocated claims, and no others, hold their devices."""
-        return self.with_usage(_no_usage(self.features).plus(claims))
+    def with_usage_of(self, claims: Iterable[Claim], released: Iterable[Claim] = ()) -> "Snapshot":
+        """The snapshot in which these allocated claims, and no others, hold their devices.
+
+        released: those of which limits count no more; of all others they do.
+        """
+        usage = _no_usage(self.features).plus(claims)
+        return self.with_usage(usage).with_limited(self.limited.plus(released, self, -1))
+
+    def bindings(self, claims: Sequence[Claim]) -> Bindings:
+        """The limits that these claims of one namespace, which have no devices yet, could exceed."""
+        return self.limited.bindings(claims, self)
 
     def with_classes(self, classes: Mapping[str, DeviceClass]) -> "Snapshot":
         """The snapshot with these classes, by name."""
@@ -101,7 +123,7 @@ class Snapshot:
 
     def apart(self) -> "Snapshot":
         """The same snapshot, with slices and views of its own: those of this one stay as they are. Cost: O(slices)."""
-        return replace(self, slices=self.slices.copy(), _views=dict(self._views))
+        return replace(self, slices=self.slices.copy(), limited=self.limited.apart(), _views=dict(self._views))
 
 
 def _no_usage(features: Features) -> Usage:

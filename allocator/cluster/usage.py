@@ -160,14 +160,20 @@ def consumed_of(device: Device, shares: Shares | None) -> Mapping[str, int]:
     return {name: amount for name, amount in sums if amount}
 
 
+def consumed_by(result: DeviceResult) -> Mapping[str, int]:
+    """What a share takes of each capacity, by full name, in 10**-9; a status may have been written by other allocators.
+
+    Of two spellings of a name, the one with the domain counts. Less than nothing would give others what there is not.
+    """
+    names, driver = result.consumed_capacity, result.driver
+    own = ((name, amount.nanos) for name, amount in names.items() if own_name(names, name, driver) == name)
+    return {qualified(name, driver): max(0, nanos) for name, nanos in own}
+
+
 def _summed(consumed: Mapping[str, int], result: DeviceResult, sign: int) -> Mapping[str, int]:
-    """A capacity counts however its name is written: a status may have been written by another allocator."""
-    sums, names = dict(consumed), result.consumed_capacity
-    for name, amount in names.items():
-        if own_name(names, name, result.driver) == name:  # of two spellings, the one with the domain counts
-            full = qualified(name, result.driver)
-            # Less than nothing would give others what there is not.
-            _set(sums, full, sums.get(full, 0) + sign * max(0, amount.nanos))
+    sums = dict(consumed)
+    for name, amount in consumed_by(result).items():
+        _set(sums, name, sums.get(name, 0) + sign * amount)
     return sums
 
 

@@ -73,7 +73,8 @@ class Asking:
             return Exhausted(0, self.snapshot.features)
         snapshot = self.snapshot
         if without:
-            snapshot = snapshot.with_usage_of(claim for name, claim in self.held.items() if name not in without)
+            kept = (claim for name, claim in self.held.items() if name not in without)
+            snapshot = snapshot.with_usage_of(kept, [self.held[name] for name in without if name in self.held])
         try:
             answer = allocate(snapshot, self.node, claims, budget_steps=self.left, budget=self._budget)
         except AllocationError as error:

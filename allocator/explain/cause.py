@@ -23,6 +23,7 @@ from allocator.outcome import (
     ConstraintUnmet,
     DeviceRefusal,
     InvalidPoolSeen,
+    LimitReached,
     NotEnough,
     NotTogether,
     Outcome,
@@ -51,10 +52,12 @@ def cause_of(problem: Problem, attempt: NodeAttempt, claims: Sequence[Claim]) ->
 
 def _not_together(problem: Problem, attempt: NodeAttempt, claims: tuple[str, ...]) -> NotTogether:
     """Two of the requests, or else all that compete, that want more devices than there are for them."""
-    whole = [one for one in map(_Wanted.of, problem.requests) if one and not one.devices & attempt.view.shareable]
-    for one in chain(map(_Wanted.together, combinations(_different(whole), 2)), _competing(whole)):
-        if one.number > (left := one.devices.bit_count()):
-            return NotTogether(claims, one.requests, one.number, left)
+    whole = [
+        wanted for wanted in map(_Wanted.of, problem.requests) if wanted and not wanted.devices & attempt.view.shareable
+    ]
+    for wanted in chain(map(_Wanted.together, combinations(_different(whole), 2)), _competing(whole)):
+        if wanted.number > (left := wanted.devices.bit_count()):
+            return NotTogether(claims, wanted.requests, wanted.number, left)
     return NotTogether(claims)
 
 
@@ -84,12 +87,12 @@ class _Wanted:
 def _different(whole: Sequence[_Wanted]) -> Sequence[_Wanted]:
     """The first two of those that want as many of the same devices: of several, no later one is in the first pair."""
     times: Counter[tuple[int, Mask]] = Counter()
-    found: list[_Wanted] = []
-    for one in whole:
-        times[one.number, one.devices] += 1
-        if times[one.number, one.devices] <= 2:
-            found.append(one)
-    return found[:MOST_COMPARED]
+    first_two: list[_Wanted] = []
+    for wanted in whole:
+        times[wanted.number, wanted.devices] += 1
+        if times[wanted.number, wanted.devices] <= 2:
+            first_two.append(wanted)
+    return first_two[:MOST_COMPARED]
 
 
 def _competing(whole: Sequence[_Wanted]) -> Iterator[_Wanted]:
@@ -112,7 +115,7 @@ def _with_names(cause: Cause, claim: str, names: Mapping[str, str]) -> Cause:
     if isinstance(cause, NotTogether):
         own = names if claim in cause.claims else {}
         return replace(cause, requests=tuple(own.get(request, request) for request in cause.requests))
-    if cause.claim != claim:
+    if isinstance(cause, LimitReached) or cause.claim != claim:
         return cause
     if isinstance(cause, ConstraintUnmet):
         return replace(cause, requests=tuple(names.get(request, request) for request in cause.requests))

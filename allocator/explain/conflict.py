@@ -16,6 +16,7 @@ from allocator.explain.offer import Offer, offer_of, prepared
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule
+from allocator.features.tenant_limits import LimitRule
 from allocator.model import Claim
 from allocator.outcome import Allocated, InvalidClaim, Refused
 from allocator.requests.candidates import MAX_RESULTS, Problem
@@ -47,26 +48,28 @@ LIMITS: tuple[tuple[type[Rule], str], ...] = (
     (CounterRule, "counters"),
     (Capacity, "capacity"),
     (CompatibleGroups, "compatibility groups"),
+    (LimitRule, "limits"),
 )
 """What several picks share besides the devices themselves, with its name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A conflict of members, in the order of the claims.
-
-    is_minimal: without any one of the members the rest can be satisfied; false if that is not known, since the budget
-    was spent or the attempt failed. offer: what the node has for these members alone. wanted: devices that its requests
-    need at least, all together; in_common: devices that any of them could have, None if they can share devices.
-    limits: of `LIMITS`, those without which the members could be satisfied.
-    """
+    """A conflict of members, in the order of the claims."""
 
     members: tuple[Member, ...]
     is_minimal: bool
+    """Without any one of the members the rest can be satisfied; false if that is not known, since the budget was spent
+    or the attempt failed.
+    """
     offer: Offer
+    """What the node has for these members alone."""
     wanted: int
+    """Devices that its requests need at least, all together."""
     in_common: int | None
+    """Devices that any of them could have, None if they can share devices."""
     limits: tuple[str, ...]
+    """Of `LIMITS`, those without which the members could be satisfied."""
 
     @property
     def requests(self) -> tuple[ConflictingRequest, ...]:

@@ -42,8 +42,8 @@ def corrections(expression: str, devices: Iterable[Device]) -> list[Correction]:
     if len(expression) > LONGEST:
         return []
     names, texts = _words_of(devices)
-    found = [one for match in _WORD.finditer(expression) for one in _of_word(expression, match, names, texts)]
-    return found[:MOST_TRIED]
+    corrected = [one for match in _WORD.finditer(expression) for one in _of_word(expression, match, names, texts)]
+    return corrected[:MOST_TRIED]
 
 
 def _of_word(expression: str, match: re.Match[str], names: set[str], texts: set[str]) -> Iterator[Correction]:

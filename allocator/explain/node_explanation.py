@@ -34,22 +34,23 @@ class PassedOver:
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """What becomes of claims on one node.
-
-    claims: their names, in the order of the allocations. offer: empty if the attempt ends before there is any.
-    passed_over: of claims that get their devices; conflict: of those that are refused; remedies: of those that are not
-    known to get them, and of an attempt that ends, where a selector is to blame. is_whole: everything that was tried
-    got an answer within the budget. steps: of the attempt, and of all that was tried.
-    """
+    """What becomes of claims on one node."""
 
     claims: tuple[str, ...]
+    """Their names, in the order of the allocations."""
     answer: Outcome | AllocationError
     offer: Offer
+    """Empty if the attempt ends before there is any."""
     passed_over: tuple[PassedOver, ...] = ()
+    """Of claims that get their devices."""
     conflict: Conflict | None = None
+    """Of those that are refused."""
     remedies: tuple[Remedy, ...] = ()
+    """Of those that are not known to get them, and of an attempt that ends, where a selector is to blame."""
     is_whole: bool = True
+    """Everything that was tried got an answer within the budget."""
     steps: int = 0
+    """Of the attempt, and of all that was tried."""
 
 
 def explain_on(  # noqa: PLR0913 - the last three have defaults
@@ -82,11 +83,13 @@ def explain_on(  # noqa: PLR0913 - the last three have defaults
     # Where the budget is spent before the search, nothing is known of what there is.
     offer = offer_of(asking, claims) if not isinstance(answer, Exhausted) else _offer_if_any(asking, claims)
     if isinstance(answer, Allocated):
-        found = NodeExplanation(names, answer, offer, passed_over=tuple(_passed_over(asking, claims, answer)))
+        explanation = NodeExplanation(names, answer, offer, passed_over=tuple(_passed_over(asking, claims, answer)))
     else:
         conflict = conflict_of(asking, claims) if isinstance(answer, Refused) else None
-        found = NodeExplanation(names, answer, offer, conflict=conflict, remedies=tuple(remedies_of(asking, claims)))
-    return replace(found, is_whole=not asking.gaps, steps=answer.steps + asking.spent)
+        explanation = NodeExplanation(
+            names, answer, offer, conflict=conflict, remedies=tuple(remedies_of(asking, claims))
+        )
+    return replace(explanation, is_whole=not asking.gaps, steps=answer.steps + asking.spent)
 
 
 def _offer_if_any(asking: Asking, claims: Sequence[Claim]) -> Offer:
@@ -106,10 +109,10 @@ def _passed_over(asking: Asking, claims: Sequence[Claim], answer: Allocated) -> 
             for alternative in request.alternatives[:place]:
                 only = replace(request, alternatives=(alternative,))
                 asked = _with_request(claims, claim, only)
-                found = asking.ask(asked)
-                if not isinstance(found, AllocationError):
-                    found = guilty.named(asking.node, asked, found)
-                yield PassedOver(str(claim), alternative.name, found)
+                reason = asking.ask(asked)
+                if not isinstance(reason, AllocationError):
+                    reason = guilty.named(asking.node, asked, reason)
+                yield PassedOver(str(claim), alternative.name, reason)
 
 
 def _with_request(claims: Sequence[Claim], claim: Claim, request: Request) -> list[Claim]:

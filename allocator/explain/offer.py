@@ -32,23 +32,25 @@ MATCHING = ("in use", "capacity", "taint")
 
 @dataclass(frozen=True, slots=True)
 class Funnel:
-    """How many of a node's devices each check leaves to one alternative of a request.
-
-    mode: `ExactCount` or `All`. wanted: devices that it needs; under `All` those that it means. total: devices of the
-    node. refusals: in the order of the checks. left: what remains. unjudged: those of `left` on which a selector fails.
-    operands: by the reason of a selector's refusals, the operands of its `&&`, if it is one, over the devices that
-    come to it.
-    """
+    """How many of a node's devices each check leaves to one alternative of a request."""
 
     claim: str
     request: str
     mode: str
+    """`ExactCount` or `All`."""
     wanted: int
+    """Devices that it needs; under `All` those that it means."""
     total: int
+    """Devices of the node."""
     refusals: tuple[DeviceRefusal, ...]
+    """In the order of the checks."""
     left: tuple[DeviceID, ...]
+    """What remains."""
     unjudged: tuple[DeviceID, ...]
+    """Those of `left` on which a selector fails."""
     operands: Mapping[str, tuple[SelectorOperand, ...]] = field(default_factory=dict, compare=False)
+    """By the reason of a selector's refusals, the operands of its `&&`, if it is one, over the devices that come to it.
+    """
 
     @property
     def matching(self) -> int:
@@ -67,22 +69,23 @@ class ValueCount:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintOffer:
-    """What a constraint finds among the candidates of the requests that it covers.
-
-    position: of the constraint in its claim. field: `matchAttribute` or `distinctAttribute`. wanted: devices needed
-    together; best: at most so many satisfy it. values: those with the most free devices first; a device with a list of
-    values counts for each of them. without: free devices that lack the attribute.
-    """
+    """What a constraint finds among the candidates of the requests that it covers."""
 
     claim: str
     position: int
+    """Of the constraint in its claim."""
     field: str
+    """`matchAttribute` or `distinctAttribute`."""
     attribute: str
     requests: tuple[str, ...]
     wanted: int
+    """Devices needed together."""
     best: int
+    """At most so many satisfy it."""
     values: tuple[ValueCount, ...]
+    """Those with the most free devices first; a device with a list of values counts for each of them."""
     without: int
+    """Free devices that lack the attribute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,9 @@ def prepared(snapshot: Snapshot, node: Node | None, claims: Sequence[Claim]) -> 
     It has the budget of an attempt, and raises OutOfSteps beyond.
     """
     budget = Budget(BUDGET_STEPS)
-    attempt = attempt_of(snapshot, snapshot.view(node), str, budget=budget)  # no share is made, so none needs an id
+    bindings = snapshot.bindings(claims)
+    # No share is made, so none needs an id.
+    attempt = attempt_of(snapshot, snapshot.view(node), str, budget=budget, bindings=bindings)
     return attempt, problem_of(snapshot, attempt, claims)
 
 

@@ -136,10 +136,10 @@ def _correct(
         if not asking.may_ask():
             return
         asking.charge(_STEPS_OF_A_DEVICE * len(devices))
-        for one in corrections(expression or "", devices):
-            other = (*alternative.selectors[:position], one.expression, *alternative.selectors[position + 1 :])
+        for correction in corrections(expression or "", devices):
+            other = (*alternative.selectors[:position], correction.expression, *alternative.selectors[position + 1 :])
             if asking.fits(_changed(claims, claim, replace(alternative, selectors=other))):
-                yield SelectorCorrected(str(claim), alternative.name, position, one)
+                yield SelectorCorrected(str(claim), alternative.name, position, correction)
                 break
 
 
@@ -198,7 +198,7 @@ def _tolerate(asking: Asking, claims: Sequence[Claim]) -> Iterator[Remedy]:
 def _untolerated(asking: Asking, claims: Sequence[Claim]) -> list[ToleratedTaint]:
     """For each alternative of the claims, the taints of the node's devices that it does not tolerate."""
     taints = dict.fromkeys(t for d in asking.snapshot.view(asking.node).devices for t in d.taints)
-    found = (
+    untolerated = (
         ToleratedTaint(str(claim), alternative.name, taint.key, taint.effect)
         for claim in claims
         for request in claim.requests
@@ -206,7 +206,7 @@ def _untolerated(asking: Asking, claims: Sequence[Claim]) -> list[ToleratedTaint
         for taint in taints
         if taint.effect in BLOCKING and not tolerates(alternative.tolerations, taint)
     )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(untolerated))
 
 
 def _tolerant(claims: Sequence[Claim], taints: Iterable[ToleratedTaint]) -> list[Claim]:
@@ -227,8 +227,8 @@ def _needed(asking: Asking, items: Sequence[Item], suffices: Callable[[Sequence[
     The shorter one of two that are looked for from either end. Source: the method QuickXplain.
     """
     before = asking.gaps
-    found = [_shrunk([], one, suffices) for one in (items, list(reversed(items)))]
-    shortest = min(found, key=len) if asking.gaps == before else []
+    shrunk = [_shrunk([], one, suffices) for one in (items, list(reversed(items)))]
+    shortest = min(shrunk, key=len) if asking.gaps == before else []
     return [item for item in items if item in shortest]
 
 

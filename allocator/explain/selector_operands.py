@@ -39,27 +39,31 @@ _WORK_OF_A_DEVICE: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class SelectorOperand:
-    """An operand and what it says. position: from 1, of so many (whole).
-
-    devices: that come to the selector. alone: on how many of them it is true; passing: on how many it and all before it
-    are. asked: on how many none before it is false; refused, failing: on how many of those it is false, or fails;
-    error: of the first on which it fails. removed: devices that pass all before it, if it is true on none of them.
-    values: what those that it removes have of what it reads, in words; where none come to it, what those have on which
-    it is not true.
-    """
+    """An operand and what it says."""
 
     position: int
+    """From 1, of so many (whole)."""
     whole: int
     expression: str
     devices: int
+    """Devices that come to the selector."""
     alone: int
+    """On how many of them it is true."""
     passing: int
+    """On how many it and all before it are."""
     asked: int
+    """On how many none before it is false."""
     refused: int
     failing: int
+    """refused, failing: on how many of those it is false, or fails."""
     error: str = ""
+    """Of the first device on which it fails."""
     removed: int = 0
+    """Devices that pass all before it, if it is true on none of them."""
     values: tuple[str, ...] = ()
+    """What those that it removes have of what it reads, in words; where none come to it, what those have on which it is
+    not true.
+    """
 
     @property
     def text(self) -> str:
@@ -128,29 +132,29 @@ class OperandAnswers:
         for position, operand in enumerate(operands, start=1):
             try:
                 program = cel.compile(operand, self._environment)
-                found = self._answers(operand, program, devices)
+                answers = self._answers(operand, program, devices)
             except cel.CompileError:  # too long a chain of types, say: only the whole is known to compile
                 continue
             except OutOfSteps:
                 return
-            missed = (passing or every) & ~found.true
-            refused, failing = undecided & ~found.true & ~found.failing, undecided & found.failing
+            missed = (passing or every) & ~answers.true
+            refused, failing = undecided & ~answers.true & ~answers.failing, undecided & answers.failing
             yield SelectorOperand(
                 position,
                 len(operands),
                 operand,
                 devices=len(devices),
-                alone=found.true.bit_count(),
-                passing=(passing & found.true).bit_count(),
+                alone=answers.true.bit_count(),
+                passing=(passing & answers.true).bit_count(),
                 asked=undecided.bit_count(),
                 refused=refused.bit_count(),
                 failing=failing.bit_count(),
-                error=next((found.errors[place] for place in bits(failing)), ""),
-                removed=0 if passing & found.true else passing.bit_count(),
+                error=next((answers.errors[place] for place in bits(failing)), ""),
+                removed=0 if passing & answers.true else passing.bit_count(),
                 values=tuple(_values(program.reads, [devices[place] for place in bits(missed)])),
             )
             undecided &= ~refused
-            passing &= found.true
+            passing &= answers.true
 
     def _answers(self, operand: str, program: cel.Program, devices: Sequence[Device]) -> _OperandMasks:
         if operand not in self._known:
@@ -162,8 +166,8 @@ class OperandAnswers:
         for place, device in enumerate(devices):
             key = device.driver, read.of(device)
             if key not in known:
-                found, work = program.judge(device)
-                known[key] = found if isinstance(found, cel.EvalError) else found is True
+                verdict, work = program.judge(device)
+                known[key] = verdict if isinstance(verdict, cel.EvalError) else verdict is True
                 self._charge(work)
             answer = known[key]
             if isinstance(answer, cel.EvalError):
@@ -189,8 +193,8 @@ def _value(device: Device, path: tuple[str, ...]) -> str:
         case ("driver",):
             return device.driver
         case ("attributes", domain, name):
-            found = _named(device.attributes, device.driver, domain, name)
-            return _ABSENT if found is None else _shown(*found)
+            attribute = _named(device.attributes, device.driver, domain, name)
+            return _ABSENT if attribute is None else _shown(*attribute)
         case ("capacity", domain, name):
             amount = _named(device.capacity, device.driver, domain, name)
             return _ABSENT if amount is None else amount.text
@@ -233,10 +237,10 @@ def refusals_by_operands(  # noqa: PLR0913 - the last has a default
     reasons, operands = {one.reason: one.reason for one in refusals}, dict[str, tuple[SelectorOperand, ...]]()
     for reason, expression, asked in _asked_of(snapshot, view, alternative, refusals):
         if reason in wanted:
-            found = answers.of(expression, [view.devices[place] for place in bits(asked)])
-            reasons[reason] = _reason(reason, expression, found)
-            if found:
-                operands[reasons[reason]] = found
+            parts = answers.of(expression, [view.devices[place] for place in bits(asked)])
+            reasons[reason] = _reason(reason, expression, parts)
+            if parts:
+                operands[reasons[reason]] = parts
     return tuple([replace(one, reason=reasons[one.reason]) for one in refusals]), operands
 
 

@@ -25,6 +25,7 @@ from allocator.outcome import (
     DeviceRefusal,
     Exhausted,
     InvalidPoolSeen,
+    LimitReached,
     NotEnough,
     NotTogether,
     Outcome,
@@ -117,6 +118,8 @@ def has_matching_devices(answer: Outcome) -> bool:
 def _nearest_text(nearest: str, nodes: Mapping[str, str | Outcome], reader: str, *, are_all: bool) -> str:
     answer = nodes[nearest]
     cause = inner_cause(answer)
+    if isinstance(cause, LimitReached):
+        return node_text(answer, reader=reader)  # a limit is of no node
     causes = [other for other in map(inner_cause, nodes.values()) if other is not None]
     if not isinstance(cause, NotEnough) or not all(_is_about_the_same(cause, other) for other in causes):
         return f"nearest is node {nearest}: {node_text(answer, reader=reader)}"
@@ -139,7 +142,7 @@ def inner_cause(answer: str | Outcome) -> Cause | None:
     return answer.cause.cause if isinstance(answer.cause, InvalidPoolSeen) else answer.cause
 
 
-def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
+def _nearness(answer: str | Outcome) -> tuple[float, int, int]:  # noqa: PLR0911 - one for each cause
     """(how near to an answer, how many devices came past the selectors, how many there are)."""
     match inner_cause(answer):
         case NotEnough() as cause:
@@ -151,6 +154,8 @@ def _nearness(answer: str | Outcome) -> tuple[float, int, int]:
             return 2.0 + cause.best / cause.wanted, 0, 0
         case NotTogether():
             return 4.0, 0, 0
+        case LimitReached():
+            return 6.0, 0, 0  # nothing else is missing
         case PoolNotWhole():
             return 0.0, 0, 0
         case None:
@@ -162,7 +167,7 @@ def _matching(cause: NotEnough) -> int:
     return cause.left + sum(refusal.number for refusal in cause.refusals if refusal.category != "selector")
 
 
-def _cause_text(cause: Cause | None, reader: str) -> str:
+def _cause_text(cause: Cause | None, reader: str) -> str:  # noqa: PLR0911 - one for each cause
     match cause:
         case NotEnough():
             return (
@@ -178,6 +183,8 @@ def _cause_text(cause: Cause | None, reader: str) -> str:
             return f"at most {cause.best} of {wanted} meet {cause.constraint} together (requests {names})"
         case NotTogether():
             return f"{_together_text(cause)} (claims {', '.join(cause.claims)})"
+        case LimitReached():
+            return cause.limit.text(cause.asked) if cause.limit else f"limit {cause.number}: {cause.asked} requested"
         case PoolNotWhole():
             return f"request {cause.request} needs all devices, and a pool is being updated or invalid"
         case None:
@@ -311,6 +318,7 @@ _LIMITS = {
     "counters": "need more counters than are left",
     "capacity": "need more capacity than is left",
     "compatibility groups": "are in incompatible compatibility groups",
+    "limits": "are more than a limit of the namespace leaves",
 }
 
 
@@ -390,10 +398,12 @@ def constraint_offer_text(offer: ConstraintOffer, most: int = 8) -> str:
         counts.append(more)
     if offer.without:
         counts.append(f"{devices_text(offer.without)} without it")
-    one = "one" if offer.field == "matchAttribute" else "different values of"
+    kind = "one" if offer.field == "matchAttribute" else "different values of"
     names = listed([f"request {name}" for name in offer.requests]) or "no request"
-    found = ", ".join(counts) or "no device has it"
-    return f"constraint #{offer.position}: {one} {offer.attribute} for {devices_text(offer.wanted)} of {names}: {found}"
+    offered = ", ".join(counts) or "no device has it"
+    return (
+        f"constraint #{offer.position}: {kind} {offer.attribute} for {devices_text(offer.wanted)} of {names}: {offered}"
+    )
 
 
 def remedy_texts(remedies: Sequence[Remedy], *, has_many_claims: bool = False) -> list[str]:

@@ -1,6 +1,6 @@
 """The features of the API beyond the basic ones, one file each, named like its gate in Kubernetes.
 
-Their order is that of kube-scheduler's checks.
+Their order is that of kube-scheduler's checks. `TenantLimits` comes last: Kubernetes has no such thing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +18,7 @@ from allocator.features.device_taints import DeviceTaints
 from allocator.features.optional_node_operations import OptionalNodeOperations
 from allocator.features.partitionable_devices import PartitionableDevices
 from allocator.features.prioritized_list import PrioritizedList
+from allocator.features.tenant_limits import TenantLimits
 from allocator.memo import Topic
 
 FEATURES: Final[tuple[Feature, ...]] = (
@@ -30,6 +31,7 @@ FEATURES: Final[tuple[Feature, ...]] = (
     DeviceCompatibilityGroups(),
     PartitionableDevices(),
     DeviceTaints(),
+    TenantLimits(),
 )
 
 

@@ -44,13 +44,12 @@ class AdminAccess(Feature):
 
 @dataclass(slots=True, eq=False)
 class Occupation(Rule):
-    """A device that cannot be shared is picked once in an attempt; by admin access, once in each claim.
-
-    shareable: devices that several requests may pick. admin_blocks: an admin pick takes the device from other claims.
-    """
+    """A device that cannot be shared is picked once in an attempt; by admin access, once in each claim."""
 
     shareable: Mask
+    """Devices that several requests may pick."""
     admin_blocks: bool
+    """An admin pick takes the device from other claims."""
     _claim: int | None = None
     _own: Mask = 0
     _taken: Mask = 0

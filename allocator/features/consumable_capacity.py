@@ -208,6 +208,15 @@ def _left_of(attempt: NodeAttempt, position: int) -> CapacityAmounts:
     return tuple([amount.nanos - used.get(name, 0) for name, amount in device.capacity.items()])
 
 
+def taken_by_share(attempt: NodeAttempt, alternative: Alternative, position: int, capacity: str) -> int:
+    """What a share of the device that the alternative gets takes of that capacity, in 10**-9."""
+    device = attempt.view.devices[position]
+    own = own_name(device.capacity, capacity, device.driver)
+    # A device that cannot be decided, or cannot serve the request, has no amounts.
+    amounts = dict(zip(device.capacity, _consumption(attempt, alternative).amounts[position], strict=False))
+    return max(0, amounts.get(own, 0)) if own is not None else 0
+
+
 def short_of(attempt: NodeAttempt, alternative: Alternative, devices: Mask) -> tuple[CapacityShort, ...]:
     """The capacities of which the devices have too little left for the alternative, by name."""
     amounts, left = _consumption(attempt, alternative).amounts, _left(attempt)
@@ -495,10 +504,10 @@ class Capacity(Rule):
     ) -> Sequence[tuple[Sequence[CapacityAmounts], Mask]]:
         """What shares of each device take, with the devices, once for all alternatives that ask for the same."""
         wanted: dict[int, tuple[Sequence[CapacityAmounts], Mask]] = {}
-        for one in alternatives:
-            amounts = _consumption(self.attempt, one.alternative).amounts
+        for candidates in alternatives:
+            amounts = _consumption(self.attempt, candidates.alternative).amounts
             _, devices = wanted.get(id(amounts), (amounts, 0))
-            wanted[id(amounts)] = (amounts, devices | one.mask)
+            wanted[id(amounts)] = (amounts, devices | candidates.mask)
         return tuple(wanted.values())
 
     def _most(self, wanted: Sequence[tuple[Sequence[CapacityAmounts], Mask]], device: int) -> int:

@@ -15,6 +15,7 @@ from allocator.cluster.pools import Pool
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
 from allocator.gates import CONSUMABLE_CAPACITY, Features
+from allocator.limits.limit import Binding, Bindings
 from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
 from allocator.search.budget import Budget
@@ -24,17 +25,19 @@ _HELD: Final[Topic[Named]] = Topic("held")
 _SHARED: Final[Topic[Named]] = Topic("shared")
 
 
-def attempt_of(  # noqa: PLR0913, PLR0917 - the last three have defaults
+def attempt_of(  # noqa: PLR0913, PLR0917 - the last four have defaults
     snapshot: Snapshot,
     view: NodeView,
     share_id: Callable[[str], str],
     is_cancelled: Callable[[], bool] = lambda: False,
     known: TypedMemo | None = None,
     budget: Budget | None = None,
+    bindings: Bindings = (),
 ) -> "NodeAttempt":
     """The attempt on a view as things are in the snapshot.
 
-    known: as in `NodeAttempt`; None for that of the view. budget: None for any number of steps.
+    known: as in `NodeAttempt`; None for that of the view. budget: None for any number of steps. bindings: limits that
+    the claims of the attempt could exceed. Raises OutOfSteps, Cancelled, only where there are any.
     """
     features, usage = snapshot.features, snapshot.usage
     shareable = shared = 0
@@ -43,31 +46,55 @@ def attempt_of(  # noqa: PLR0913, PLR0917 - the last three have defaults
     in_use = view.mask_of(usage.holders, _HELD)
     known = view.memo if known is None else known
     budget = Budget() if budget is None else budget
-    return NodeAttempt(features, view, usage, in_use, shareable, shared, known, share_id, is_cancelled, budget)
+    limited = tuple([_limited(one, snapshot, view, is_cancelled, budget) for one in bindings])
+    return NodeAttempt(features, view, usage, in_use, shareable, shared, known, share_id, is_cancelled, budget, limited)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Limited:
+    """A limit that the attempt may exceed, and the devices of the view that count for it."""
+
+    binding: Binding
+    devices: Mask
+
+
+def _limited(
+    binding: Binding, snapshot: Snapshot, view: NodeView, is_cancelled: Callable[[], bool], budget: Budget
+) -> Limited:
+    driver = binding.limit.counted.driver
+    devices = sum([one.mask for one in view.segments if not driver or one.slice.driver == driver])
+    for expression in binding.expressions if devices else ():
+        devices &= snapshot.selectors.select(expression, view, is_cancelled, budget).matches
+    return Limited(binding, devices)
 
 
 @dataclass(slots=True, eq=False)
 class NodeAttempt:
-    """What features read: a view, the devices in use, and the enabled gates.
-
-    in_use: devices held exclusively. shareable: devices that several requests may pick. shared: devices of which a
-    share is held. known: what was worked out of the claims whatever is in use; nodes between which they do not
-    distinguish may have it in common. share_id: makes the id of a new share from a text that names it. is_cancelled:
-    called before anything that may take long. budget: for what is worked out before the search. memo: what features
-    have worked out.
-    """
+    """What features read: a view, the devices in use, and the enabled gates."""
 
     features: Features
     view: NodeView
     usage: Usage
     in_use: Mask
+    """Devices held exclusively."""
     shareable: Mask
+    """Devices that several requests may pick."""
     shared: Mask
+    """Devices of which a share is held."""
     known: TypedMemo
+    """What was worked out of the claims whatever is in use; nodes between which they do not distinguish may have it in
+    common.
+    """
     share_id: Callable[[str], str]
+    """Makes the id of a new share from a text that names it."""
     is_cancelled: Callable[[], bool] = lambda: False
+    """Called before anything that may take long."""
     budget: Budget = field(default_factory=Budget)
+    """For what is worked out before the search."""
+    limited: tuple[Limited, ...] = ()
+    """The limits that the claims could exceed."""
     memo: TypedMemo = field(default_factory=TypedMemo)
+    """What features have worked out."""
 
     @property
     def node(self) -> Node | None:

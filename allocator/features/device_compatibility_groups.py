@@ -54,17 +54,16 @@ class DeviceCompatibilityGroups(Feature):
 
 @dataclass(slots=True, eq=False)
 class CompatibleGroups(Rule):
-    """One intersection for each counter set.
-
-    consumptions: of each device, its counter sets with its groups there. groups: those that all devices on a counter
-    set have in common; nothing goes with devices that have none in common. shareable: devices of which
-    a further share is not checked again. shared: those of which a share is held already.
-    """
+    """One intersection for each counter set."""
 
     consumptions: Mapping[int, GroupsBySet]
+    """Of each device, its counter sets with its groups there."""
     shareable: Mask
+    """Devices of which a further share is not checked again."""
     shared: Mask
+    """Those of which a share is held already."""
     groups: dict[CounterSetID, frozenset[str]] = field(default_factory=dict)
+    """Those that all devices on a counter set have in common; nothing goes with devices that have none in common."""
     _again: Mask = 0
 
     def admits(self, device: int) -> bool:

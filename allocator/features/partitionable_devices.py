@@ -58,36 +58,36 @@ class PartitionableDevices(Feature):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Published:
-    """The counters of a view's pools, whatever is in use.
-
-    values: of each counter, in 10**-9. numbers: its position by pool, counter set and name. consumption: of each device
-    that consumes any; columns: its counters, and what it takes of them; sets: the numbers of the counter sets that it
-    draws on. giving: for each of those in a pool where a device gives something back, the numbers of the counters of
-    that pool.
-    """
+    """The counters of a view's pools, whatever is in use."""
 
     values: Sequence[int]
+    """Of each counter, in 10**-9."""
     numbers: Mapping[CounterID, int]
+    """Its position by pool, counter set and name."""
     consumption: Mapping[int, Consumption]
+    """Of each device that consumes any."""
     columns: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
+    """Its counters, and what it takes of them."""
     sets: Mapping[int, tuple[int, ...]]
+    """The numbers of the counter sets that it draws on."""
     giving: Mapping[int, Sequence[int]]
+    """For each of those in a pool where a device gives something back, the numbers of the counters of that pool."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counters:
-    """The counters of an attempt. left: of each counter, before any pick; may be negative.
-
-    consumption: of each device that has to be charged; columns, sets, giving: as in `Published`. exceeding: devices
-    that cannot be charged even first.
-    """
+    """The counters of an attempt."""
 
     left: Sequence[int]
+    """Of each counter, before any pick; may be negative."""
     consumption: Mapping[int, Consumption]
+    """Of each device that has to be charged."""
     columns: Mapping[int, tuple[tuple[int, ...], tuple[int, ...]]]
     sets: Mapping[int, tuple[int, ...]]
     giving: Mapping[int, Sequence[int]]
+    """columns, sets, giving: as in `Published`."""
     exceeding: Mask
+    """Devices that cannot be charged even first."""
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ from allocator.cluster.read_key import ReadKey
 from allocator.cluster.snapshot import NOT_FOR_DEVICES, Snapshot
 from allocator.exact import deciding, exact, is_exactly, values_of
 from allocator.features import FEATURES
+from allocator.limits.limit import Bindings
 from allocator.model import TRAITS, Claim, Device, DeviceClass, Node, Request, Slice
 from allocator.outcome import Allocated
 
@@ -287,17 +288,25 @@ class DeviceQuestion:
     """Claims that request devices of one node.
 
     key: equal for claims that get the same answers as long as `classes` are there, the classes that they name.
+    bindings: the limits that they could exceed; of those that they cannot, the answers are the same.
     """
 
     claims: Sequence[Claim]
     classes: tuple[DeviceClass | None, ...]
+    bindings: Bindings
     key: Hashable
 
     @staticmethod
-    def of(claims: Sequence[Claim], classes: Mapping[str, DeviceClass]) -> "DeviceQuestion":
+    def of(claims: Sequence[Claim], classes: Mapping[str, DeviceClass], bindings: Bindings = ()) -> "DeviceQuestion":
         """The question of these claims. classes: all, by name."""
         named = tuple(map(classes.get, _class_names(claims)))
-        return DeviceQuestion(claims, named, (fingerprint_of(claims), *map(id, named)))
+        key = (fingerprint_of(claims), *map(id, named), *[one.key for one in bindings])
+        return DeviceQuestion(claims, named, bindings, key)
+
+    @property
+    def limiting(self) -> Sequence[str]:
+        """The expressions that say which devices count for a limit."""
+        return [expression for one in self.bindings for expression in one.expressions]
 
     def has(self, classes: Mapping[str, DeviceClass]) -> bool:
         """Whether the classes that the claims name are these still. Cost: O(requests)."""
@@ -344,15 +353,17 @@ def rank_of(claims: Sequence[Claim], allocated: Allocated) -> int:
     return rank
 
 
-def reads_of(snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
-    """What selectors, constraints, features and the policy read of a device."""
+def reads_of(
+    snapshot: Snapshot, claims: Sequence[Claim], by_policy: Sequence[str], limiting: Sequence[str] = ()
+) -> ReadKey:
+    """What selectors, constraints, features, the policy and limits (by their expressions) read of a device."""
     programs = []
-    for expression in expressions_of(snapshot, claims):
+    for expression in (*expressions_of(snapshot, claims), *limiting):
         try:
             programs.append(cel.compile(expression, snapshot.features.environment).reads)
         except cel.CompileError:
             continue
-    attributes = [c.match_attribute or c.distinct_attribute for claim in claims for c in claim.constraints]
+    attributes = [name for claim in claims for name in claim.compared]
     return ReadKey.of_programs(programs, (*attributes, *by_policy, *_read_by_features(claims)))
 
 

@@ -10,11 +10,12 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.fleet.alike import SPARE, DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
 from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting, Unable
 from allocator.fleet.nodes import INVALID, NOTHING, CurrentSnapshot, FleetNode, FleetNodes, LeftGroups, NodeGroup
+from allocator.limits.limit import Bindings
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, DeviceClass, Node
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode
-from allocator.requests.constraints import equal_values
+from allocator.requests.constraints import equal_values, own_values
 from allocator.search.budget import Budget
 from allocator.search.rules import Choice
 from cel.lru import LruCache
@@ -34,7 +35,7 @@ class Decider:
         self.share_id = share_id
         self.is_cancelled = is_cancelled
 
-    def decide(
+    def decide(  # noqa: PLR0913 - an attempt, and what is known of it
         self,
         snapshot: Snapshot,
         node: Node,
@@ -42,10 +43,11 @@ class Decider:
         *,
         policy: Policy | None = None,
         known: TypedMemo | None = None,
+        bindings: Bindings | None = None,
     ) -> Outcome:
         """The outcome for the claims on the node, without names of devices and holders. Cost: an allocation.
 
-        policy: in place of its own. known: as for `outcome_of`. Raises AllocationError, Cancelled.
+        policy: in place of its own. known, bindings: as for `outcome_of`. Raises AllocationError, Cancelled.
         """
         self.asked += 1
         return outcome_of(
@@ -57,6 +59,7 @@ class Decider:
             is_cancelled=self.is_cancelled,
             policy=policy or self.policy,
             known=known,
+            bindings=bindings,
         )
 
     def decide_like(
@@ -73,21 +76,24 @@ class Decider:
 
 
 def distinctions(
-    snapshot: Snapshot, view: NodeView, claims: Sequence[Claim], is_cancelled: Callable[[], bool], budget: Budget
+    snapshot: Snapshot, view: NodeView, question: DeviceQuestion, is_cancelled: Callable[[], bool], budget: Budget
 ) -> Hashable:
     """Equal for views with devices that agree, one by one, in all but attributes, and get the same answers by these.
 
     What features and policies read of attributes is left out. Raises Cancelled, OutOfSteps. Cost: O(devices).
     """
-    selections = [
-        snapshot.selectors.select(one, view, is_cancelled, budget) for one in expressions_of(snapshot, claims)
-    ]
+    claims = question.claims
+    expressions = (*expressions_of(snapshot, claims), *question.limiting)
+    selections = [snapshot.selectors.select(one, view, is_cancelled, budget) for one in expressions]
     equal = [equal_values(view, name, snapshot.features) for name in dict.fromkeys(_constrained(claims))]
-    return tuple(selections), tuple(equal)
+    # What devices elsewhere have is compared as well, for which it is not enough to know which of these are equal.
+    joint = dict.fromkeys(one.constraint.attribute for claim in claims for one in claim.joint)
+    same = [own_values(view, name, snapshot.features) for name in joint]
+    return tuple(selections), tuple(equal), tuple(same)
 
 
 def _constrained(claims: Iterable[Claim]) -> Iterable[str]:
-    return [one.match_attribute or one.distinct_attribute for claim in claims for one in claim.constraints]
+    return [one.attribute for claim in claims for one in claim.constraints]
 
 
 MOST_QUESTIONS = 256
@@ -120,11 +126,23 @@ class AnswerCache:
         self._renumbered = 0
         self._forgotten = 0
 
-    def to(self, claims: Sequence[Claim]) -> Answers:
-        """The answers of the fleet as it is now. Cost: O(what has changed since the claims were asked for last)."""
+    def question(self, claims: Sequence[Claim]) -> DeviceQuestion:
+        """What the claims ask as things are now."""
         self._nodes.refresh()
+        value = self._current.value
+        return DeviceQuestion.of(claims, value.classes, value.bindings(claims))
+
+    def question_of_kinds(self, claims: Sequence[Claim]) -> DeviceQuestion:
+        """The same for claims that may be those of several attempts: limits of no one namespace hold for them."""
+        value = self._current.value
+        return DeviceQuestion.of(claims, value.classes, _bindings_of_kinds(value, claims))
+
+    def to(self, question: DeviceQuestion) -> Answers:
+        """The answers of the fleet as it is now. question: asked since the last event.
+
+        Cost: O(what has changed since the claims were asked for last).
+        """
         self._drop_outdated()
-        question = DeviceQuestion.of(claims, self._current.value.classes)
         answers = self._by_question.pop(question.key, None)
         if answers is None:
             answers = self._new(question)
@@ -171,9 +189,12 @@ class AnswerCache:
 
     def _new(self, question: DeviceQuestion) -> Answers:
         snapshot, claims = self._current.value, question.claims
-        projection = self._nodes.fingerprints.projection(reads_of(snapshot, claims, self._decider.policy.reads))
+        projection = self._nodes.fingerprints.projection(
+            reads_of(snapshot, claims, self._decider.policy.reads, question.limiting)
+        )
         values = self._nodes.fingerprints.projection(values_read_of(claims, self._decider.policy.reads))
-        return Answers(question.classes, projection, values, sum(map(len, expressions_of(snapshot, claims))))
+        texts = (*expressions_of(snapshot, claims), *question.limiting)
+        return Answers(question.classes, projection, values, sum(map(len, texts)))
 
     def _is_full(self) -> bool:
         most = max(MOST_ANSWERS, 3 * LEAST_QUESTIONS * len(self._nodes.groups))
@@ -264,7 +285,7 @@ class AnswerCache:
         try:
             view = snapshot.view(node.node)
             budget = Budget(self._decider.budget_steps)
-            distinguished = distinctions(snapshot, view, question.claims, self._decider.is_cancelled, budget)
+            distinguished = distinctions(snapshot, view, question, self._decider.is_cancelled, budget)
         except AllocationError:
             return self._new_counting(answers, node, question)
         values = answers.values.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
@@ -292,7 +313,8 @@ class AnswerCache:
 
     def _work_out(self, node: FleetNode, question: DeviceQuestion, known: TypedMemo | None) -> Answer:
         try:
-            outcome = self._decider.decide(self._current.value, node.node, question.claims, known=known)
+            snapshot, bindings = self._current.value, question.bindings
+            outcome = self._decider.decide(snapshot, node.node, question.claims, known=known, bindings=bindings)
         except AllocationError:
             return FAILING
         if isinstance(outcome, Allocated):
@@ -359,6 +381,11 @@ class KnownChoices:
         return chosen_of(outcome, node)
 
 
+def _bindings_of_kinds(snapshot: Snapshot, claims: Sequence[Claim]) -> Bindings:
+    is_of_one = len({claim.namespace for claim in claims}) == 1
+    return snapshot.bindings(claims) if snapshot.limited.limits and is_of_one else ()
+
+
 # Kinds of nodes, as certain claims see their devices: less than what distinguishes nodes, such as serial numbers.
 
 
@@ -373,7 +400,7 @@ class HardwareKinds:
         self._fingerprints = nodes.fingerprints
         self._question = question  # keeps the classes, whose identities are part of its key
         self._seen: Mapping[str, DeviceClass] = {}
-        self._projection = self._fingerprints.projection(reads_of(snapshot, question.claims, ()))
+        self._projection = self._fingerprints.projection(reads_of(snapshot, question.claims, (), question.limiting))
 
     def of(self, number: int) -> tuple[Hashable, int]:
         """Equal for nodes with devices that agree in all that is read, whatever is in use; of these kinds alone.
@@ -385,10 +412,15 @@ class HardwareKinds:
             return self, INVALID
         return self, self._projection.of_node(self._fingerprints, node.fingerprint, node.node, node.pools)
 
-    def are_current(self, classes: Mapping[str, DeviceClass]) -> bool:
-        """Whether they are those of the same claims with these classes. Cost: O(requests), where these are others."""
-        if self._fingerprints is not self._nodes.fingerprints:
+    def are_current(self, snapshot: Snapshot) -> bool:
+        """Whether they are those of the same claims now. Cost: O(requests), where classes are others or limits hold."""
+        if self._fingerprints is not self._nodes.fingerprints or not self._has_limits_of(snapshot):
             return False
+        classes = snapshot.classes
         if classes is not self._seen and self._question.has(classes):
             self._seen = classes
         return classes is self._seen
+
+    def _has_limits_of(self, snapshot: Snapshot) -> bool:
+        bindings = _bindings_of_kinds(snapshot, self._question.claims)
+        return [one.key for one in bindings] == [one.key for one in self._question.bindings]

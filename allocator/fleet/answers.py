@@ -8,8 +8,9 @@ from allocator.allocate import with_names
 from allocator.bits import Mask, bits
 from allocator.cluster.usage import Usage
 from allocator.explain.text import OPERATOR, node_text
-from allocator.fleet.alike import Projection
+from allocator.fleet.alike import DeviceQuestion, Projection
 from allocator.fleet.nodes import FleetNode, FleetNodes, NodeGroup
+from allocator.limits.limit import Bindings
 from allocator.model import Claim, Device, DeviceClass, PoolID
 from allocator.outcome import (
     AllBlocked,
@@ -17,6 +18,7 @@ from allocator.outcome import (
     ConstraintUnmet,
     Exhausted,
     InvalidPoolSeen,
+    LimitReached,
     NotEnough,
     NotTogether,
     Outcome,
@@ -35,9 +37,9 @@ from allocator.search.rules import Choice
 class Unable:
     """The nodes of a group cannot allocate the claims.
 
-    outcome: with the positions of devices, but without their names, their holders, and contradictory pools. claims:
-    those that were asked for. text: the same for groups that differ in which devices are missing, but not in how many.
-    is_own: each node names contradictory pools of its own.
+    outcome: with the positions of devices, but without their names, their holders, contradictory pools, and limits.
+    claims: those that were asked for. text: the same for groups that differ in which devices are missing, but not in
+    how many. is_own: each node names contradictory pools of its own.
     """
 
     outcome: Refused | Exhausted
@@ -53,15 +55,20 @@ class Unable:
     @staticmethod
     def of(outcome: Refused | Exhausted, claims: Sequence[Claim]) -> "Unable":
         """The refusal, which has no names. Cost: O(what it says)."""
-        alone = _alone(outcome)
-        return Unable(alone, tuple(map(str, claims)), node_text(alone, reader=OPERATOR), alone is not outcome)
+        without_pools = _alone(outcome)
+        alone = _without_limit(without_pools)
+        is_own = without_pools is not outcome
+        return Unable(alone, tuple(map(str, claims)), node_text(alone, reader=OPERATOR), is_own)
 
-    def refusal(self, claims: Sequence[Claim], devices: Sequence[Device], usage: Usage | None) -> Refused | Exhausted:
+    def refusal(
+        self, claims: Sequence[Claim], devices: Sequence[Device], usage: Usage | None, bindings: Bindings
+    ) -> Refused | Exhausted:
         """The refusal of these claims on a node of the group with these devices. Cost: O(devices refused).
 
-        usage: names the devices, and the holders, who differ by node; None leaves both out, at no cost.
+        usage: names the devices, and the holders, who differ by node; None leaves both out, at no cost. bindings: the
+        limits that the claims could exceed, by which they are named.
         """
-        outcome = self.outcome
+        outcome = _with_limit(self.outcome, bindings)
         if usage is not None and isinstance(outcome, Refused):
             outcome = with_names(outcome, devices, usage)
         names = tuple(map(str, claims))
@@ -84,6 +91,19 @@ def _alone(outcome: Refused | Exhausted) -> Refused | Exhausted:
     return replace(outcome, cause=outcome.cause.cause)
 
 
+def _without_limit(outcome: Refused | Exhausted) -> Refused | Exhausted:
+    """The refusal without the name of a limit: others share the answer."""
+    if isinstance(outcome, Refused) and isinstance(outcome.cause, LimitReached):
+        return replace(outcome, cause=replace(outcome.cause, limit=None))
+    return outcome
+
+
+def _with_limit(outcome: Refused | Exhausted, bindings: Bindings) -> Refused | Exhausted:
+    if isinstance(outcome, Refused) and isinstance(outcome.cause, LimitReached):
+        return replace(outcome, cause=replace(outcome.cause, limit=bindings[outcome.cause.number]))
+    return outcome
+
+
 def _renamed(outcome: Refused | Exhausted, names: Mapping[str, str]) -> Refused | Exhausted:
     if isinstance(outcome, Exhausted):
         return outcome
@@ -104,6 +124,8 @@ def _renamed_cause(cause: Cause, names: Mapping[str, str]) -> Cause:
             return NotTogether(tuple(names[claim] for claim in claims), requests, wanted, left)
         case PoolNotWhole(claim, request):
             return PoolNotWhole(names[claim], request)
+        case LimitReached(claims, number, asked, limit):
+            return LimitReached(tuple(names[claim] for claim in claims), number, asked, limit)
 
 
 # The answers of all nodes to one question.
@@ -270,29 +292,30 @@ def _remove(masks: dict[Key, Mask], key: Key, nodes: Mask) -> None:
 
 
 def refusals_by_reason(
-    answers: Answers, nodes: FleetNodes, claims: Sequence[Claim], allowed: Mask
+    answers: Answers, nodes: FleetNodes, question: DeviceQuestion, allowed: Mask
 ) -> Iterator[tuple[Outcome, Mask]]:
     """The allowed nodes that cannot, by reason, ordered by the first node of each; without devices and holders."""
     for refused in _by_reason(answers, allowed):
-        yield refusal_of(answers, nodes[_first(refused)], claims, None), refused
+        yield refusal_of(answers, nodes[_first(refused)], question, None), refused
 
 
 def refusals_by_node(
-    answers: Answers, nodes: FleetNodes, claims: Sequence[Claim], allowed: Mask
+    answers: Answers, nodes: FleetNodes, question: DeviceQuestion, allowed: Mask
 ) -> Iterator[tuple[Outcome, Mask]]:
     """The same, with each node that has contradictory pools alone."""
     for refused in _by_reason(answers, allowed):
         if not _unable(answers, nodes[_first(refused)]).is_own:
-            yield refusal_of(answers, nodes[_first(refused)], claims, None), refused
+            yield refusal_of(answers, nodes[_first(refused)], question, None), refused
             continue
         for number in bits(refused):
-            yield refusal_of(answers, nodes[number], claims, None), 1 << number
+            yield refusal_of(answers, nodes[number], question, None), 1 << number
 
 
-def refusal_of(answers: Answers, node: FleetNode, claims: Sequence[Claim], usage: Usage | None) -> Outcome:
+def refusal_of(answers: Answers, node: FleetNode, question: DeviceQuestion, usage: Usage | None) -> Outcome:
     """The refusal of one node. usage: names devices and their holders; None leaves them out."""
     unable = _unable(answers, node)
-    refusal = unable.refusal(claims, node.devices() if usage is not None else (), usage)
+    devices = node.devices() if usage is not None else ()
+    refusal = unable.refusal(question.claims, devices, usage, question.bindings)
     if not unable.is_own:
         return refusal
     return beside(refusal, tuple((pool.id, pool.contradiction) for pool in node.pools or () if pool.contradiction))

@@ -14,11 +14,12 @@ from allocator.bits import Mask, bits
 from allocator.cluster.pools import SliceIndex
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import Usage
-from allocator.fleet.alike import DeviceQuestion
 from allocator.fleet.answer_cache import MOST_QUESTIONS, AnswerCache, Decider, HardwareKinds, KnownChoices
 from allocator.fleet.answers import Able, Rank, refusal_of, refusals_by_node, refusals_by_reason
 from allocator.fleet.nodes import CurrentSnapshot, FleetNode, FleetNodes, NodeTable
 from allocator.gates import Features
+from allocator.limits.count import LimitsInForce
+from allocator.limits.limit import Account
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, Node, Slice
 from allocator.outcome import Allocated, Outcome, Refused
@@ -95,6 +96,14 @@ class Fleet:
         """A class is gone. Raises KeyError if it was not there."""
         self._current.remove_class(name)
 
+    def set_limits(self, limits: LimitsInForce, claims: Iterable[Claim]) -> None:
+        """These limits hold from now on, and no others. claims: all that are allocated, as they were added."""
+        self._current.set_limits(limits, claims)
+
+    def namespace_changed(self, name: str) -> None:
+        """The labels of the namespace, which limits may select, have changed."""
+        self._current.namespace_changed(name)
+
     def refresh(self) -> None:
         """Work out what the events since the last question have touched; a question does so itself."""
         self._nodes.refresh()
@@ -135,7 +144,7 @@ class Fleet:
         Rank: over all requests with firstAvailable, 8 less the position of the chosen subrequest, summed up.
         Cost: O(what has changed since the claims were asked for last).
         """
-        answers = self._answers.to(claims)
+        answers = self._answers.to(self._answers.question(claims))
         if failing := answers.failing & allowed:
             self.allocate(next(bits(failing)), claims)
         return {rank: able for rank, mask in answers.by_rank.items() if (able := mask & allowed)}
@@ -143,7 +152,7 @@ class Fleet:
     def able(self, claims: Sequence[Claim]) -> Mask:
         """The nodes that can give the claims their devices."""
         able = 0
-        for mask in self._answers.to(claims).by_rank.values():
+        for mask in self._answers.to(self._answers.question(claims)).by_rank.values():
             able |= mask
         return able
 
@@ -152,7 +161,7 @@ class Fleet:
 
         Cost: O(devices chosen), and what has changed since the claims were asked for last.
         """
-        answers, node = self._answers.to(claims), self._nodes[number]
+        answers, node = self._answers.to(self._answers.question(claims)), self._nodes[number]
         assert node.group is not None, f"node {node.node.name} is in no group"
         answer = answers.of_group[node.group]
         assert isinstance(answer, Able), f"node {node.node.name} is not able: {answer}"
@@ -167,7 +176,7 @@ class Fleet:
         """
         alike = self.kinds(claims).of(number), self.usage_on(number)
         node = self._nodes[number]
-        counting = self._answers.known_on(self._answers.to(claims), node)
+        counting = self._answers.known_on(self._answers.to(self._answers.question(claims)), node)
         chosen = self._choices.of(self._current.value, node, alike, claims, policy, known=counting)
         return self._given(node, claims, chosen, counting)
 
@@ -211,18 +220,27 @@ class Fleet:
         To be read before the next event. Cost: O(different reasons), and what has changed since the claims were asked
         for last.
         """
-        yield from refusals_by_reason(self._answers.to(claims), self._nodes, claims, allowed)
+        question = self._answers.question(claims)
+        yield from refusals_by_reason(self._answers.to(question), self._nodes, question, allowed)
 
     def unable_by_node(self, claims: Sequence[Claim], allowed: Mask) -> Iterator[tuple[Outcome, Mask]]:
         """As `unable`, with each node that has contradictory pools alone: only it can name them."""
-        yield from refusals_by_node(self._answers.to(claims), self._nodes, claims, allowed)
+        question = self._answers.question(claims)
+        yield from refusals_by_node(self._answers.to(question), self._nodes, question, allowed)
 
     def refusal(self, claims: Sequence[Claim], number: int) -> Outcome:
         """Why the node cannot, with devices and holders; of a node that `unable` names, before the next event.
 
         Cost: O(devices of the node), and what has changed since the claims were asked for last.
         """
-        return refusal_of(self._answers.to(claims), self._nodes[number], claims, self._current.value.usage)
+        question = self._answers.question(claims)
+        answers = self._answers.to(question)
+        return refusal_of(answers, self._nodes[number], question, self._current.value.usage)
+
+    def may_help(self, accounts: Iterable[Account], claim: Claim) -> bool:
+        """Whether one of these limits, which refused claims, may let them pass once that claim has no devices."""
+        now = self._current.value
+        return any([now.limited.may_help(account, claim, now) for account in accounts])  # noqa: C419 - faster
 
     # -- what there is
 
@@ -241,9 +259,9 @@ class Fleet:
         """
         self._nodes.refresh()
         last = self._kinds_asked_last
-        if last is not None and last[0] is claims and last[1].are_current(self.classes):
+        if last is not None and last[0] is claims and last[1].are_current(self._current.value):
             return last[1]
-        question = DeviceQuestion.of(claims, self.classes)
+        question = self._answers.question_of_kinds(claims)
         key = question.key, self._nodes.renumbered
         kinds = self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
         self._kinds_asked_last = claims, kinds
@@ -266,7 +284,7 @@ class Fleet:
     def are_current(self, kinds: HardwareKinds) -> bool:
         """Whether `kinds` would return the same again. Cost: O(requests)."""
         self._nodes.refresh()
-        return kinds.are_current(self.classes)
+        return kinds.are_current(self._current.value)
 
     def changed_nodes(self, seen: tuple[int, int]) -> tuple[tuple[int, int], Iterable[int] | None]:
         """The moment, and the nodes whose devices or their use have changed since the moment `seen`, None for any."""

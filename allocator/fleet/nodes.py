@@ -13,6 +13,7 @@ from allocator.cluster.snapshot import Snapshot, is_same
 from allocator.cluster.usage import Usage, occupying
 from allocator.fleet.alike import Fingerprints
 from allocator.journal import Journal
+from allocator.limits.count import LimitCount, LimitsInForce, LimitUse
 from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
 from cel.lru import LruCache
@@ -250,6 +251,7 @@ class CurrentSnapshot:
         self.changed_pools: set[PoolID] = set()
         self.changed_usage: set[PoolID] = {*snapshot.usage.holders, *snapshot.usage.shares}
         self._are_slices_lent = self._is_usage_lent = True
+        self._limit_count = LimitCount()
 
     def lend(self) -> Snapshot:
         """The snapshot for others to keep: an event that changes slices or usage makes a copy of them first."""
@@ -259,12 +261,12 @@ class CurrentSnapshot:
 
     def add_slice(self, published: Slice) -> None:
         """Add a slice."""
-        self.changed_pools.add(self._own_slices().add(published).pool_id)
+        self._slices_change(self._own_slices().add(published).pool_id)
 
     def remove_slice(self, published: Slice) -> Slice:
         """Remove a slice; the answer is the slice that was used in its place. Raises KeyError if it is not there."""
         gone = self._own_slices().remove(published)
-        self.changed_pools.add(gone.pool_id)
+        self._slices_change(gone.pool_id)
         self.value.selectors.forget(gone)
         return gone
 
@@ -272,12 +274,14 @@ class CurrentSnapshot:
         """Add what allocated claims hold."""
         claims = tuple(claims)
         self._own_usage().add(claims)
+        self._limit_count.add(claims, self.value.limited, self.value)
         self.changed_usage |= _pools_of(claims)
 
     def remove_allocated(self, claims: Iterable[Claim]) -> None:
         """Remove what claims hold, which are as they were added. Raises ValueError otherwise."""
         claims = tuple(claims)
         self._own_usage().remove(claims)
+        self._limit_count.remove(claims, self.value.limited, self.value)
         self.changed_usage |= _pools_of(claims)
 
     @contextmanager
@@ -290,20 +294,47 @@ class CurrentSnapshot:
         # all who ask after the context nothing has happened.
         usage = self._own_usage()
         usage.remove(claims)
+        self._limit_count.remove(claims, self.value.limited, self.value)
         try:
             yield self.value
         finally:
             usage.add(claims)
+            self._limit_count.add(claims, self.value.limited, self.value)
+
+    def set_limits(self, limits: LimitsInForce, claims: Iterable[Claim]) -> None:
+        """These limits hold from now on, and no others. claims: all that are allocated."""
+        self.value = self.value.with_limited(LimitUse(limits))
+        self._limit_count.start(claims, self.value.limited, self.value)
+
+    def namespace_changed(self, name: str) -> None:
+        """The labels of the namespace have changed."""
+        self.value.limited.limits.forget(name)
+        self._limit_count.namespace_changed(name)
+
+    def count_again(self) -> None:
+        """Bring what limits count up to date with slices, classes and namespaces."""
+        if self._limit_count.is_outdated:
+            self._own_usage()
+            self._limit_count.count_again(self.value.limited, self.value)
 
     def set_class(self, device_class: DeviceClass) -> None:
         """Add or replace a class."""
-        self.value = self.value.with_classes({**self.value.classes, device_class.name: device_class})
+        self._set_classes({**self.value.classes, device_class.name: device_class})
 
     def remove_class(self, name: str) -> None:
         """Remove a class. Raises KeyError if it is not there."""
         classes = dict(self.value.classes)
         del classes[name]
+        self._set_classes(classes)
+
+    def _set_classes(self, classes: Mapping[str, DeviceClass]) -> None:
         self.value = self.value.with_classes(classes)
+        self._limit_count.all_changed()
+
+    def _slices_change(self, pool_id: PoolID) -> None:
+        self.changed_pools.add(pool_id)
+        self.value.limited.published.forget(pool_id)
+        self._limit_count.pool_changed(pool_id)
 
     def _own_slices(self) -> SliceIndex:
         if self._are_slices_lent:
@@ -312,7 +343,8 @@ class CurrentSnapshot:
 
     def _own_usage(self) -> Usage:
         if self._is_usage_lent:
-            self.value, self._is_usage_lent = self.value.with_usage(self.value.usage.copy()), False
+            own = self.value.with_usage(self.value.usage.copy()).with_limited(self.value.limited.copy())
+            self.value, self._is_usage_lent = own, False
         return self.value.usage
 
 
@@ -504,6 +536,7 @@ class FleetNodes:
 
     def refresh(self) -> None:
         """Work out what the events since the last call have touched."""
+        self._current.count_again()
         if self._current.changed_pools:
             self._refresh_pools()
         if self._current.changed_usage:

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import Final
 
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
@@ -18,7 +19,7 @@ from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
 from allocator.memo import Topic
 from allocator.model import CounterSetID
-from allocator.policies.contract import PricedOrder, Requests, Score
+from allocator.policies.contract import Policy, PricedOrder, Requests, Score
 from allocator.policies.hardware import (
     NUMA_NODE,
     PCIE_ROOT,
@@ -245,6 +246,34 @@ class LeastFragmentation:
             return blocks.nothing
         partitions, *others = zip(*costs, strict=True)
         return (-sum(partitions), *(-max(broken) for broken in others))
+
+
+@dataclass(frozen=True, slots=True)
+class ThenLeastFragmentation:
+    """What another policy gives, scored by that policy and then by what it breaks: for nodes that are equal to it."""
+
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        """Of the policy that chooses."""
+        return self.policy.name
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """What both of them look at."""
+        return tuple(dict.fromkeys((*self.policy.reads, *_WHOLE.reads)))
+
+    def order(self, attempt: NodeAttempt, requests: Requests) -> Order | None:
+        """As the other policy has them."""
+        return self.policy.order(attempt, requests)
+
+    def score(self, attempt: NodeAttempt, requests: Requests, picks: Sequence[Pick]) -> Score:
+        """Of equal scores of the other policy, the one that breaks less is better."""
+        return (*self.policy.score(attempt, requests, picks), *_WHOLE.score(attempt, requests, picks))
+
+
+_WHOLE: Final = LeastFragmentation()
 
 
 class _Blocks:

@@ -21,7 +21,7 @@ from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import BrokenPool, InvalidClaim, PoolNotWhole
-from allocator.requests.constraints import AttributeRule, covers, rules_of
+from allocator.requests.constraints import AttributeRule, covers, joint_rules_of, rules_of
 from allocator.search.rules import Candidates, Category, Rule, Stage
 from allocator.words import did_you_mean
 
@@ -96,18 +96,23 @@ def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]
     builder = _CandidateBuilder(snapshot, attempt, tuple([watcher for watcher in watching if watcher is not None]))
     requests: list[tuple[Candidates, ...]] = []
     constraints: list[tuple[Constraint, AttributeRule]] = []
+    joint = joint_rules_of(claims, attempt) if any([claim.joint for claim in claims]) else {}  # noqa: C419 - faster
     for number, claim in enumerate(claims):
         prepared = builder.requests(number, claim)
-        if not claim.constraints:
+        if not claim.constraints and not claim.joint:
             requests.extend(prepared)
             continue
         rules = rules_of(claim.constraints, str(claim), attempt)
-        bound = [tuple(_with_rules(c, rules) for c in alternatives) for alternatives in prepared]
+        every_rule = (*rules, *[joint[one] for one in claim.joint])
+        bound = [tuple(_with_rules(c, every_rule) for c in alternatives) for alternatives in prepared]
         for constraint, rule in rules:
-            attempt.budget.charge(len(attempt.view.devices) * _WORK_OF_AN_ATTRIBUTE)
-            rule.cover(bound, partial(_covers, constraint))
+            _cover(attempt, constraint, rule, bound)
         requests.extend(bound)
         constraints.extend(rules)
+    for shared, (constraint, rule) in joint.items():
+        held = [alternatives for alternatives in requests if shared in claims[alternatives[0].claim].joint]
+        _cover(attempt, constraint, rule, held)
+    constraints.extend(joint.values())
     every = [candidates for alternatives in requests for candidates in alternatives]
     may_end = any(c.poison for c in every) or (bool(constraints) and any(map(_may_raise, every)))
     # Differs from kube-scheduler where not strict: an error on a device that the answer does not need may stay hidden.
@@ -116,6 +121,13 @@ def problem_of(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]
     if constraints and not is_exhaustive:
         is_exhaustive = any(map(_depends_on_order, every))
     return Problem(tuple(requests), tuple(constraints), may_end, is_exhaustive)
+
+
+def _cover(
+    attempt: NodeAttempt, constraint: Constraint, rule: AttributeRule, requests: Sequence[Sequence[Candidates]]
+) -> None:
+    attempt.budget.charge(len(attempt.view.devices) * _WORK_OF_AN_ATTRIBUTE)
+    rule.cover(requests, partial(_covers, constraint))
 
 
 def devices_looked_at(snapshot: Snapshot, attempt: NodeAttempt, claims: Sequence[Claim]) -> Mask:
@@ -177,17 +189,17 @@ def _constraining(candidates: Candidates) -> list[AttributeRule]:
 
 @dataclass(slots=True, eq=False)
 class _Meant:
-    """What is known of an alternative on a view, whatever is in use.
-
-    selected: the devices that it means. poison: those that cannot be decided. unusable: those that it cannot have.
-    is_costly: its selectors took long to evaluate, which counts again.
-    """
+    """What is known of an alternative on a view, whatever is in use."""
 
     device_class: DeviceClass
     is_costly: bool
+    """Its selectors took long to evaluate, which counts again."""
     selected: Mask
+    """The devices that it means."""
     poison: Mask
+    """Those that cannot be decided."""
     unusable: Mask
+    """Those that it cannot have."""
     stages: tuple[Stage, ...]
 
 
@@ -224,7 +236,7 @@ class _CandidateBuilder:
         if not self.attempt.features.is_strict:
             # Differs from kube-scheduler, which does not see them: they might say what must not be done.
             _require_known(claim)
-        found: list[tuple[Candidates, ...]] = []
+        prepared_requests: list[tuple[Candidates, ...]] = []
         total = 0
         for request in claim.requests:
             if not request.alternatives:
@@ -240,11 +252,11 @@ class _CandidateBuilder:
                     f"before exceed the limit of {MAX_RESULTS} for one claim"
                 )
             total += least
-            found.append(prepared)
+            prepared_requests.append(prepared)
         if total < 0:
             # Differs from kube-scheduler, which crashes on it.
             raise InvalidClaim(f"claim {claim}: the counts of its requests are negative")
-        return found
+        return prepared_requests
 
     def _candidates(self, number: int, claim: Claim, alternative: Alternative) -> Candidates:
         self.attempt.budget.charge(_WORK_OF_AN_ALTERNATIVE)

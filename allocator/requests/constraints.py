@@ -12,13 +12,13 @@ from functools import partial
 from typing import Final
 
 import cel
-from allocator.bits import Mask, bits
+from allocator.bits import Mask, bits, union
 from allocator.cluster.node_view import NodeView
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
-from allocator.model import Alternative, Attribute, Constraint, Device
+from allocator.model import Alternative, Attribute, Claim, Constraint, Device, JointConstraint
 from allocator.outcome import InvalidClaim
 from allocator.search.budget import Budget
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Trail
@@ -50,22 +50,24 @@ def published(device: Device, name: str, features: Features) -> Attribute | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttributeColumn:
-    """One attribute over the devices of a view.
-
-    groups: the devices of each value. numbered: the same by the value's number, which all columns of the view agree on.
-    values: the numbers of each device as a mask; missing where it has none. present: the devices with a value. empty:
-    those of them with a derived list of none. lists: those with a list that compares to nothing. failures: devices on
-    which a derived attribute fails, or whose value cannot be compared; failing: the same.
-    """
+    """One attribute over the devices of a view."""
 
     groups: Mapping[Token, Mask]
+    """The devices of each value."""
     numbered: Mapping[int, Mask]
+    """The same by the value's number, which all columns of the view agree on."""
     values: Mapping[int, Mask]
+    """The numbers of each device as a mask; missing where it has none."""
     present: Mask
+    """The devices with a value."""
     empty: Mask
+    """Those of them with a derived list of none."""
     lists: Mask
+    """Those with a list that compares to nothing."""
     failures: Mapping[int, str]
+    """Devices on which a derived attribute fails, or whose value cannot be compared."""
     failing: Mask
+    """The same."""
 
 
 Derive = Callable[[str, Device], Attribute | str]
@@ -107,6 +109,10 @@ class AttributeColumns:
         self._set = _column_set(view, name)
         self._published: AttributeColumn | None = None
 
+    def number(self, value: Token) -> int:
+        """Of the value, in all columns of the attribute."""
+        return self._set.numbers.setdefault(value, len(self._set.numbers))
+
     def of(self, candidates: Candidates) -> AttributeColumn:
         """The column that an alternative compares: its own derived attribute, or the published one."""
         # Asked for each slot: most alternatives derive nothing, and compare the same column.
@@ -130,11 +136,11 @@ class AttributeColumns:
         failures: dict[int, str] = {}
         lists = 0
         for position in bits(devices):
-            found = self._found(expression, position)
-            if isinstance(found, str):
-                failures[position] = found
-            elif found is not None:
-                own, is_a_list = found
+            attribute = self._found(expression, position)
+            if isinstance(attribute, str):
+                failures[position] = attribute
+            elif attribute is not None:
+                own, is_a_list = attribute
                 if own or not compares_as_written:
                     values[position] = sum(1 << numbers.setdefault(token, len(numbers)) for token in own)
                     lists |= (is_a_list and not has_lists) << position
@@ -149,15 +155,15 @@ class AttributeColumns:
     def _found(self, expression: str | None, position: int) -> tuple[Sequence[Token], bool] | str | None:
         """What the device is compared by and whether it is a list; why it cannot be; or None: it has no such value."""
         device = self._view.devices[position]
-        found: Attribute | str | None
+        attribute: Attribute | str | None
         if expression is None:
-            found = published(device, self._name, self._features)
+            attribute = published(device, self._name, self._features)
         else:
-            found = self._derive(expression, device)
-        if found is None or isinstance(found, str):
-            return found
+            attribute = self._derive(expression, device)
+        if attribute is None or isinstance(attribute, str):
+            return attribute
         try:
-            return tokens(found, position, self._features, is_derived=expression is not None), is_list(found)
+            return tokens(attribute, position, self._features, is_derived=expression is not None), is_list(attribute)
         except Incomparable as problem:
             return str(problem)
 
@@ -176,23 +182,23 @@ def _shared(column: AttributeColumn) -> AttributeColumn:
 
 @dataclass(slots=True, eq=False)
 class AttributeRule(Rule):
-    """A constraint over the values of an attribute. claim, position: where the constraint stands, for messages.
-
-    is_fatal: a violation under `All` ends the attempt. covered: the alternatives that it covers; affected: the requests
-    that it covers whichever alternative is chosen, with their alternatives; compared: the columns of those that are
-    covered, each once. `cover` sets them before the first pick.
-    """
+    """A constraint over the values of an attribute."""
 
     view: NodeView
     claim: str
     position: int
+    """claim, position: where the constraint stands, for messages."""
     attribute: str
     columns: AttributeColumns
     is_fatal: bool
+    """A violation under `All` ends the attempt."""
     budget: Budget
     covered: Sequence[Candidates] = field(default=(), init=False)
+    """The alternatives that it covers."""
     affected: Sequence[Sequence[Candidates]] = field(default=(), init=False)
+    """The requests that it covers whichever alternative is chosen, with their alternatives."""
     compared: Sequence[AttributeColumn] = field(default=(), init=False)
+    """The columns of those that are covered, each once. `cover` sets them before the first pick."""
 
     def cover(self, requests: Sequence[Sequence[Candidates]], covers: Callable[[Candidates], bool]) -> None:
         """Learn which of the claim's alternatives the constraint covers."""
@@ -211,6 +217,13 @@ class AttributeRule(Rule):
     def alike(self, device: int) -> Hashable:
         """Devices with the same values, published and derived, are the same."""
         return tuple([(column.values.get(device), device in column.failures) for column in self.compared])
+
+    @abstractmethod
+    def count(self, values: Collection[Token]) -> None:
+        """Take what other devices have for picked."""
+
+    def _numbers(self, values: Collection[Token]) -> Mask:
+        return union(1 << self.columns.number(value) for value in values)
 
     @abstractmethod
     def best(self) -> tuple[int, int]:
@@ -257,6 +270,11 @@ class MatchAttribute(AttributeRule):
         self.budget.charge(2 * len(looked_at) * len(self.covered))
         self._viable = sum(1 << value for value in looked_at if self._is_viable(value))
 
+    def count(self, values: Collection[Token]) -> None:
+        """The values that are allowed, of which picks have one in common; none for all."""
+        if values:
+            self._common = self._numbers(values)
+
     def narrow(self, slot: DeviceSlot, domain: Mask) -> Mask:
         """The devices with a value that all picks have."""
         column = self.columns.of(slot.candidates)
@@ -293,7 +311,8 @@ class MatchAttribute(AttributeRule):
         """(how many devices one value can give at most, how many are needed), before any pick."""
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
         alone = int(any(self.columns.of(c).empty & c.mask for alternatives in self.affected for c in alternatives))
-        most = max([min(self._offers(value), needed) for value in self._different_values()], default=0)
+        possible = self._different_values() if self._common is None else bits(self._common)
+        most = max([min(self._offers(value), needed) for value in possible], default=0)
         return max(most, min(alone, needed)), needed
 
     def _different_values(self) -> Collection[int]:
@@ -325,6 +344,10 @@ class DistinctAttribute(AttributeRule):
     """All devices have the attribute, no two with a value in common; values of different types are distinct."""
 
     _used: Mask = field(default=0, init=False)
+
+    def count(self, values: Collection[Token]) -> None:
+        """The values that are used."""
+        self._used = self._numbers(values)
 
     def depends_on_order(self, candidates: Candidates) -> bool:
         """A list that compares to nothing is taken as the first device, and never later."""
@@ -376,7 +399,12 @@ class DistinctAttribute(AttributeRule):
         for alternatives in self.affected:
             for candidates in alternatives:
                 column = self.columns.of(candidates)
-                values |= {token for token, mask in column.groups.items() if mask & candidates.mask}
+                numbered = zip(column.groups.items(), column.numbered, strict=True)
+                values |= {
+                    token
+                    for (token, mask), number in numbered
+                    if mask & candidates.mask and not self._used >> number & 1
+                }
                 empty += (column.empty & candidates.mask).bit_count()
         needed = sum(min(c.need for c in alternatives) for alternatives in self.affected)
         return min(needed, len(values) + empty), needed
@@ -405,22 +433,44 @@ def rules_of(
     return tuple(rules)
 
 
+def joint_rules_of(
+    claims: Sequence[Claim], attempt: NodeAttempt
+) -> Mapping[JointConstraint, tuple[Constraint, AttributeRule]]:
+    """The rules of what holds over several claims, each once. Raises InvalidClaim."""
+    rules: dict[JointConstraint, tuple[Constraint, AttributeRule]] = {}
+    for joint in dict.fromkeys(one for claim in claims for one in claim.joint):
+        names = ", ".join(str(claim) for claim in claims if joint in claim.joint)
+        ((constraint, rule),) = rules_of((joint.constraint,), names, attempt)
+        rule.count(joint.values)
+        rules[joint] = constraint, rule
+    return rules
+
+
 def equal_values(view: NodeView, name: str, features: Features) -> Hashable:
     """By device, its published values of the attribute, each as a number that devices with an equal one share."""
     numbers = dict[Token, int]()
-    found: list[Hashable] = []
+    return _values_by_device(view, name, features, lambda token: numbers.setdefault(token, len(numbers)))
+
+
+def own_values(view: NodeView, name: str, features: Features) -> Hashable:
+    """By device, its published values of the attribute."""
+    return _values_by_device(view, name, features, lambda token: token)
+
+
+def _values_by_device(view: NodeView, name: str, features: Features, read: Callable[[Token], Hashable]) -> Hashable:
+    values: list[Hashable] = []
     for position, device in enumerate(view.devices):
         attribute = published(device, name, features)
         if attribute is None:
-            found.append(None)
+            values.append(None)
             continue
         try:
             own = tokens(attribute, position, features)
         except Incomparable as problem:
-            found.append(str(problem))
+            values.append(str(problem))
         else:
-            found.append((is_list(attribute), tuple([numbers.setdefault(token, len(numbers)) for token in own])))
-    return tuple(found)
+            values.append((is_list(attribute), tuple([read(token) for token in own])))
+    return tuple(values)
 
 
 def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute | str:
@@ -430,12 +480,12 @@ def _derive(attempt: NodeAttempt, expression: str, device: Device) -> Attribute 
         program = cel.compile_value(expression, attempt.features.environment)
     except cel.CompileError as error:
         return f"CEL compile error: {error}"
-    found, work = program.derive(device, attempt.is_cancelled)
+    value, work = program.derive(device, attempt.is_cancelled)
     attempt.budget.charge(work)
-    if isinstance(found, cel.EvalError):
-        return f"CEL runtime error: {found}"
-    assert isinstance(found, tuple)
-    return found
+    if isinstance(value, cel.EvalError):
+        return f"CEL runtime error: {value}"
+    assert isinstance(value, tuple)
+    return value
 
 
 def _union(column: AttributeColumn, values: Mask) -> Mask:

@@ -93,6 +93,7 @@ def _pod(number: int, size: Size, rng: Random, priority: int, *, has_devices: bo
     cpu = "100m" if has_devices else f"{8 * rng.randint(1, 3)}" if is_new else "8"
     resources: Json = {"requests": {"cpu": cpu, "memory": "1Gi"}}
     spec: Json = {"containers": [{"name": "main", "image": "registry.example.com/main:1", "resources": resources}]}
+    spec["schedulerName"] = "default-scheduler"
     spec["priority"] = priority if is_new else rng.choice(LOW)
     if has_devices:
         resources["claims"] = [{"name": "gpu"}]

@@ -4,9 +4,10 @@ Both sides read the same objects, have a pod on every node already, and decide f
 what a pod gets is taken before the next is decided. The plugins look at a part of the nodes, as kube-scheduler comes,
 and then at all of them, as ours do. A run counts only if each pod has what it asked for, and if the plugins find each
 node that ours has chosen among the best ones. Then ours alone by policies, which the plugins do not have, for pods
-with a claim each, and who has to go for pods that fit nowhere.
-Prints tables of means, and writes results.json, policies.json, preemption.json and runs.json into a folder. Times
-depend on the machine and on what else it does; ratios of one round do so much less.
+with a claim each; who has to go for pods that fit nowhere, beside the plugin that preempts, which evicts nobody for
+devices; and what limits per tenant cost.
+Prints tables of means, and writes results.json, policies.json, preemption.json, limits.json and runs.json into a
+folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 import orjson
 
-from benchmarks.cycle import figures, preemption
+from benchmarks.cycle import figures, limits, preemption
 from benchmarks.cycle.cases import CASES, cluster
 from benchmarks.cycle.correctness import WrongChoice, check
 from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times
@@ -31,6 +32,7 @@ from scheduler.installation import description
 
 MODULE = Path(__file__).resolve().parents[2] / "tests" / "controlplane"
 NODES = (500, 5000, 15_000)
+PLUGINS = "plugins"
 POLICIES = ("first-fit", "fgd", "fill-value")
 ALL_NODES = 100
 LONGEST_S = 20
@@ -67,14 +69,22 @@ def main() -> None:
         "--policy", action="append", default=[], help=f"ours alone by this policy (default: {', '.join(POLICIES)})"
     )
     parser.add_argument("--only-policies", action="store_true", help="nothing beside the plugins: needs no Go")
-    parser.add_argument("--only-preemption", action="store_true", help="only who has to go; ours alone, needs no Go")
+    parser.add_argument("--only-preemption", action="store_true", help="only who has to go")
+    parser.add_argument("--only-limits", action="store_true", help="only limits per tenant; ours alone, needs no Go")
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-cycle"), help="folder for the results")
     arguments = parser.parse_args()
     if arguments.pods <= WARM_UP:
         parser.error(f"--pods: {arguments.pods} are too few, {WARM_UP} are to warm up")
     arguments.output.mkdir(parents=True, exist_ok=True)
     if arguments.only_preemption:
-        print(measured_preemption(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
+        try:
+            plugins = built_plugins(arguments.output)
+            print(measured_preemption(plugins, arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
+        except Failed as error:
+            sys.exit(f"bench-cycle: {error}")
+        return
+    if arguments.only_limits:
+        print(measured_limits(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
         return
     cases = [asks for name, asks in CASES.items() if name in (arguments.only or CASES)]
     try:
@@ -88,7 +98,10 @@ def main() -> None:
     rows = figures.policy_rows(by_policy)
     (arguments.output / "policies.json").write_text(json.dumps([one.document() for one in rows], indent=1) + "\n")
     print(f"ours by policy: {description()}\n\n{figures.policy_table(rows)}\n")
-    print(measured_preemption(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
+    if not arguments.only_policies:
+        plugins = arguments.output.resolve() / PLUGINS
+        print(measured_preemption(plugins, arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
+    print(measured_limits(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
     print(f"written: {', '.join(map(str, sorted(arguments.output.glob('*.json'))))}")
 
 
@@ -120,8 +133,11 @@ def measure_policies(policies: Sequence[str], sizes: Sequence[int], pods: int, r
     return runs
 
 
-def measured_preemption(sizes: Sequence[int], pods: int, rounds: int, output: Path) -> str:
-    """Who has to go for pods that fit nowhere, ours alone, as a table; preemption.json has the same."""
+def measured_preemption(plugins: Path, sizes: Sequence[int], pods: int, rounds: int, output: Path) -> str:
+    """Who has to go for pods that fit nowhere, as a table; preemption.json has the same. Raises Failed.
+
+    plugins: the program, which knows of no victims for devices.
+    """
     runs: list[PolicyRun] = []
     for number in range(rounds):
         for nodes in sizes:
@@ -130,10 +146,32 @@ def measured_preemption(sizes: Sequence[int], pods: int, rounds: int, output: Pa
                 found = orjson.loads(_output(command))
                 runs.append(PolicyRun(case, nodes, Times([one / 1e9 for one in found["nanoseconds"]])))
                 tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, {case}: {1e3 * runs[-1].times.mean_s:.3g} ms")
+                if case != preemption.CASES[3]:
+                    given = orjson.dumps(preemption.objects(case, nodes, pods))
+                    theirs = orjson.loads(_output([str(plugins), "preempt"], case=given))["nanoseconds"]
+                    times = Times([one / 1e9 for one in theirs])
+                    runs.append(PolicyRun(f"{case}: kube-scheduler's plugin", nodes, times))
+                    tell(f"the plugin: {1e3 * times.mean_s:.3g} ms")
     rows = figures.policy_rows(runs)
     documents = [{**one.document(), "case": one.policy} for one in rows]
     (output / "preemption.json").write_text(json.dumps(documents, indent=1) + "\n")
-    return f"ours, who has to go: {description()}\n\n{figures.policy_table(rows, 'preemption')}"
+    return f"who has to go: {description()}\n\n{figures.policy_table(rows, 'preemption')}"
+
+
+def measured_limits(sizes: Sequence[int], pods: int, rounds: int, output: Path) -> str:
+    """What limits per tenant cost, ours alone, as a table; limits.json has the same."""
+    runs: list[PolicyRun] = []
+    for number in range(rounds):
+        for nodes in sizes:
+            found = orjson.loads(_output([sys.executable, "-m", "benchmarks.cycle.limits", str(nodes), str(pods)]))
+            own = {case: Times([one / 1e9 for one in found[case]]) for case in limits.CASES}
+            runs += [PolicyRun(case, nodes, times) for case, times in own.items()]
+            without, those = (own[case].mean_s for case in limits.CASES)
+            tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, limits: {100 * (those / without - 1):+.1f} %")
+    rows = figures.policy_rows(runs)
+    documents = [{**one.document(), "case": one.policy} for one in rows]
+    (output / "limits.json").write_text(json.dumps(documents, indent=1) + "\n")
+    return f"ours, limits per tenant: {description()}\n\n{figures.policy_table(rows, 'limits')}"
 
 
 def measure(asks: Asks, nodes: int, pods: int, plugins: Path) -> Run:
@@ -152,7 +190,7 @@ def built_plugins(folder: Path) -> Path:
     """The program with the plugins, built into the folder where its sources changed."""
     if shutil.which("go") is None:
         raise Failed("the plugins are built with Go 1.26 or later, which is not on this machine (https://go.dev/dl)")
-    program = folder.resolve() / "plugins"
+    program = folder.resolve() / PLUGINS
     # The flags are those of the control plane, whose packages may be compiled already.
     _output(["go", "build", "-trimpath", "-mod=readonly", "-o", str(program), "./plugins"], MODULE)
     return program

@@ -127,10 +127,10 @@ class _Checker:
         return type_of(node.value)
 
     def _ident(self, node: Ident) -> Type:
-        found = self._resolved(node, node.name)
-        if found is None:
+        type_ = self._resolved(node, node.name)
+        if type_ is None:
             raise self._undeclared(node.name, node.position)
-        return found
+        return type_
 
     def _undeclared(self, name: str, position: int) -> CompileError:
         return self._error(f"undeclared reference to '{name}' (in container '')", position)
@@ -172,9 +172,9 @@ class _Checker:
     def _select(self, node: Select) -> Type:
         name = None if node.is_test else _qualified_name(node)
         if name is not None:
-            found = self._resolved(node, name)
-            if found is not None:
-                return found
+            type_ = self._resolved(node, name)
+            if type_ is not None:
+                return type_
         result, is_optional = self._field(node.operand, node.field, node.position)
         if node.is_test:
             return types.BOOL
@@ -326,16 +326,16 @@ class _Checker:
         if message is None:
             raise self._undeclared(node.type_name, node.position)
         for field in node.fields:
-            found = self._check(field.value)
+            given = self._check(field.value)
             if field.name not in message.fields:
                 raise self._error(f"undefined field '{field.name}'", field.position)
-            self._check_field(field, message.fields[field.name], found)
+            self._check_field(field, message.fields[field.name], given)
         return message.result
 
-    def _check_field(self, field: Field, wanted: Type, found: Type) -> None:
-        found = self._unwrapped(found, field.value.position, is_optional=field.is_optional)
-        if not self._assign(wanted, found):
-            problem = f"expected type of field '{field.name}' is '{wanted}' but provided type is '{found}'"
+    def _check_field(self, field: Field, wanted: Type, given: Type) -> None:
+        given = self._unwrapped(given, field.value.position, is_optional=field.is_optional)
+        if not self._assign(wanted, given):
+            problem = f"expected type of field '{field.name}' is '{wanted}' but provided type is '{given}'"
             raise self._error(problem, field.position)
 
     def _comprehension(self, node: Comprehension) -> Type:
@@ -371,9 +371,9 @@ class _Checker:
         self._scopes.pop()
 
     def _expect(self, node: Expr, wanted: Type) -> None:
-        found = self._check(node)
-        if not self._assign(wanted, found):
-            raise self._mismatch(wanted, found, node.position)
+        given = self._check(node)
+        if not self._assign(wanted, given):
+            raise self._mismatch(wanted, given, node.position)
 
 
 def _qualified_name(node: Expr) -> str | None:

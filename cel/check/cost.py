@@ -138,9 +138,9 @@ class _Estimator:
     def cost(self, node: Expr) -> Estimate:
         self._depth += 1
         cost = _COSTS[type(node)]
-        found = cost(self, node) if self._depth % LEVELS else with_room(cost, self, node)
+        estimate = cost(self, node) if self._depth % LEVELS else with_room(cost, self, node)
         self._depth -= 1
-        return found
+        return estimate
 
     # Sizes
 

@@ -65,10 +65,10 @@ def _renamed(type_: Type, names: Mapping[Type, Type]) -> Type:
 
 
 def _free_parameters(overload: Overload) -> tuple[Type, ...]:
-    found: dict[Type, None] = {}
+    parameters: dict[Type, None] = {}
     for type_ in (*overload.parameters, overload.result):
-        _collect_parameters(type_, found)
-    return tuple(found)
+        _collect_parameters(type_, parameters)
+    return tuple(parameters)
 
 
 def _collect_parameters(type_: Type, found: dict[Type, None]) -> None:
@@ -89,20 +89,19 @@ class Function:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """The declarations of one environment.
-
-    variables, types, constants: the global names. structs: the fields of types that have any. results: the static
-    types that a selector may have.
-    """
+    """The declarations of one environment."""
 
     functions: Mapping[str, Function]
     variables: Mapping[str, Type]
     types: Mapping[str, Type]
     constants: Mapping[str, Value]
+    """variables, types, constants: the global names."""
     structs: Mapping[str, Mapping[str, Type]]
+    """The fields of types that have any."""
     messages: Mapping[str, Message]
     syntax: Syntax
     results: frozenset[Type]
+    """The static types that a selector may have."""
 
 
 def _functions(libraries: Iterable[Library]) -> dict[str, Function]:

@@ -64,8 +64,8 @@ class _PathCollector:
                 self.visit(child)
 
     def _compare(self, left: Expr, right: Expr) -> None:
-        for one, other in ((left, right), (right, left)):
-            if path := self._path(one):
+        for side, other in ((left, right), (right, left)):
+            if path := self._path(side):
                 self.texts.update((path[:_DEEPEST], text) for text in _texts(other))
 
     def _path(self, node: Expr) -> DevicePath | None:
@@ -113,9 +113,9 @@ class _PathCollector:
 
 def _texts(node: Expr) -> Iterator[str]:
     """The literal strings that the node is, or is a list of."""
-    for one in node.elements if isinstance(node, ListExpr) else (node,):
-        if isinstance(one, Literal) and isinstance(one.value, str):
-            yield one.value
+    for element in node.elements if isinstance(node, ListExpr) else (node,):
+        if isinstance(element, Literal) and isinstance(element.value, str):
+            yield element.value
 
 
 def _step(node: Expr) -> tuple[Expr, str] | None:

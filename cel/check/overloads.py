@@ -106,35 +106,39 @@ def cost_once(_: Sequence[Value]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """One signature of a function.
-
-    parameters: the receiver first if `member`. implementation: called with as many values; raises EvalError. It must
-    run in time linear in the weight of its arguments, or in its cost.
-    cost(arguments): charged before the call, so that a call beyond the limit is never made. A failed argument is an
-    EvalError, whose `values.size_of` is 1.
-    result_cost(arguments, result): replaces `cost` if the size of the result counts; charged after the call, with an
-    EvalError as result if it failed. Implementations limit the result by `values.bounded` before making it.
-    unresolved_cost(arguments): replaces `cost` if dyn leaves several overloads with different costs (that of the first
-    one counts); None is one unit.
-    estimate(operands): the estimate of `cost`, receiver first.
-    is_guarded: False if the reference binds one implementation for all overloads of the function, as for operators and
-    `sort`: it checks the types itself, and costs one unit if dyn leaves several overloads.
-    takes_pattern: whether the second argument is a regular expression, which is compiled for the call.
-    """
+    """One signature of a function."""
 
     function: str
     id: str
     parameters: tuple[Type, ...]
+    """The receiver first if `member`."""
     result: Type
     _: KW_ONLY
     implementation: Callable[..., Value]
+    """Called with as many values; raises EvalError. It must run in time linear in the weight of its arguments, or in
+    its cost.
+    """
     member: bool = False
     cost: Callable[[Sequence[Value]], int] = cost_once
+    """cost(arguments): charged before the call, so that a call beyond the limit is never made. A failed argument is an
+    EvalError, whose `values.size_of` is 1.
+    """
     result_cost: Callable[[Sequence[Value], Value], int] | None = None
+    """result_cost(arguments, result): replaces `cost` if the size of the result counts; charged after the call, with an
+    EvalError as result if it failed. Implementations limit the result by `values.bounded` before making it.
+    """
     unresolved_cost: Callable[[Sequence[Value]], int] | None = None
+    """unresolved_cost(arguments): replaces `cost` if dyn leaves several overloads with different costs (that of the
+    first one counts); None is one unit.
+    """
     estimate: Callable[[Sequence[Operand]], CallEstimate] = estimate_once
+    """estimate(operands): the estimate of `cost`, receiver first."""
     is_guarded: bool = True
+    """False if the reference binds one implementation for all overloads of the function, as for operators and `sort`:
+    it checks the types itself, and costs one unit if dyn leaves several overloads.
+    """
     takes_pattern: bool = False
+    """Whether the second argument is a regular expression, which is compiled for the call."""
 
 
 @dataclass(frozen=True, slots=True)

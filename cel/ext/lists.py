@@ -110,11 +110,11 @@ def _range_before_1_37(size: int) -> List:
 
 def _distinct(items: List) -> List:
     comparisons = Comparisons()
-    found: list[Value] = []
+    distinct: list[Value] = []
     for item in items:
-        if not comparisons.contains(found, item):
-            found.append(item)
-    return List(found)
+        if not comparisons.contains(distinct, item):
+            distinct.append(item)
+    return List(distinct)
 
 
 def _output_cost(_: Sequence[Value], result: Value) -> int:

@@ -71,8 +71,8 @@ def _integer(quantity: Quantity) -> int | None:
 
 @with_eval_errors
 def _as_integer(quantity: Quantity) -> int:
-    found = _integer(quantity)
-    return quantity.as_integer() if found is None else found
+    integer = _integer(quantity)
+    return quantity.as_integer() if integer is None else integer
 
 
 def _as_approximate_float(quantity: Quantity) -> float:

@@ -41,20 +41,20 @@ _LONE_BYTE: Final = re.compile("[\udc80-\udcff]")
 
 @dataclass(frozen=True, eq=False)
 class Url:
-    """The components of a URL, as written; only the escapes of the host are resolved.
-
-    opaque: what follows the scheme where that is no path. user: None where there is none. query: None without `?`.
-    omits_host: the path follows the scheme at once. What is derived from the parts is kept, since asking costs nothing.
-    """
+    """The components of a URL, as written; only the escapes of the host are resolved."""
 
     scheme: str
     opaque: str = ""
+    """What follows the scheme where that is no path."""
     user: str | None = None
+    """None where there is none."""
     host: str = ""
     path: str = ""
     query: str | None = None
+    """None without `?`."""
     fragment: str = ""
     omits_host: bool = False
+    """The path follows the scheme at once. What is derived from the parts is kept, since asking costs nothing."""
 
     @cached_property
     def name_and_port(self) -> tuple[str, str]:
@@ -80,15 +80,15 @@ class Url:
     @cached_property
     def parameters(self) -> Map:
         """The values by key, in the order of the URL; what is malformed is left out."""
-        found: dict[str, list[Value]] = {}
+        by_key: dict[str, list[Value]] = {}
         pairs = (self.query or "").split("&")
         if len(pairs) > _MOST_PARAMETERS:
             return Map()
         for pair in pairs:
             if pair and ";" not in pair and not _BAD_ESCAPE.search(pair):
                 key, _, value = pair.replace("+", " ").partition("=")
-                found.setdefault(_decoded(_unescaped(key)), []).append(_decoded(_unescaped(value)))
-        return Map((key, List(values)) for key, values in found.items())
+                by_key.setdefault(_decoded(_unescaped(key)), []).append(_decoded(_unescaped(value)))
+        return Map((key, List(values)) for key, values in by_key.items())
 
     def _hierarchy(self) -> str:
         path = self.escaped_path

@@ -49,9 +49,9 @@ def evaluator(path: ValuePath) -> Evaluate:
     keys = tuple([qualifier.value for qualifier in path.qualifiers if isinstance(qualifier, ConstantQualifier)])
     if any(qualifier.is_optional or qualifier.is_test for qualifier in path.qualifiers[:-1]):
         return path.evaluate
-    found = _in_device(path, keys) if path.root is device else None
-    if found is not None:
-        return found
+    fast = _in_device(path, keys) if path.root is device else None
+    if fast is not None:
+        return fast
     last = path.qualifiers[-1]
     return path.evaluate if last.is_optional or last.is_test else _fields(path, keys)
 

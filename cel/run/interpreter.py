@@ -173,10 +173,10 @@ class _Planner:
         del node
         operands: list[Plan] = [self.plan(operand) for operand in reference.operands]
         wanted, container = map(_evaluator, operands)
-        found = folding.membership(reference, operands)
-        if isinstance(found, Constant):
-            return found
-        return PlannedStep(planned_call(reference.overloads, [wanted, container]) if found is None else found(wanted))
+        folded = folding.membership(reference, operands)
+        if isinstance(folded, Constant):
+            return folded
+        return PlannedStep(planned_call(reference.overloads, [wanted, container]) if folded is None else folded(wanted))
 
     def _logic(self, node: Call, reference: CallReference) -> Plan:
         del node

@@ -46,23 +46,23 @@ class Qualifier(ABC):
             frame.charge(1)
             raise
         frame.charge(1)
-        found = look_up(value, key, is_presence_test=self.is_test)
-        return found is not MISSING if self.is_test else found
+        own = look_up(value, key, is_presence_test=self.is_test)
+        return own is not MISSING if self.is_test else own
 
     def find(self, frame: Frame, value: Value) -> Value:
         """The value of the key, or MISSING; costs one unit if it is present."""
         key = self.key(frame)
         try:
-            found = look_up(value, key, is_presence_test=True)
+            own = look_up(value, key, is_presence_test=True)
         except EvalAbortedError:
             raise
         except EvalError:
             if frame.stops_early:
                 frame.charge(1)
             raise
-        if found is not MISSING:
+        if own is not MISSING:
             frame.charge(1)
-        return found
+        return own
 
 
 class ConstantQualifier(Qualifier):
@@ -235,10 +235,10 @@ class GuardedPath(Path):
 def look_up(value: Value, key: Value, *, is_presence_test: bool) -> Value:
     """The field or element `key` of a value; if absent, MISSING in a presence test, else raises EvalError."""
     if isinstance(value, Map):
-        found = value.find(key)
-        if found is MISSING and not is_presence_test:
+        own = value.find(key)
+        if own is MISSING and not is_presence_test:
             raise no_such_key(key)
-        return found
+        return own
     if isinstance(value, List):
         index = list_index(key)
         if 0 <= index < len(value):

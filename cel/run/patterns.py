@@ -215,8 +215,8 @@ def _unicode_class(match: re.Match[str], *, within: bool) -> str:
 def _ranges(class_: str) -> str:
     """The ranges of code points in a class, found by matching all of Unicode once."""
     every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
-    found = re2.compile(f"{class_}+").finditer(every)
-    return "".join(rf"\x{{{ord(match[0][0]):x}}}-\x{{{ord(match[0][-1]):x}}}" for match in found)
+    matches = re2.compile(f"{class_}+").finditer(every)
+    return "".join(rf"\x{{{ord(match[0][0]):x}}}-\x{{{ord(match[0][-1]):x}}}" for match in matches)
 
 
 def _negated(class_: str) -> str:

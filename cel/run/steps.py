@@ -316,9 +316,10 @@ def appended(left: Evaluate, right: Evaluate) -> Evaluate:
 
 
 class Fold(NamedTuple):
-    """The steps of a comprehension. slots: of the accumulator, the first and the second variable."""
+    """The steps of a comprehension."""
 
     slots: tuple[int, int, int | None]
+    """Of the accumulator, the first and the second variable."""
     range_: Evaluate
     start: Callable[[], Value]
     condition: Evaluate

@@ -125,21 +125,21 @@ Expr: TypeAlias = Literal | Ident | Select | Call | ListExpr | MapExpr | Message
 
 def children(node: Expr) -> tuple[Expr, ...]:
     """The children of a node, in the order of the source."""
-    found: tuple[Expr, ...] = ()
+    nodes: tuple[Expr, ...] = ()
     match node:
         case Call():
-            found = node.arguments if node.target is None else (node.target, *node.arguments)
+            nodes = node.arguments if node.target is None else (node.target, *node.arguments)
         case Select():
-            found = (node.operand,)
+            nodes = (node.operand,)
         case ListExpr():
-            found = node.elements
+            nodes = node.elements
         case MapExpr():
-            found = tuple([child for entry in node.entries for child in (entry.key, entry.value)])
+            nodes = tuple([child for entry in node.entries for child in (entry.key, entry.value)])
         case MessageExpr():
-            found = tuple([field.value for field in node.fields])
+            nodes = tuple([field.value for field in node.fields])
         case Comprehension():
-            found = (node.range_, node.start, node.condition, node.step, node.result)
-    return found
+            nodes = (node.range_, node.start, node.condition, node.step, node.result)
+    return nodes
 
 
 ACCUMULATOR = "@result"  # no identifier of a user can have this name

@@ -30,11 +30,11 @@ def _operands(found: Sequence[Token], depth: int) -> Iterator[Sequence[Token]]:
         yield from _operands(inner[start:end], depth + 1)
 
 
-def _without_parentheses(found: Sequence[Token]) -> Sequence[Token]:
+def _without_parentheses(inner: Sequence[Token]) -> Sequence[Token]:
     """What is within, if parentheses enclose all of it."""
-    while len(found) > 1 and found[0].kind == "(" and [place for place, _ in _at_top(found)] == [0, len(found) - 1]:
-        found = found[1:-1]
-    return found
+    while len(inner) > 1 and inner[0].kind == "(" and [place for place, _ in _at_top(inner)] == [0, len(inner) - 1]:
+        inner = inner[1:-1]
+    return inner
 
 
 def _at_top(found: Sequence[Token]) -> list[tuple[int, Token]]:

@@ -57,7 +57,7 @@ class Token(NamedTuple):
 
 def tokens(source: str) -> list[Token]:
     """All tokens, with one of kind `end` last; raises CompileError at the first that is none."""
-    found: list[Token] = []
+    read: list[Token] = []
     position, end, match_at = 0, len(source), _TOKEN.match
     while position < end:
         match = match_at(source, position)
@@ -65,12 +65,12 @@ def tokens(source: str) -> list[Token]:
             raise syntax_error(f"token recognition error at: '{source[position]}'", position, source)
         kind, text = match.lastgroup or "", match.group()
         if kind == "sign" or (kind == "ident" and text in _KEYWORDS):
-            found.append(Token(text, text, position))
+            read.append(Token(text, text, position))
         elif kind != "skip":
-            found.append(Token(kind, text, position))
+            read.append(Token(kind, text, position))
         position = match.end()
-    found.append(Token("end", "<EOF>", end))
-    return found
+    read.append(Token("end", "<EOF>", end))
+    return read
 
 
 def syntax_error(message: str, position: int, source: str) -> CompileError:

@@ -183,13 +183,16 @@ def _in_range(moment: Timestamp) -> Timestamp:
 
 
 class Civil(NamedTuple):
-    """Local date and time. month, day: from 1; day_of_year: from 0; weekday: 0 is Sunday."""
+    """Local date and time."""
 
     year: int
     month: int
     day: int
+    """month, day: from 1."""
     day_of_year: int
+    """From 0."""
     weekday: int
+    """0 is Sunday."""
     hour: int
     minute: int
     second: int

@@ -47,20 +47,18 @@ class QuantityLimitError(ValueError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """An exact amount: immutable, ordered and hashable by value, however it was written.
-
-    mantissa, scale: the value is mantissa * 10**scale, with scale >= -9.
-    is_small: held as an int64 with a scale (the reference's fast form) rather than as a big decimal.
-    written: the original text, if the reference would print it; else None.
-    is_long: given as a whole number of 19 digits that an int64 holds, which is a small form since 1.38.
-    """
+    """An exact amount: immutable, ordered and hashable by value, however it was written."""
 
     mantissa: int
     scale: int
+    """mantissa, scale: the value is mantissa * 10**scale, with scale >= -9."""
     is_small: bool
+    """Held as an int64 with a scale (the reference's fast form) rather than as a big decimal."""
     format: Format
     written: str | None = None
+    """The original text, if the reference would print it; else None."""
     is_long: bool = False
+    """Given as a whole number of 19 digits that an int64 holds, which is a small form since 1.38."""
 
     @staticmethod
     def parse(text: str) -> "Quantity":

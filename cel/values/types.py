@@ -293,16 +293,16 @@ def _takes_null(type_: Type) -> bool:
     return type_.kind is Kind.NULL or type_.nullable or type_.kind in _NULLABLE_KINDS
 
 
-def is_equivalent(one: Type, other: Type) -> bool:
+def is_equivalent(this: Type, other: Type) -> bool:
     """Whether two types are the same, regardless of wrappers."""
-    pending = [(one, other)]
+    pending = [(this, other)]
     while pending:
-        one, other = pending.pop()
-        if one is other:
+        this, other = pending.pop()
+        if this is other:
             continue
-        if one.kind is not other.kind or one.name != other.name or len(one.parameters) != len(other.parameters):
+        if this.kind is not other.kind or this.name != other.name or len(this.parameters) != len(other.parameters):
             return False
-        pending.extend(zip(one.parameters, other.parameters, strict=True))
+        pending.extend(zip(this.parameters, other.parameters, strict=True))
     return True
 
 
@@ -311,16 +311,16 @@ def more_general(one: Type, other: Type) -> Type:
     return one if _is_as_general(one, other) else other
 
 
-def _is_as_general(one: Type, other: Type) -> bool:
-    pending = [(one, other)]
+def _is_as_general(this: Type, other: Type) -> bool:
+    pending = [(this, other)]
     while pending:
-        one, other = pending.pop()
-        if one.is_dynamic or one.kind is Kind.PARAMETER:
+        this, other = pending.pop()
+        if this.is_dynamic or this.kind is Kind.PARAMETER:
             continue
-        if not _has_kind_of(one, other):
+        if not _has_kind_of(this, other):
             return False
-        if one.kind in _COMPOSED_KINDS:
-            pending.extend(zip(one.parameters, other.parameters, strict=True))
+        if this.kind in _COMPOSED_KINDS:
+            pending.extend(zip(this.parameters, other.parameters, strict=True))
     return True
 
 

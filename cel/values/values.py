@@ -363,9 +363,9 @@ def _list_equals(left: List, right: Value) -> bool:
 def _joined_equals(left: List, right: List) -> bool:
     """A list made by `+` reports the first error if no other element differs."""
     failure: EvalError | None = None
-    for one, other in zip(left, right, strict=True):
+    for mine, other in zip(left, right, strict=True):
         try:
-            if not equal(one, other):
+            if not equal(mine, other):
                 return False
         except EvalAbortedError:
             raise

@@ -11,6 +11,7 @@ from scheduler.attempt.binder import Binder, pause_s
 from scheduler.attempt.claim_objects import ClaimRef, Intent, RawClaim, version_of
 from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, Retry
 from scheduler.attempt.slots import Slot, Slots
+from scheduler.attempt.together import Together
 from scheduler.attempt.write_outcome import WriteOutcome, outcome_of, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.state.storage import ObjectKey
@@ -93,6 +94,8 @@ class Attempt:
     """Called with why the pod is not bound, before what was written is taken back, and while nobody can say whether it
     is bound: both may take long.
     """
+    together: Together | None = None
+    """The attempts for the other pods of the group, where they are bound at once."""
 
     def note(self, claim: WrittenClaim, version: str) -> None:
         """The claim is about to be written to, under that version."""
@@ -110,13 +113,17 @@ ALONE = 64
 
 
 def new_attempt(
-    binder: Binder, decision: Decision, slot: Slot | None = None, report: Report = report_nothing
+    binder: Binder,
+    decision: Decision,
+    slot: Slot | None = None,
+    report: Report = report_nothing,
+    together: Together | None = None,
 ) -> Attempt:
     """The attempt, before anything was written. slot: None for one that shares them with no other."""
     intent = Intent(binder.scheduler, binder.epoch, binder.process, decision.pod.uid, decision.node, decision.attempt)
     slot = slot or Slots(ALONE, binder.time.monotonic).take(decision.pod.namespace)
     pod = WrittenPod(decision.pod.resource_version, decision.pod_status or {})
-    return Attempt(decision, intent, slot, pod, report=report)
+    return Attempt(decision, intent, slot, pod, report=report, together=together)
 
 
 # How often a write is sent, and what its failure means for the next try of the pod.

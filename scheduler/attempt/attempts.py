@@ -8,7 +8,7 @@ Source: kube-scheduler's binding cycle.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from types import MappingProxyType
@@ -19,7 +19,7 @@ from scheduler.attempt import device_readiness
 from scheduler.attempt.attempt import Report, report_nothing
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import intent_in, key_of
-from scheduler.attempt.current_steps import DEALLOCATE, SLOT
+from scheduler.attempt.current_steps import DEALLOCATE, SLOT, UNDO
 from scheduler.attempt.deallocate import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
@@ -36,6 +36,8 @@ from scheduler.attempt.decision import (
 from scheduler.attempt.pod_calls import device_status
 from scheduler.attempt.run import bind_pod
 from scheduler.attempt.slots import Slot, Slots
+from scheduler.attempt.steps.pod import Bind
+from scheduler.attempt.together import Together
 from scheduler.attempt.write_outcome import Defects, Denials
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
@@ -115,6 +117,8 @@ class Attempts:
         self._together: asyncio.TimerHandle | None = None
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[Any]] = set()  # Any: of whatever result
+        self._binding: dict[str, asyncio.Task[Any]] = {}
+        self._given_up: dict[str, str] = {}
 
     @property
     def number(self) -> int:
@@ -196,14 +200,16 @@ class Attempts:
             if pod:
                 self._binder.progress.end(pod.uid)
 
-    async def carry_out(self, reserved: Reserved, slot: Slot, report: Report = report_nothing) -> AttemptOutcome:
+    async def carry_out(
+        self, reserved: Reserved, slot: Slot, report: Report = report_nothing, together: Together | None = None
+    ) -> AttemptOutcome:
         """Write and bind what is reserved. Raises what cancels it, once all is taken back.
 
-        report: as of `Attempt`.
+        report, together: as of `Attempt`.
         """
         decision, outcome = reserved.decision, None
         try:
-            outcome = await bind_pod(self._binder, decision, slot, report)
+            outcome = await bind_pod(self._binder, decision, slot, report, together)
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("binding failed", extra={"pod": str(decision.pod), "node": decision.node})
             outcome = Retry(INTERNAL)
@@ -212,6 +218,38 @@ class Attempts:
             slot.give_back()
             self._end(reserved, outcome)
         return outcome
+
+    async def bind(self, reserved: Reserved, report: Report = report_nothing) -> AttemptOutcome:
+        """Get a slot, and carry out what is reserved; `give_up` can end this as a retry, once all is taken back."""
+        uid, task = reserved.pod.uid, asyncio.current_task()
+        assert task is not None, "an attempt is a task"
+        self._binding[uid] = task
+        try:
+            slot = await self.slot(reserved.pod.namespace, reserved)
+            return await self.carry_out(reserved, slot, report)
+        except asyncio.CancelledError:
+            if uid not in self._given_up:
+                raise
+            task.uncancel()
+            outcome = Retry(self._given_up[uid])
+            report(outcome)
+            return outcome
+        finally:
+            self._given_up.pop(uid, None)
+            del self._binding[uid]
+
+    def give_up(self, uid: str, why: str) -> bool:
+        """End the attempt to bind the pod, whose place goes to another; False where there is none, or it is too late.
+
+        Source: kube-scheduler's executor.go, which cancels victims that wait on Permit or in PreBind.
+        """
+        task, step = self._binding.get(uid), self._binder.progress.step(uid)
+        if task is None or step == Bind.__name__:
+            return False
+        if step != UNDO and uid not in self._given_up:
+            self._given_up[uid] = why
+            task.cancel()
+        return True
 
     def _end(self, reserved: Reserved, outcome: AttemptOutcome | None) -> None:
         uid, decision = reserved.pod.uid, reserved.decision
@@ -250,10 +288,11 @@ class Attempts:
         pod: Pod,
         claims: Sequence[ClaimObject],
         failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
+        beside: Collection[str] = (),
     ) -> Freed:
         """Deallocate one of the claims that keep the pod from every node, as soon as there is a slot.
 
-        failed: those whose devices will not be made ready, by uid.
+        failed: those whose devices will not be made ready, by uid. beside: as of `may_be_deallocated`.
         """
         progress = self._binder.progress
         progress.at(pod.uid, str(pod), "", SLOT)
@@ -261,7 +300,7 @@ class Attempts:
         decision = self._decision(pod, "", [ClaimPlan(one.raw) for one in claims])
         progress.at(pod.uid, str(pod), "", DEALLOCATE)
         try:
-            freed = await deallocate_one(self._binder, decision, slot)
+            freed = await deallocate_one(self._binder, decision, slot, beside)
         except CallFailed as error:
             _LOG.warning("cannot deallocate a claim: %s", error, extra={"pod": str(pod)})
             return Freed(None, f"a claim could not be deallocated: {error}")

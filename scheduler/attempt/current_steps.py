@@ -68,6 +68,11 @@ class CurrentSteps:
         current = self._current.get(uid)
         return current.trouble if current else ""
 
+    def step(self, uid: str) -> str:
+        """The step that the attempt for the pod is at; empty if there is none."""
+        current = self._current.get(uid)
+        return current.step if current else ""
+
     def end(self, uid: str) -> None:
         """The attempt for the pod has ended."""
         self._current.pop(uid, None)

@@ -5,6 +5,8 @@ only one at a time: the pod may fit after the first.
 Source: kube-scheduler's DynamicResources plugin, PostFilter.
 """
 
+from collections.abc import Collection
+
 from scheduler.attempt import claim_calls, claim_objects
 from scheduler.attempt.attempt import Attempt, WrittenClaim, new_attempt
 from scheduler.attempt.binder import Binder
@@ -18,10 +20,13 @@ from scheduler.client.errors import CallFailed
 from scheduler.state.claims import FINALIZER
 
 
-def may_be_deallocated(claim: RawClaim, pod_uid: str) -> bool:
-    """Whether the claim is allocated, or was made for the pod by an earlier attempt, and is no other pod's."""
+def may_be_deallocated(claim: RawClaim, pod_uid: str, beside: Collection[str] = ()) -> bool:
+    """Whether the claim is allocated, or was made for the pod by an earlier attempt, and is no other pod's.
+
+    beside: uids of pods without a node that let go of it as well.
+    """
     is_ours = allocation_of(claim) is not None or (is_made_for(claim, pod_uid) and not _is_going(claim))
-    return is_ours and not set(consumers_of(claim)) - {pod_uid}
+    return is_ours and not set(consumers_of(claim)) - {pod_uid, *beside}
 
 
 def _is_going(claim: RawClaim) -> bool:
@@ -29,8 +34,12 @@ def _is_going(claim: RawClaim) -> bool:
     return is_deleting(claim) and FINALIZER not in (claim["metadata"].get("finalizers") or ())
 
 
-async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None = None) -> RawClaim | None:
+async def deallocate_one(
+    binder: Binder, decision: Decision, slot: Slot | None = None, beside: Collection[str] = ()
+) -> RawClaim | None:
     """Deallocate the first claim of the decision that may be, and say which; None where there is none.
+
+    beside: as of `may_be_deallocated`; a claim that is reserved for one of these only loses the pod.
 
     One that was made for the pod's extended resources is deleted: the next attempt makes its own.
 
@@ -39,7 +48,7 @@ async def deallocate_one(binder: Binder, decision: Decision, slot: Slot | None =
     meanwhile, or the API server refuses or does not answer: there may be no event then that would bring the pod back,
     and it has to be tried again.
     """
-    may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid))
+    may = (plan.claim for plan in decision.claims if may_be_deallocated(plan.claim, decision.pod.uid, beside))
     claim = min(may, key=key_of, default=None)
     if claim is None:
         return None

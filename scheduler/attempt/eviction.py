@@ -29,6 +29,12 @@ from scheduler.preemption.records import PreemptionRecord
 NOMINATION = "dra-scheduler.dev/nomination"
 """The annotation of a preemptor that holds its record."""
 
+AT_ONCE = 16
+"""So many victims of a preemption are evicted at the same time: hundreds would keep calls for other pods waiting.
+
+Source: kube-scheduler's default parallelism.
+"""
+
 TRIES = 3
 """How often the record is written to a pod that changes meanwhile."""
 
@@ -142,18 +148,31 @@ async def clear_nomination(binder: Binder, pod: Pod) -> None:
 # The victims
 
 
-async def evict(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Callable[[Pod], None]) -> None:
-    """Carry out the writes of a preemption. evicted: is called with each victim once it is deleted.
+@dataclass(frozen=True, slots=True)
+class Evicted:
+    """Who is told of victims. cancelled: whether the attempt to bind a victim could be ended; it is not deleted then.
+
+    deleted: is called with each victim once it is deleted.
+    """
+
+    cancelled: Callable[[Pod], bool]
+    deleted: Callable[[Pod], None]
+
+
+async def evict(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Evicted) -> None:
+    """Carry out the writes of a preemption.
 
     Raises CallFailed, the first of them, with the least important victim left where it is.
     """
     failed: list[CallFailed] = []
+    places = asyncio.Semaphore(AT_ONCE)
 
     async def carry_out(one: Sequence[PreemptionWrite]) -> None:
-        try:
-            await _written(binder, one, evicted)
-        except CallFailed as error:
-            failed.append(error)
+        async with places:
+            try:
+                await _written(binder, one, evicted)
+            except CallFailed as error:
+                failed.append(error)
 
     victims = _by_victim(one for one in writes if not one.clears_nomination)
     cleared = [[one] for one in writes if one.clears_nomination]
@@ -171,13 +190,15 @@ def _by_victim(writes: Iterable[PreemptionWrite]) -> list[list[PreemptionWrite]]
     return list(by_victim.values())
 
 
-async def _written(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Callable[[Pod], None]) -> None:
+async def _written(binder: Binder, writes: Sequence[PreemptionWrite], evicted: Evicted) -> None:
     for write in writes:
-        if write.is_delete:
-            if await _delete(binder, write.pod):
-                evicted(write.pod)
-        elif write.clears_nomination:
+        if write.clears_nomination:
             await clear_nomination(binder, write.pod)
+        elif evicted.cancelled(write.pod):
+            return
+        elif write.is_delete:
+            if await _delete(binder, write.pod):
+                evicted.deleted(write.pod)
         elif not await _write_condition(binder, write):
             return
 

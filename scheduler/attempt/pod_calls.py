@@ -62,8 +62,10 @@ async def apply_status(api: Api, pod: Pod, status: Mapping[str, object], manager
 # observedGeneration.
 
 
-Reason = Literal["Unschedulable", "SchedulerError", "BindingPending"]
-"""The first two are kube-scheduler's. The third: a node is chosen, and what the binding needs takes long."""
+Reason = Literal["Unschedulable", "SchedulerError", "BindingPending", "SchedulingGated"]
+"""The first two are kube-scheduler's. The third: a node is chosen, and what the binding needs takes long. The last one,
+which the API server writes for gates, also means a pod that waits for others of its group.
+"""
 
 
 def not_scheduled(reason: Reason, message: str, generation: int) -> Condition:

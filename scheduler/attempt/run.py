@@ -6,15 +6,26 @@ from itertools import groupby
 
 from scheduler.attempt.attempt import Attempt, Report, new_attempt, report_nothing
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.claim_objects import key_of
+from scheduler.attempt.claim_objects import allocation_of, key_of
 from scheduler.attempt.current_steps import UNDO
-from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Decision, Pending, Stopped
+from scheduler.attempt.decision import (
+    AttemptEnded,
+    AttemptOutcome,
+    Bound,
+    BoundElsewhere,
+    ClaimPlan,
+    Decision,
+    Pending,
+    Stopped,
+)
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look, reporting
 from scheduler.attempt.slots import Slot
 from scheduler.attempt.step import Step
 from scheduler.attempt.steps.claims import Allocate, MakeClaim, Reserve, Verify
+from scheduler.attempt.steps.group_steps import AllocateShared, AwaitOthers, BindTogether, ReserveShared
 from scheduler.attempt.steps.pod import AwaitConditions, Bind, Nominate, Waits, WriteDeviceStatus
 from scheduler.attempt.steps.volumes import AwaitVolumes, BindVolume, SelectNode
+from scheduler.attempt.together import Together
 
 # Runs an attempt: does its steps in order, and undoes them in reverse order if it fails or is cancelled.
 #
@@ -27,7 +38,7 @@ async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Attemp
     """The outcome of the steps; all that ends without one ends the attempt as bound.
 
     Cancelled, the attempt undoes its steps and ends as cancelled, unless the pod turns out to be bound; cancelled once
-    more, it stops at once, and the recovery of the next start does the rest.
+    more, or while others of its group are bound, it stops at once, and the recovery of the next start does the rest.
     """
     begun: list[Step] = []  # not the attempt's: steps know their attempt, and a cycle would wait for the collector
     try:
@@ -37,6 +48,8 @@ async def run(binder: Binder, attempt: Attempt, steps: Sequence[Step]) -> Attemp
         return await _take_back(binder, attempt, begun, ended.outcome)
     except asyncio.CancelledError:
         attempt.report = report_nothing
+        if attempt.together is not None and attempt.together.is_released:
+            raise  # others of the group are bound by now: the next start finds what the pod has, and goes on with that
         outcome = await _take_back(binder, attempt, begun, Stopped())
         if isinstance(outcome, Bound | BoundElsewhere):
             return outcome
@@ -87,6 +100,8 @@ async def _take_back(
 ) -> AttemptOutcome:
     """What became of the pod: outcome, or what it is found to be by now."""
     attempt.ended = outcome
+    if attempt.together is not None:
+        attempt.together.fail(attempt.decision.pod.uid, outcome)  # others may wait for what it does not do any more
     _note(binder, attempt, UNDO, getattr(outcome, "reason", ""))
     with attempt.slot.undoing():
         fate = await _fate(binder, attempt, begun)
@@ -125,15 +140,19 @@ async def _fate(binder: Binder, attempt: Attempt, begun: Sequence[Step]) -> Fate
 
 
 async def bind_pod(
-    binder: Binder, decision: Decision, slot: Slot | None = None, report: Report = report_nothing
+    binder: Binder,
+    decision: Decision,
+    slot: Slot | None = None,
+    report: Report = report_nothing,
+    together: Together | None = None,
 ) -> AttemptOutcome:
     """What became of the decision; see `run`. slot: of the writers; it is given back at the end or before.
 
-    report: as of `Attempt`.
+    report, together: as of `Attempt`.
 
     Cost: two writes for each claim, one for each volume that is not bound yet, and one.
     """
-    attempt = new_attempt(binder, decision, slot, report)
+    attempt = new_attempt(binder, decision, slot, report, together)
     return await run(binder, attempt, list(steps(binder, attempt)))
 
 
@@ -142,10 +161,7 @@ def steps(binder: Binder, attempt: Attempt) -> Iterator[Step]:
     decision = attempt.decision
     # One order for all writers: two pods that share claims never hold one each and wait for the other's.
     for plan in sorted(decision.claims, key=lambda plan: key_of(plan.claim)):
-        if plan.allocation is None:
-            yield Reserve(binder, attempt, plan.claim)
-        else:
-            yield Allocate(binder, attempt, plan.claim, plan.allocation)
+        yield _of_claim(binder, attempt, plan)
     if decision.extended is not None:
         yield MakeClaim(binder, attempt, decision.extended)
     yield Verify(binder, attempt)
@@ -159,4 +175,20 @@ def steps(binder: Binder, attempt: Attempt) -> Iterator[Step]:
     devices = AwaitConditions(binder, attempt)
     yield Waits([devices, AwaitVolumes(binder, attempt)]) if decision.volumes else devices
     yield WriteDeviceStatus(binder, attempt)
-    yield Bind(binder, attempt)
+    if attempt.together is None:
+        yield Bind(binder, attempt)
+        return
+    yield AwaitOthers(attempt, attempt.together)
+    yield BindTogether(binder, attempt)
+
+
+def _of_claim(binder: Binder, attempt: Attempt, plan: ClaimPlan) -> Step:
+    """The step that allocates the claim, or reserves what has devices, or gets them for another pod of the group."""
+    claim, allocation, together = plan.claim, plan.allocation, attempt.together
+    if allocation is None and together is not None and allocation_of(claim) is None:
+        return ReserveShared(binder, attempt, claim, together)
+    if allocation is None:
+        return Reserve(binder, attempt, claim)
+    if together is not None and together.is_shared(claim):
+        return AllocateShared(binder, attempt, claim, allocation, together)
+    return Allocate(binder, attempt, claim, allocation)

@@ -76,6 +76,15 @@ def write_outcome(error: CallFailed) -> WriteOutcome:
     return _BY_KIND.get(error.kind, WriteOutcome.FAILED)
 
 
+def is_refused_for_good(error: CallFailed) -> bool:
+    """Whether another try at once to evict for a pod would be refused as well.
+
+    Its record is invalid where the pod's own annotations leave no room for it.
+    """
+    is_invalid = isinstance(error, ApiError) and error.kind is ApiErrorKind.INVALID
+    return is_invalid or write_outcome(error) in {*DENIED, WriteOutcome.DEFECT}
+
+
 def may_pass(error: CallFailed) -> bool:
     """Whether the same may succeed once things were looked at again, or later: all but the server's considered no."""
     is_in_trouble = isinstance(error, ApiError) and error.kind in (ApiErrorKind.TROUBLED, ApiErrorKind.BUSY)

@@ -105,11 +105,11 @@ def _identity_error(raw: Mapping[str, Any]) -> str:
         return str(FieldError("metadata", metadata, "must be an object"))
     for field in ("name", "uid"):
         if not _text(metadata, field):
-            return str(FieldError(f"metadata.{field}", metadata.get(field), "must be a text that is not empty"))
+            return str(FieldError(f"metadata.{field}", metadata.get(field), "must be a string that is not empty"))
     if not isinstance(metadata.get("namespace"), str | None):
         return str(FieldError("metadata.namespace", metadata["namespace"], "must be a string"))
     if not _version(metadata):
-        return str(FieldError("metadata.resourceVersion", metadata.get("resourceVersion"), "must be a number as text"))
+        return str(FieldError("metadata.resourceVersion", metadata.get("resourceVersion"), "must be a number, quoted"))
     return ""
 
 

@@ -108,9 +108,8 @@ CLAIM_NOT_RESERVED = Check(
 
 def _claim_without_finalizer(state: ClusterState) -> Iterator[Observation]:
     for claim_object in state.claims.values():
-        if claim_object.claim.allocation is not None and FINALIZER not in (
-            claim_object.raw["metadata"].get("finalizers") or ()
-        ):
+        metadata = claim_object.raw.get("metadata")  # none where only the devices of a claim can be read
+        if claim_object.claim.allocation and metadata and FINALIZER not in (metadata.get("finalizers") or ()):
             yield Observation(
                 claim_subject(claim_object), f"is allocated, but has no finalizer {FINALIZER}", _FINALIZERS
             )

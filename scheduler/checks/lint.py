@@ -12,6 +12,7 @@ from allocator.api.versions import GROUP, versions_of
 from allocator.model import Device, Slice
 from allocator.requests.candidates import MAX_RESULTS
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
+from scheduler.checks.lint_api_limits import beyond_limits
 from scheduler.checks.lint_claims import (
     ADMIN_ACCESS_WITHOUT_LABEL,
     MISSING_CLAIM,
@@ -34,6 +35,7 @@ from scheduler.checks.lint_devices import (
     TAINTS_NOTHING,
     UNUSABLE_POOL,
 )
+from scheduler.checks.lint_limits import LIMIT_EXCEEDED, LIMIT_NEVER_MET, LIMIT_SELECTS_NOTHING
 from scheduler.checks.manifests import Manifests, alternatives_of
 from scheduler.input.documents import FindingReason
 
@@ -74,6 +76,7 @@ def _invalid_object(manifests: Manifests) -> Iterator[Observation]:
             of_kind = f"it serves {', '.join(served)}" if served else "it serves no version of the kind"
             message = f"Kubernetes {release} does not serve {subject.kind} in {GROUP}/{version}: {of_kind}"
             yield Observation(subject, message, "apiVersion")
+    yield from beyond_limits(manifests)
 
 
 INVALID_OBJECT = Check(
@@ -139,15 +142,15 @@ NEAR_LIMIT = Check(
 def _old_version(manifests: Manifests) -> Iterator[Observation]:
     for subject, version in manifests.versions():
         served = versions_of(subject.kind, manifests.features.release.name)
-        if version != "v1" and {"v1", version} <= set(served):
-            yield Observation(subject, f"is of version {GROUP}/{version}", "apiVersion")
+        if version in served[1:]:
+            yield Observation(subject, f"is of version {GROUP}/{version}, not {served[0]}", "apiVersion")
 
 
 OLD_VERSION = Check(
     "old-version",
     FindingLevel.WARNING,
     "An object is of a version that the API server will stop serving.",
-    f"Use {GROUP}/v1: `kubectl get -o yaml` of a cluster that serves it prints it.",
+    "Use the newest version that the release serves: `kubectl get -o yaml` prints it.",
     _old_version,
 )
 
@@ -270,6 +273,9 @@ RULES: Sequence[Check[Manifests]] = (
     UNUSED_CLAIM,
     UNSHAREABLE_CLAIM,
     UNUSABLE_POOL,
+    LIMIT_SELECTS_NOTHING,
+    LIMIT_NEVER_MET,
+    LIMIT_EXCEEDED,
     NEAR_LIMIT,
     OLD_VERSION,
     GATE_OFF,

@@ -7,9 +7,11 @@ from functools import cached_property
 import cel
 from allocator.api.versions import GROUP, SERVED
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID
 from allocator.status import DeviceState, Membership, OrderedAnswers, OrderedResult, PoolStatus
 from scheduler.checks.contract import ObjectName, Observation
+from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.core_v1.workload import KINDS
 from scheduler.decision.cluster import Cluster
@@ -71,6 +73,13 @@ class Manifests:
     """The pods that workloads stand for, which are not in the input."""
     switched_off: Sequence[str]
     """A line for each gate that is off though the input uses its feature."""
+    limits: Sequence[TenantLimit] = ()
+    """Per tenant; they hold in the cluster."""
+
+    @cached_property
+    def namespaces(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of the namespaces, by name."""
+        return {one.name: one.labels for one in self.inventory.of(Namespace)}
 
     def reported(self, *reasons: FindingReason) -> Iterator[Observation]:
         """What was found for these reasons while the input was read."""

@@ -5,17 +5,20 @@ from collections.abc import Sequence
 
 import click
 
+from allocator.limits.count import exceeded_text, limit_statuses
 from allocator.model import Claim
 from allocator.words import counted
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
+    DecidedBy,
     Input,
+    deciding_options,
+    groups_option,
     inventory_of,
     keep_going_option,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import Progress
@@ -26,7 +29,6 @@ from scheduler.offline.room_by_eviction import PodEvictions, RoomByEviction
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.placement_report import NAME, PlacementReport
 from scheduler.output.report import JSON, TEXT, WIDE, YAML
-from scheduler.plugins.profile import Profile
 
 _EPILOG = """
 \b
@@ -62,14 +64,16 @@ Examples:
 )
 @output_option(TEXT, WIDE, JSON, YAML, NAME)
 @overlay_option
-@profile_options
+@deciding_options
+@groups_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
     source: ClusterSource,
     overlays: tuple[str, ...],
     output: str,
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
+    group_kinds: tuple[str, ...],
     keep_going: bool,
     preempt: bool,
     **names: str,
@@ -86,10 +90,11 @@ def command(  # noqa: PLR0913 - one for each option
     Each decision is the live scheduler's own, with every default filter and score of kube-scheduler: node selector and
     affinity, taints, cordoned nodes, host ports, CPU, memory and other resources, volumes, affinity between pods,
     topology spread, and the nodes that allocated claims reach. Extended resources of device classes become claims.
+    Pods of a group (docs/groups.md) are placed together: at least its minimum, or none.
     """
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
-    given = Input.of(inventory, source.features)
-    placement = given.placement(source.features, names["node"], profiles, shows_every_node=output == "wide")
+    given = Input.of(inventory, source.features, group_kinds=frozenset(group_kinds))
+    placement = given.placement(source.features, names["node"], decided_by, shows_every_node=output == "wide")
     is_named = bool(names["pod"] or names["claim"])
     shown = source.shown if is_named else source.shown.of_lists
     pods, claims = _chosen(given, shown, names["pod"], names["claim"])
@@ -98,6 +103,8 @@ def command(  # noqa: PLR0913 - one for each option
     placement.makes_room = room.place if room else None
     found = _place(placement, pods, claims)
     results = [one for one in found if given.is_shown(one, shown)]
+    if names["pod"]:
+        results = [one for one in results if one.pod is not None and one.pod.name == pods[0].name]
     evictions = _shown_evictions(results, room.made) if room else None
     print_report(PlacementReport(results, placement.claims, evictions), output)
     placed = sum(isinstance(result, PlacedPod) for result in results)
@@ -115,6 +122,8 @@ def _place(placement: Placement, pods: Sequence[Pod], claims: Sequence[Claim]) -
         results = placement.run(pods, claims, progress.show)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     print_to_stderr(f"warning: {one}" for one in placement.hidden_errors.found)
+    every = limit_statuses(placement.cluster.fleet.current)
+    print_to_stderr(f"warning: {exceeded_text(one)}" for one in every if one.is_exceeded)
     return results
 
 

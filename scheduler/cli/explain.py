@@ -2,10 +2,11 @@
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -16,16 +17,19 @@ from scheduler.checks.audit import problems_of
 from scheduler.cli import cluster_source
 from scheduler.cli.audit import state_of
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, cluster_options
-from scheduler.cli.ending import BAD_INPUT, print_to_stderr
+from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     WORKLOADS,
+    DecidedBy,
     Input,
+    deciding_options,
+    groups_option,
     inventory_of,
     is_kind,
     keep_going_option,
     kind_and_key,
+    meant,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import output_option, print_blocks, print_report, print_reports
 from scheduler.cli.progress import Progress, after_delay
@@ -33,13 +37,14 @@ from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.offline.evictions import evictions
+from scheduler.offline.group_placement import decide_group
 from scheduler.offline.placement import Placement, PodToPlace, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
 from scheduler.output.explanation_list import Explanations
 from scheduler.output.explanation_report import KIND, ExplanationReport
+from scheduler.output.group_report import GroupReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE
-from scheduler.plugins.profile import Profile
 
 _EPILOG = """
 \b
@@ -52,6 +57,7 @@ Examples:
   dra explain ml/train-0 must-gather/ --in-order           place the pods before it first
   dra explain ml/train-0 cluster.yaml --node gpu-07        explain why it does not fit on a node
   dra explain claim/ml/shared cluster.yaml -o json         explain a claim, as JSON
+  dra explain group/ml/train cluster.yaml                  explain a group: where it goes, or what each domain lacks
   dra explain --all cluster.yaml pending.yaml              explain everything that is pending, for CI
   dra explain ml/train-0 cluster.yaml -o html > a.html     a page with a map of nodes and devices
 """
@@ -69,7 +75,7 @@ class _Subject:
 @click.argument(
     "arguments",
     nargs=-1,
-    metavar="[POD|CLAIM|WORKLOAD] [PATH...]",
+    metavar="[POD|CLAIM|WORKLOAD|GROUP] [PATH...]",
     shell_complete=cluster_source.pods_or_files,
 )
 @click.option("--all", "is_all", is_flag=True, help="Explain all pending pods and claims, each after those before it.")
@@ -78,7 +84,8 @@ class _Subject:
 @output_option(TEXT, WIDE, JSON, PAGE)
 @cluster_options
 @overlay_option
-@profile_options
+@deciding_options
+@groups_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -87,7 +94,8 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     node: str,
     output: str,
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
+    group_kinds: tuple[str, ...],
     in_order: bool,
     is_all: bool,
     keep_going: bool,
@@ -96,7 +104,7 @@ def command(  # noqa: PLR0913 - one for each option
 
     POD is NAME, NAMESPACE/NAME, pod/NAME or `pod NAME`. CLAIM is claim/NAME or its name alone, for the
     first pending pod that uses it. WORKLOAD is deploy/NAME, sts/NAME, job/NAME and so on, for its first pending pod.
-    PATH is as in `dra allocate`.
+    GROUP is group/NAME, by the name of its PodGroup or its label. PATH is as in `dra allocate`.
 
     The output describes one node: the selected node, the nearest one, or --node. For each request it shows how many
     devices each check removes and who holds them; for each constraint, the devices of each value; then the smallest set
@@ -114,20 +122,26 @@ def command(  # noqa: PLR0913 - one for each option
     if source.shown.selector and not is_all:
         raise click.UsageError("-l selects which of --all are explained: without --all, one pod or claim is named.")
     inventory = inventory_of(source.objects(), overlays, source.features, keep_going=keep_going)
-    given = Input.of(inventory, source.features)
-    placement = given.placement(source.features, profiles=profiles)
+    given = Input.of(inventory, source.features, group_kinds=frozenset(group_kinds))
+    placement = given.placement(source.features, decided_by=decided_by)
     if is_all:
-        fits = _explain_all(given, placement, source, output)
+        fits = _explain_all(given, placement, source, output, decided_by)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
+    if name.startswith(_GROUP):
+        _end_with_group(
+            given, placement, source.shown.key_of(name.removeprefix(_GROUP)), output, alone=bool(node) or in_order
+        )
     subject = _subject(given, name, source.shown)
     if node:
         given.require_node(node)
     if subject.pod:
         given.warn_of([subject.pod])
+        print_to_stderr(_of_group(given, placement, subject.pod))
     if in_order:
         _place_before(given, placement, subject)
     with after_delay("asking every node ..."):
-        explanation = explain(placement, _look(placement, subject), node)
+        off = decided_by.preemption_off(subject.pod)
+        explanation = explain(placement, _look(placement, subject), node, preemption_off=off)
     if subject.pod and subject.pod.node_name:
         explanation = _as_bound(explanation, subject.pod, given, source.features)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
@@ -138,7 +152,36 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(explanation.verdict != "Fits"))
 
 
-def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str) -> bool:
+_GROUP = "group/"
+
+
+def _end_with_group(given: Input, placement: Placement, key: NamespacedName, output: str, *, alone: bool) -> NoReturn:
+    """Explain where a group goes, or what it lacks, and end. alone: what is of pods and claims was asked for."""
+    if alone or output == PAGE:
+        raise click.UsageError("--node, --in-order and -o html are of pods and claims: a group is placed whole.")
+    groups = given.groups(placement)
+    named = groups.named(key)
+    if not named:
+        known = {(group.key.namespace, group.key.name) for group in groups.groups}
+        stop(f"group {'/'.join(key)} has no pod in the input{meant(key, known)}")
+    group = next((one for one in named if one.waiting), named[0])
+    if not group.waiting:
+        stop(f"group {group} has no pod that waits: {counted(len(group.bound), 'is', 'are')} bound")
+    given.warn_of(group.waiting)
+    with after_delay("searching ..."):
+        report = GroupReport(decide_group(placement, group))
+    print_report(report, output)
+    sys.exit(BAD_INPUT if given.inventory.errors else int(report.answer != "Fits"))
+
+
+def _of_group(given: Input, placement: Placement, pod: Pod) -> Iterator[str]:
+    """A line on the group of the pod, which is placed whole."""
+    group = given.groups(placement).of(pod)
+    if group is not None and not pod.node_name:
+        yield f"explained on its own: group/{group} explains the group that it is placed with"
+
+
+def _explain_all(given: Input, placement: Placement, source: ClusterSource, output: str, decided_by: DecidedBy) -> bool:
     """Explain each pod and claim that waits on what those before it leave; whether all of them fit."""
     shown = source.shown.of_lists
     given.warn_of(given.pods)
@@ -152,7 +195,8 @@ def _explain_all(given: Input, placement: Placement, source: ClusterSource, outp
             looks = chain(map(placement.look, pods), map(placement.look_at_claim, claims))
             for number, look in enumerate(looks, start=1):
                 if given.is_shown(look, shown):
-                    explanation = explain(placement, look, is_brief=True)
+                    off = decided_by.preemption_off(look.pod)
+                    explanation = explain(placement, look, is_brief=True, preemption_off=off)
                     numbers[explanation.verdict] += 1
                     yield ExplanationReport(explanation)
                 placement.take(look)

@@ -1,7 +1,7 @@
 """`dra fit`: how many more copies of a pod, a claim or a template fit, where, and what stops the next one."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,31 +12,40 @@ from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
+    DecidedBy,
     Input,
+    deciding_options,
+    groups_option,
     inventory_of,
     keep_going_option,
     kind_and_key,
     meant,
     overlay_option,
-    profile_options,
 )
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.node import PriorityClass
+from scheduler.core_v1.object_fields import NamespacedName
+from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.input.documents import read
 from scheduler.input.identity import claim_of_template
 from scheduler.input.inventory import InputClaim, take_inventory
 from scheduler.offline.copies import Copy, copies_of_claim, copies_of_pod, fit
+from scheduler.offline.group_placement import fit_groups
 from scheduler.offline.input_claims import Priorities, identified
 from scheduler.offline.placement import Placement
 from scheduler.output.difference_report import FitReport
+from scheduler.output.group_report import GroupFitReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import PAGE
-from scheduler.plugins.profile import Profile
+from scheduler.pod_groups.group import GroupOfPods
 
 MAX = "max"
+
+SUBJECTS = ("pod", "claim", "template")
+"""Kinds of which copies can be made."""
 
 _EPILOG = """
 \b
@@ -49,11 +58,12 @@ Examples:
   dra fit pod/ml/train-0 cluster.yaml          pods like one of the cluster
   dra fit template/ml/gpus cluster.yaml        claims of a template, without pods
   dra fit claim/ml/shared cluster.yaml --replicas 10
+  dra fit gang.yaml cluster.yaml               a group of pods, whole
 """
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
+class Sought:
     """What is copied. text: in words. is_whole: nothing that it asks for is unknown."""
 
     text: str
@@ -70,7 +80,7 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 
 
 @click.command(name="fit", epilog=_EPILOG)
-@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE", shell_complete=cluster_source.pods)
+@click.argument("subject", metavar="FILE|POD|CLAIM|TEMPLATE|GROUP", shell_complete=cluster_source.pods)
 @source_options
 @click.option(
     "--replicas",
@@ -83,7 +93,8 @@ def _replicas(_context: click.Context, _option: click.Parameter, text: str) -> i
 )
 @page_option
 @overlay_option
-@profile_options
+@deciding_options
+@groups_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -92,12 +103,14 @@ def command(  # noqa: PLR0913 - one for each option
     overlays: tuple[str, ...],
     most: int | None,
     output: str,
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
+    group_kinds: tuple[str, ...],
     keep_going: bool,
 ) -> None:
     """Print how many more copies fit, on which nodes, and why the next one does not.
 
-    FILE is a manifest with one pod, or with one object that creates pods. POD is pod/NAMESPACE/NAME, CLAIM is
+    FILE is a manifest with one pod, with one object that creates pods, or with a group of pods, which is then placed
+    whole, as often as it fits (docs/groups.md). GROUP is group/NAMESPACE/NAME. POD is pod/NAMESPACE/NAME, CLAIM is
     claim/NAMESPACE/NAME, TEMPLATE is template/NAMESPACE/NAME. PATH is as in `dra allocate`.
 
     Copies are placed one after the other by the live scheduler's own decisions, on what is free now: pods that are
@@ -108,9 +121,16 @@ def command(  # noqa: PLR0913 - one for each option
     features, shown = source.features, source.shown
     file = [subject] if Path(subject).exists() or subject == "-" else []
     inventory = inventory_of(source.objects(), (*overlays, *file), features, keep_going=keep_going)
-    given = Input.of(inventory, features)
-    sought = _of_file(given, subject, source) if file else _named(given, subject, shown)
-    placement = given.placement(features, profiles=profiles)
+    given = Input.of(inventory, features, group_kinds=frozenset(group_kinds))
+    placement = given.placement(features, decided_by=decided_by)
+    if group := _group(given, placement, subject, source, is_file=bool(file)):
+        if output == PAGE:
+            raise click.UsageError("-o html is of copies of pods and claims: a group has no page.")
+        with Progress(doing="fitting") as progress:
+            groups = fit_groups(placement, group, most, lambda number: progress.show(number, number))
+        print_report(GroupFitReport(f"group {group}", group, groups), output)
+        sys.exit(BAD_INPUT if inventory.errors else int(groups.number < (most or 1)))
+    sought = of_file(given, subject, source) if file else of_name(given, subject, shown)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
         found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
@@ -125,7 +145,36 @@ def command(  # noqa: PLR0913 - one for each option
     sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
 
 
-def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
+_GROUP = "group/"
+
+
+def _group(
+    given: Input, placement: Placement, subject: str, source: ClusterSource, *, is_file: bool
+) -> GroupOfPods | None:
+    """The group that is named, or all pods of the file if they are one; None for everything else."""
+    groups = given.groups(placement)
+    if not is_file:
+        if not subject.startswith(_GROUP):
+            return None
+        key = source.shown.key_of(subject.removeprefix(_GROUP))
+        if named := groups.named(key):
+            return named[0]
+        known = {(group.key.namespace, group.key.name) for group in groups.groups}
+        stop(f"group {'/'.join(key)} has no pod in the input{meant(key, known)}")
+    inside = take_inventory(read([subject]), (), source.features)
+    names = {(pod.namespace, pod.name) for pod in Input.of(inside, source.features).pods}
+    found = {str(group.key): group for pod in given.pods for group in [groups.of(pod)] if group and _is_in(pod, names)}
+    if len(found) != 1:
+        return None
+    [group] = found.values()
+    return group if {(pod.namespace, pod.name) for pod in group.members} == names else None
+
+
+def _is_in(pod: Pod, names: Collection[NamespacedName]) -> bool:
+    return (pod.namespace, pod.name) in names
+
+
+def of_file(given: Input, path: str, source: ClusterSource) -> Sought:
     """The only pod of the file, or that of the only object in it that creates pods."""
     inside = take_inventory(read([path]), (), source.features)
     named = {str(workload): workload.template for workload in inside.workloads}
@@ -138,23 +187,24 @@ def _of_file(given: Input, path: str, source: ClusterSource) -> _Sought:
         stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")
     [pod] = identified([template], Priorities(given.inventory.of(PriorityClass)).of)
     given.warn_of([pod])
-    return _Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
+    return Sought(text, lambda placement: copies_of_pod(placement, pod), is_whole=not inside.unseen)
 
 
-def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
+def of_name(given: Input, subject: str, shown: ShownObjects) -> Sought:
+    """The pod, claim or template of that name; the command ends where there is none."""
     if "/" not in subject and Path(subject).suffix:
         stop(f"{subject} does not exist")
-    kind, key = kind_and_key(subject, shown, ("pod", "claim", "template"), "pod, claim or template")
+    kind, key = kind_and_key(subject, shown, SUBJECTS, "pod, claim or template")
     text = f"{kind or 'pod'} {'/'.join(key)}"
     if kind in ("", "pod"):
         pod = given.pod(key)
         given.warn_of([replace(pod, node_name="")])
-        return _Sought(text, lambda placement: copies_of_pod(placement, pod))
+        return Sought(text, lambda placement: copies_of_pod(placement, pod))
     if kind == "claim":
         found = given.claims.objects.get(key)
         if found is None:
             stop(f"{text} is not in the input{meant(key, given.claims.objects)}")
-        return _Sought(text, lambda placement: copies_of_claim(placement, found))
+        return Sought(text, lambda placement: copies_of_claim(placement, found))
     template = given.inventory.templates.get(key)
     if template is None:
         stop(f"{text} is not in the input{meant(key, given.inventory.templates)}")
@@ -162,4 +212,4 @@ def _named(given: Input, subject: str, shown: ShownObjects) -> _Sought:
     if not isinstance(decoded.object, Claim):
         stop(f"{text}: no claim can be created from it: {decoded.errors[0]}")
     made = InputClaim(decoded.object, decoded)
-    return _Sought(text, lambda placement: copies_of_claim(placement, made))
+    return Sought(text, lambda placement: copies_of_claim(placement, made))

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Claim
 from allocator.policies import NAMES, UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
@@ -27,6 +28,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, RawObject, read
 from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.offline.evictions import evictions
+from scheduler.offline.group_placement import InputGroups
 from scheduler.offline.input_claims import Claims, Priorities, identified
 from scheduler.offline.placement import Placement, PodToPlace, Result, is_pending, order_of
 from scheduler.offline.snapshot_cluster import NEEDED_ALLOCATABLE, cluster_of, unseen_storage, volume_claims_to_be
@@ -44,8 +46,10 @@ from scheduler.output.input_report import (
     without_claims,
 )
 from scheduler.plugins.profile import Profile
+from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, key_of
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
 from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.status import ClaimStatus, claim_statuses
 
 _MOST_MEANT = 3
@@ -127,38 +131,80 @@ config_option = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Configuration file of the live scheduler, whose profiles and policy are used. --policy overrides it.",
+    help="Configuration file of the live scheduler, whose profiles, policy and limits are used. --policy overrides it.",
 )
 
 
-def profile_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives the command the options that say how pods are decided, and calls it with `profiles`."""
+@dataclass(frozen=True, slots=True)
+class DecidedBy:
+    """How pods are decided: the profiles, the limits per tenant, and who is evicted for whom.
+
+    is_off, for_devices: nobody is evicted for a pod, or for its devices alone. spares: pods that are never evicted.
+    """
+
+    profiles: Sequence[Profile] = (Profile(),)
+    limits: Sequence[TenantLimit] = ()
+    is_off: bool = False
+    for_devices: bool = False
+    spares: Callable[[Pod], bool] = spares_nobody
+
+    def preemption_off(self, pod: Pod | None) -> str:
+        """Why nobody is evicted for the pod; empty where somebody may be."""
+        if self.is_off:
+            return "preemption is off in the configuration"
+        if self.for_devices and (pod is None or not pod.claims):
+            return "by the configuration, pods are evicted for devices alone, and the pod has no claims"
+        return ""
+
+
+def deciding_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Gives the command the options that say how pods are decided, and calls it with `decided_by`."""
 
     @wraps(command)
-    def with_profiles(*, policy: str, config: Path | None, **others: Any) -> None:
-        command(profiles=profiles_of(config, policy), **others)
+    def with_options(*, policy: str, config: Path | None, **others: Any) -> None:
+        command(decided_by=decided_by(config, policy), **others)
 
     for option in (config_option, policy_option):
-        with_profiles = option(with_profiles)
-    return with_profiles
+        with_options = option(with_options)
+    return with_options
 
 
-def profiles_of(config: Path | None, policy: str) -> Sequence[Profile]:
-    """The profiles of the file, or the default one, by the policy; the command ends where they cannot be used.
+groups_option = click.option(
+    "--groups-of",
+    "group_kinds",
+    multiple=True,
+    type=click.Choice(sorted(RECOGNIZED)),
+    help="Take pods of this controller for groups, as large as it says on each pod. Can be repeated.",
+)
+
+
+def decided_by(config: Path | None, policy: str) -> DecidedBy:
+    """The profiles and limits of the file, or the default profile, by the policy; the command ends if it is invalid.
 
     policy: as `policy_of` takes it; empty where none is given.
     """
-    return _profiles(config, policy) if config else (Profile(policy=policy_of(policy or FIRST_FIT.name)),)
+    return _configured(config, policy) if config else DecidedBy((Profile(policy=policy_of(policy or FIRST_FIT.name)),))
 
 
-def _profiles(config: Path, policy: str) -> Sequence[Profile]:
-    """Those of the file; the command ends where it cannot be used."""
-    from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
+def _configured(config: Path, policy: str) -> DecidedBy:
+    """By the file; the command ends where it cannot be used."""
+    from scheduler.runtime.configuration import Configuration, InvalidConfiguration, PreemptionMode, load
 
     try:
-        return load(Configuration, config, {"policy": policy} if policy else {}).in_force()
+        configuration = load(Configuration, config, {"policy": policy} if policy else {})
     except InvalidConfiguration as invalid:
         stop(*invalid.problems)
+    if followed := configuration.limits_config_map:
+        print_to_stderr([f"warning: the limits in ConfigMap {followed} are not read, only those of {config}"])
+    profiles, mode = configuration.in_force(), configuration.preemption
+    names = {profile.scheduler_name for profile in profiles}
+    return DecidedBy(
+        profiles,
+        configuration.limits_in_force(),
+        is_off=mode is PreemptionMode.OFF,
+        for_devices=mode is PreemptionMode.DEVICES,
+        spares=configuration.spared(lambda pod: pod.scheduler_name in names),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +212,7 @@ class Input:
     """The input, ready for decisions.
 
     pods: of the input and those that its workloads stand for, each with its priority. extended: the resources that
-    classes stand for. warnings: about all of it.
+    classes stand for. warnings: about all of it. group_kinds: controllers whose pods are groups.
     """
 
     inventory: Inventory
@@ -174,12 +220,18 @@ class Input:
     pods: Sequence[Pod]
     extended: ExtendedResources
     warnings: tuple[str, ...] = ()
+    group_kinds: frozenset[str] = NO_KINDS
 
     @staticmethod
-    def of(inventory: Inventory, features: Features, reported: Collection[str] = ()) -> "Input":
+    def of(
+        inventory: Inventory,
+        features: Features,
+        reported: Collection[str] = (),
+        group_kinds: frozenset[str] = NO_KINDS,
+    ) -> "Input":
         """The input as pods and claims; what of it does not count, or is only guessed, is printed.
 
-        reported: lines that are printed already.
+        reported: lines that are printed already. group_kinds: controllers whose pods are groups.
         """
         priorities = Priorities(inventory.of(PriorityClass))
         pods = [*inventory.pods, *expand(inventory.workloads, inventory.pods, inventory.nodes)]
@@ -187,12 +239,22 @@ class Input:
         warnings = list(unknown_priorities(unknown))
         print_to_stderr(line for line in warnings if line not in reported)
         extended = ExtendedResources(inventory.classes, features)
-        return Input(inventory, Claims(inventory), identified(pods, priorities.of), extended, tuple(warnings))
+        return Input(
+            inventory, Claims(inventory), identified(pods, priorities.of), extended, tuple(warnings), group_kinds
+        )
 
     @property
     def pending(self) -> list[Pod]:
-        """The pods that still need something."""
-        return [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
+        """The pods that still need something; those of a group wait with the others of it."""
+        pending = [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
+        keys = {key_of(pod, self.group_kinds) for pod in pending if not pod.node_name} - {None}
+        known = {id(pod) for pod in pending}
+        beside = [
+            pod
+            for pod in (self.pods if keys else ())
+            if id(pod) not in known and not pod.node_name and not pod.is_over and key_of(pod, self.group_kinds) in keys
+        ]
+        return [*pending, *beside]
 
     def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:
         """Pools and claims as they are in the placement now, and the cluster that they are in."""
@@ -203,7 +265,7 @@ class Input:
         self,
         features: Features,
         node: str = "",
-        profiles: Sequence[Profile] = (Profile(),),
+        decided_by: DecidedBy = DecidedBy(),
         *,
         shows_every_node: bool = False,
     ) -> Placement:
@@ -211,8 +273,26 @@ class Input:
         inventory = self.inventory
         if node:
             self.require_node(node)
-        cluster = cluster_of(inventory, self.claims, self.pods, features, only_node=node, profiles=profiles)
-        return Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
+        profiles, limits = decided_by.profiles, decided_by.limits
+        cluster = cluster_of(
+            inventory,
+            self.claims,
+            self.pods,
+            features,
+            only_node=node,
+            profiles=profiles,
+            limits=limits,
+            spares=decided_by.spares,
+        )
+        placement = Placement(cluster, self.claims, inventory.namespaces, shows_every_node=shows_every_node)
+        placement.takes_group = self.groups(placement).take
+        return placement
+
+    def groups(self, placement: Placement) -> InputGroups:
+        """The groups of its pods; pods of PodGroups are pods of their own where the input has no PodGroup at all."""
+        is_read = POD_GROUP in self.inventory.kinds
+        pods = self.pods if is_read else [pod for pod in self.pods if not pod.group]
+        return InputGroups(placement, pods, self.group_kinds)
 
     def require_node(self, name: str) -> None:
         """End the command where no node of the input has that name."""
@@ -273,7 +353,7 @@ class Input:
         placed = [pod for pod in waiting if pod.claims or self.extended.asked_by(pod)]
         if placed and not is_simulated:
             yield from without_claims(len(waiting) - len(placed))
-        yield from unread_groups(placed)
+        yield from unread_groups(placed if POD_GROUP not in self.inventory.kinds else ())
         volume_claims = volume_claims_to_be(self.inventory, placed)
         yield from unchecked_volumes(placed, unseen_storage(self.inventory), volume_claims.keys)
         yield from early_volumes(placed, volume_claims.bound_before)

@@ -3,17 +3,19 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import click
 
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.status import pool_statuses
 from scheduler.checks.lint import RULES
 from scheduler.checks.manifests import Manifests
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, report_findings
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import overlay_option, read_inventory
+from scheduler.cli.inputs import decided_by, overlay_option, read_inventory
 from scheduler.cli.progress import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.evictions import evictions
@@ -45,13 +47,22 @@ _CHECKED = frozenset(
 @findings_option
 @fail_on_option
 @overlay_option
-def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fail_on: str) -> None:
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration file of the live scheduler, whose limits per tenant are checked.",
+)
+def command(
+    *, source: ClusterSource, overlays: tuple[str, ...], output: str, fail_on: str, config: Path | None
+) -> None:
     """Check classes, claims, templates, pods, taint rules and devices: each selector is compiled and run over devices.
 
     PATH is as in `dra allocate`: the manifests to check, and a dump with the ResourceSlices, DeviceClasses and Nodes
     that they are meant for. Without ResourceSlices, only what needs no devices is checked. docs/lint.md lists
     the rules.
     """
+    limits = decided_by(config, "").limits if config else ()
     inventory = read_inventory(source.objects(), overlays, source.features)
     found = (*inventory.errors, *inventory.workloads, *(one for one in inventory.warnings if one.subject))
     read = {kind for kind, _, _ in (*inventory.versions, *inventory.faults)}
@@ -63,7 +74,7 @@ def command(*, source: ClusterSource, overlays: tuple[str, ...], output: str, fa
             ["warning: the input contains no ResourceSlice: selectors are compiled, but run over no device"]
         )
     with after_delay("reading pools ..."):
-        manifests = manifests_of(inventory, source.features)
+        manifests = manifests_of(inventory, source.features, limits)
     code = report_findings(
         RULES,
         manifests,
@@ -83,11 +94,11 @@ def _devices(manifests: Manifests) -> tuple[MapColumns, Sequence[PageTable]]:
     return CLASS_MAP, [class_map(pools, manifests.memberships, cluster), closed_nodes(cluster, pools=pools)]
 
 
-def manifests_of(inventory: Inventory, features: Features) -> Manifests:
+def manifests_of(inventory: Inventory, features: Features, limits: Sequence[TenantLimit] = ()) -> Manifests:
     """What the rules look at: with all that is in use taken away."""
     unused = replace(inventory, claims={}, holders=[], pods=[])
-    cluster = cluster_of(unused, Claims(unused), (), features)
+    cluster = cluster_of(unused, Claims(unused), (), features, limits=limits)
     expanded = list(expand(inventory.workloads, inventory.pods, inventory.nodes))
     pools = list(pool_statuses(cluster.fleet.current))
     off = [line.removeprefix("warning: ") for line in switched_off(inventory, features)]
-    return Manifests(inventory, features, pools, cluster, expanded, off)
+    return Manifests(inventory, features, pools, cluster, expanded, off, limits)

@@ -22,6 +22,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Plan": {
         "allocate": ("scheduler.cli.allocate", "Print nodes and devices of pending pods and claims, from files."),
         "fit": ("scheduler.cli.fit", "Print how many more copies of a pod or claim fit, and where."),
+        "defrag": ("scheduler.cli.defrag", "Print which pods to move so that a pod or claim fits."),
         "whatif": ("scheduler.cli.whatif", "Print what a change of the cluster does to the placement."),
         "plan": ("scheduler.cli.plan", "Print how many nodes to add so that all pending pods fit."),
         "simulate": ("scheduler.cli.simulate", "Simulate arrivals and departures of pods, and compare policies."),
@@ -50,7 +51,10 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 
 _READING = tuple(
     [name]
-    for name in ("allocate", "audit", "cel", "claims", "dump", "explain", "fit", "lint", "plan", "status", "whatif")
+    for name in (
+        *("allocate", "audit", "cel", "claims", "defrag", "dump"),
+        *("explain", "fit", "lint", "plan", "status", "whatif"),
+    )
 )
 """Subcommands that read files: what they produce is kept until they end, and is garbage all at once then."""
 
@@ -112,6 +116,7 @@ _ON_A_CLUSTER: Mapping[str, str] = {
     "audit": "audit",
     "cel": "cel 'device.driver == \"gpu.example.com\"'",
     "claims": "claims\nclaims -A",
+    "defrag": "defrag --for train-0\ndefrag --largest gpu.example.com",
     "explain": "explain train-0\nexplain pod train-0 -n ml\nexplain claim/shared\nexplain deploy/web",
     "fit": "fit pod/train-0\nfit train.yaml",
     "lint": "lint",

@@ -1,7 +1,6 @@
 """`dra plan`: how many nodes of which group to add so that everything that is pending fits."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import click
 
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import Input, inventory_of, keep_going_option, overlay_option, profile_options
+from scheduler.cli.inputs import DecidedBy, Input, deciding_options, inventory_of, keep_going_option, overlay_option
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.input.inventory import Inventory
@@ -18,7 +17,6 @@ from scheduler.output.plan_report import PlanReport
 from scheduler.output.report import PAGE
 from scheduler.planning.node_groups import InvalidGroups, groups_of
 from scheduler.planning.node_plan import NodePlanner, Objective, World
-from scheduler.plugins.profile import Profile
 
 _EPILOG = """
 \b
@@ -53,7 +51,7 @@ Examples:
 )
 @page_option
 @overlay_option
-@profile_options
+@deciding_options
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -63,7 +61,7 @@ def command(  # noqa: PLR0913 - one for each option
     objective: str,
     output: str,
     overlays: tuple[str, ...],
-    profiles: Sequence[Profile],
+    decided_by: DecidedBy,
     keep_going: bool,
 ) -> None:
     """Print how many nodes of which group to add so that all pending pods and claims fit, at the least price.
@@ -85,7 +83,7 @@ def command(  # noqa: PLR0913 - one for each option
 
     def world_of(of: Inventory) -> World:
         enlarged = Input.of(of, features, given.warnings)
-        placement = enlarged.placement(features, profiles=profiles)
+        placement = enlarged.placement(features, decided_by=decided_by)
         return World(placement, enlarged.pending, unused_claims(enlarged.claims, enlarged.pods))
 
     with Progress(doing="planning") as progress:
@@ -94,7 +92,7 @@ def command(  # noqa: PLR0913 - one for each option
         ).plan()
     report = PlanReport(plan, Objective(objective))
     if output == PAGE:
-        before, _, _ = given.devices_of(given.placement(features, profiles=profiles))
+        before, _, _ = given.devices_of(given.placement(features, decided_by=decided_by))
         after, claims, cluster = given.devices_of(plan.world.placement)
         report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
     print_report(report, output, source.head)

@@ -21,7 +21,7 @@ from allocator.policies.own import names_a_class
 from allocator.words import and_more, counted
 from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.inputs import Input, inventory_of, profiles_of
+from scheduler.cli.inputs import DecidedBy, Input, decided_by, inventory_of
 from scheduler.core_v1.node import PriorityClass
 from scheduler.input.documents import STDIN, Finding, manifests_below, read
 from scheduler.input.inventory import Inventory
@@ -30,6 +30,7 @@ from scheduler.output.input_report import MAX_REPORTED
 from scheduler.plugins.profile import ONLY_FILTERS, Profile
 from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
+from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.openb import GATES, Openb
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import NOTHING, Clocks, Settings, Start, run
@@ -97,6 +98,9 @@ def _digest(chunks: Iterable[bytes]) -> str:
 TRACE, ORDER, POISSON = "trace", "order:", "poisson:"
 """What `--arrivals` may be."""
 
+WITH, WITHOUT = "with", "without"
+"""What `--limits` may be: whether the limits per tenant hold."""
+
 EXPONENTIAL, ENDLESS = "exp:", "none"
 """What `--durations` may be beside `trace`."""
 
@@ -135,6 +139,7 @@ class Variant:
     inflate: float = 0.0
     time_scale: float = 1.0
     nodes_scale: float = 1.0
+    limits: str = WITH
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -185,6 +190,7 @@ class Plan:
     durations: str = TRACE
     retries: bool = True
     preempts: bool = True
+    defrag: DefragTerms | None = None
     scores: bool = True
     explained: tuple[str, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
@@ -259,11 +265,17 @@ def run_case(
     with _failing():
         with _silenced():
             start = replace(start_of(plan, case.variant.what_if, case.variant.nodes_scale), expected=expected)
-            profiles, settings = _profiles(plan, case.policy), _settings(plan, case, start)
+            by, settings = _decided_by(plan, case), _settings(plan, case, start)
         require_unchanged(plan, case)
         try:
-            with garbage.making_none() if _makes_no_garbage(profiles) else nullcontext():
-                scenario = run(start, profiles, settings, _CLOCKS, progress)
+            with garbage.making_none() if _makes_no_garbage(by.profiles) else nullcontext():
+                scenario = run(
+                    start,
+                    by.profiles,
+                    replace(settings, limits=by.limits if case.variant.limits == WITH else ()),
+                    _CLOCKS,
+                    progress,
+                )
         except PolicyFailed as error:
             raise BrokenPolicy(f"{case}: {error}") from error
         return replace(scenario, policy=case.policy or scenario.policy)
@@ -304,11 +316,11 @@ def _errors(printed: str) -> Iterator[str]:
 _CLOCKS = Clocks(time.perf_counter, time.process_time)
 
 
-def _profiles(plan: Plan, policy: str) -> Sequence[Profile]:
-    profiles = profiles_of(plan.config, policy)
+def _decided_by(plan: Plan, case: Case) -> DecidedBy:
+    by = decided_by(plan.config, case.policy)
     if plan.scores:
-        return profiles
-    return [replace(one, plugins=ONLY_FILTERS) for one in profiles]
+        return by
+    return replace(by, profiles=[replace(one, plugins=ONLY_FILTERS) for one in by.profiles])
 
 
 def _settings(plan: Plan, case: Case, start: Start) -> Settings:
@@ -327,6 +339,7 @@ def _settings(plan: Plan, case: Case, start: Start) -> Settings:
         variant.time_scale,
         plan.retries,
         plan.preempts,
+        plan.defrag,
         places,
         frozenset(plan.explained),
         variant.parameters,

@@ -9,7 +9,7 @@ import click
 from scheduler.cli.scheduler_config import config as config_command
 from scheduler.cli.settings import options, settings
 from scheduler.input.yaml_1_1 import dump
-from scheduler.runtime.configuration import Configuration, Preemptible, PreemptionMode
+from scheduler.runtime.configuration import Configuration, PreemptionMode
 
 _EPILOG = """
 \b
@@ -32,9 +32,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "dry_run": ("dryRun",),
     "allocate_prescheduled": ("allocatePrescheduled",),
     "preemption": ("preemption",),
-    "preempt_pods_of": ("preemptPodsOf",),
     "preemption_delay": ("preemptionDelaySeconds",),
-    "never_preempt": ("neverPreempt",),
     "leader_elect": ("leaderElection", "leaderElect"),
 }
 
@@ -62,17 +60,11 @@ command.add_command(config_command)
     "Default: all.",
 )
 @click.option(
-    "--preempt-pods-of",
-    type=click.Choice([one.value for one in Preemptible]),
-    help="Whose pods may be evicted; own: only pods of this scheduler. Default: all.",
-)
-@click.option(
     "--preemption-delay",
     type=float,
     metavar="SECONDS",
     help="How long a pod is pending before others are evicted for it.",
 )
-@click.option("--never-preempt", metavar="SELECTOR", help="Labels of pods that are never evicted.")
 @click.option(
     "--leader-elect",
     type=bool,

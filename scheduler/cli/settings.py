@@ -12,7 +12,7 @@ from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import gates_of
 from scheduler.cli.ending import stop
 from scheduler.cli.inputs import POLICY
-from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, load
+from scheduler.runtime.configuration import Common, InvalidConfiguration, LogFormat, LogLevel, Preemptible, load
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Settings = TypeVar("Settings", bound=Common)
@@ -26,6 +26,8 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "strict": ("strict",),
     "binding_concurrency": ("bindingConcurrency",),
     "binding_timeout": ("bindingTimeoutSeconds",),
+    "preempt_pods_of": ("preemptPodsOf",),
+    "never_preempt": ("neverPreempt",),
     "health_address": ("healthAddress",),
     "log_format": ("logging", "format"),
     "log_level": ("logging", "level"),
@@ -70,6 +72,12 @@ _OPTIONS = (
 )
 
 _ALLOCATING = (
+    click.option(
+        "--preempt-pods-of",
+        type=click.Choice([one.value for one in Preemptible]),
+        help="Whose pods may be evicted; own: only pods of this scheduler. Default: all.",
+    ),
+    click.option("--never-preempt", metavar="SELECTOR", help="Labels of pods that are never evicted."),
     click.option(
         "--policy",
         metavar=POLICY,

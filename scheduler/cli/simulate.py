@@ -29,6 +29,8 @@ from scheduler.cli.scenarios import (
     ORDER,
     POISSON,
     TRACE,
+    WITH,
+    WITHOUT,
     Case,
     Plan,
     ScenarioFailed,
@@ -44,6 +46,7 @@ from scheduler.output.report import JSON, PAGE, TEXT
 from scheduler.output.simulation_report import CSV, SimulationReport
 from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
+from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.result import Scenario, SimulationResult
 
 _MOST_SEEDS, _MOST_DIGITS = 10_000, 19
@@ -118,6 +121,32 @@ def _durations(_context: click.Context, _option: click.Parameter, text: str) -> 
     return text
 
 
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def _defrag(_context: click.Context, _option: click.Parameter, text: str) -> DefragTerms | None:
+    """The terms; None where nothing moves."""
+    if not text:
+        return None
+    fields = dict(one.partition("=")[::2] for one in text.split(","))
+    if unknown := sorted(fields.keys() - {"every", "max-moves"}):
+        raise click.BadParameter(f"{text!r}: {unknown[0]} is neither every nor max-moves")
+    if "every" not in fields:
+        raise click.BadParameter(f"{text!r} does not say every=TIME")
+    every, moves = fields["every"], fields.get("max-moves", "5")
+    unit = _UNITS.get(every[-1:], 1.0)
+    every_s = _number(every[:-1] if every[-1:] in _UNITS else every, f"{every!r}: the time") * unit
+    if not moves.isascii() or not moves.isdecimal() or int(moves) < 1:
+        raise click.BadParameter(f"{moves!r}: max-moves is a number above 0")
+    return DefragTerms(every_s, int(moves))
+
+
+def _costing(terms: DefragTerms | None, cost_s: float) -> DefragTerms | None:
+    if terms is None and cost_s:
+        raise click.UsageError("--move-cost needs --defrag.")
+    return replace(terms, cost_s=cost_s) if terms is not None else None
+
+
 def _numbers(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[float, ...]:
     return tuple(dict.fromkeys(_number(text, "") for text in texts))
 
@@ -190,6 +219,12 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 )
 @_factor_option("--nodes-scale", "FACTOR", "Keep this share of the nodes, or add copies of them.")
 @click.option(
+    "--limits",
+    type=click.Choice([WITH, WITHOUT]),
+    multiple=True,
+    help="Whether the limits per tenant of --config hold. Given twice, both are compared.  [default: with]",
+)
+@click.option(
     "--set",
     "what_ifs",
     multiple=True,
@@ -201,6 +236,22 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
 @overlay_option
 @click.option("--no-retries", is_flag=True, help="Give up pods at the first refusal.")
 @click.option("--no-preemption", is_flag=True, help="Evict no pod for a pod of higher priority.")
+@click.option(
+    "--defrag",
+    default="",
+    metavar="every=TIME[,max-moves=N]",
+    callback=_defrag,
+    help="Every TIME (such as 3600, 90m or 1h), move up to N (5) running pods so that pods that wait have a place; a "
+    "moved pod loses its run.",
+)
+@click.option(
+    "--move-cost",
+    type=click.FloatRange(0),
+    default=0.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="With --defrag: a pod runs for so much longer for each time that it was moved.",
+)
 @click.option(
     "--no-scores",
     is_flag=True,
@@ -275,6 +326,7 @@ def command(  # noqa: PLR0913 - one for each option
         durations=options["durations"],
         retries=not options["no_retries"],
         preempts=not options["no_preemption"],
+        defrag=_costing(options["defrag"], options["move_cost"]),
         scores=not options["no_scores"],
         explained=tuple(_full_name(name) for name in options["explain"]),
     )
@@ -351,6 +403,7 @@ def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]
         "inflate": options["inflate"] or (0.0,),
         "time_scale": options["time_scale"] or (1.0,),
         "nodes_scale": options["nodes_scale"] or (1.0,),
+        "limits": tuple(dict.fromkeys(options["limits"])) or (WITH,),
     }
     varied = [name for name, values in choices.items() if len(values) > 1]
     found = []

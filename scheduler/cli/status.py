@@ -3,26 +3,32 @@
 import math
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
+from allocator.cluster.snapshot import Snapshot
+from allocator.limits.count import LimitStatus, limit_statuses
+from allocator.limits.limit import TenantLimit
 from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import InputSource, input_options
+from scheduler.cli.inputs import Input, InputSource, decided_by, input_options
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import after_delay
 from scheduler.cli.watching import updates_of
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
+from scheduler.offline.group_placement import decide_group
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
+from scheduler.output.group_report import GroupsReport
 from scheduler.output.report import PAGE, text_of
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport
 from scheduler.status import ClaimStatus, by_class, by_driver, by_namespace, by_node, held_by, tallies
 
-CLAIM = "claim"
+CLAIM, GROUP, LIMIT = "claim", "group", "limit"
 
 AGES_S = 10.0
 """How often --watch makes ages anew."""
@@ -36,6 +42,7 @@ Examples:
   dra status cluster.yaml                   drivers, classes, the largest claims that fit, pools with problems
   dra status cluster.yaml --by node         a line for each node
   dra status cluster.yaml --by device       a line for each device, with the claims that hold it and their pods
+  dra status cluster.yaml --by group        a line for each group of pods, and whether it fits now
   dra status --watch                        follow the live cluster
   dra status -n ml -l team=vision           what claims of a namespace with a label hold of the live cluster
   dra status must-gather/ -o json           everything, as JSON
@@ -47,10 +54,16 @@ Examples:
 @input_options
 @click.option(
     "--by",
-    type=click.Choice([*TABLES, CLAIM]),
-    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims, HTML all.",
+    type=click.Choice([*TABLES, CLAIM, GROUP]),
+    help="Print one table with a line for each of these. JSON and YAML contain all of them but claims and groups.",
 )
 @page_option
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration file of the live scheduler, whose limits per tenant `--by limit` shows.",
+)
 @click.option(
     "-w", "--watch", "is_watched", is_flag=True, help="Follow a live cluster until Ctrl-C: print what changes."
 )
@@ -69,6 +82,7 @@ def command(  # noqa: PLR0913 - one for each option
     given: InputSource,
     by: str | None,
     output: str,
+    config: Path | None,
     is_watched: bool,
     interval: float,
 ) -> None:
@@ -83,15 +97,22 @@ def command(  # noqa: PLR0913 - one for each option
     The largest claim is the highest number of devices of the class that one claim without selectors gets on one node.
     With -n or -l, only devices held by claims in that namespace, or with those labels, are counted.
     """
+    limits = decided_by(config, "").limits if config else ()
+    if by == LIMIT and not limits:
+        raise click.UsageError("--by limit shows the limits of a configuration: name it with --config.")
     if is_watched:
+        if by == GROUP:
+            raise click.UsageError("--watch has no table of groups: leave out --by group.")
         if given.source.paths or given.overlays or output != "table":
             excluded = "PATH, --overlay and -o"
             raise click.UsageError(f"--watch follows a live cluster as a table: it cannot be combined with {excluded}.")
-        _watch(given.source, by, interval, has_colour=context.find_root().color is not False)
-    sys.exit(_print(given, by, output))
+        _watch(given.source, by, limits, interval, has_colour=context.find_root().color is not False)
+    sys.exit(_print(given, by, output, limits))
 
 
-def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colour: bool) -> None:
+def _watch(
+    source: ClusterSource, by: str | None, limits: Sequence[TenantLimit], interval_s: float, *, has_colour: bool
+) -> None:
     """Follow the cluster until Ctrl-C."""
     from scheduler.cli.watched_cluster import Following, WatchedCluster  # with all that it takes to call a server
 
@@ -101,30 +122,52 @@ def _watch(source: ClusterSource, by: str | None, interval_s: float, *, has_colo
         if by == CLAIM:
             report = claims_report(claims, shown)
             return text_of(report) or report.nothing()
+        if limits:
+            live.cluster.set_limits(limits)
         return text_of(_report(live.cluster, claims, shown, by))
 
     Following(current, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 
 
-def _print(given: InputSource, by: str | None, output: str) -> int:
+def _print(given: InputSource, by: str | None, output: str, limits: Sequence[TenantLimit]) -> int:
     """Print it once; the exit code."""
     inventory, source = given.inventory(), given.source
-    if by == CLAIM and output != PAGE:
+    if by == GROUP:
+        if output == PAGE:
+            raise click.UsageError("--by group has no page: use -o table, json or yaml.")
+        _print_groups(inventory, source, output)
+    elif by == CLAIM and output != PAGE:
         shown = source.shown.of_lists
         print_claims(claims_report(claims_of(Claims(inventory), inventory.pods, shown), shown), output)
     else:
-        _print_status(inventory, source, by, output)
+        _print_status(inventory, source, by, output, limits)
     return BAD_INPUT if inventory.errors else 0
 
 
-def _print_status(inventory: Inventory, source: ClusterSource, by: str | None, output: str) -> None:
+def _print_groups(inventory: Inventory, source: ClusterSource, output: str) -> None:
+    """Each group of pods, and whether those of its pods that wait fit now."""
+    given = Input.of(inventory, source.features)
+    placement = given.placement(source.features)
+    shown = source.shown.of_lists
+    with after_delay("searching ..."):
+        decided = [
+            decide_group(placement, group)
+            for group in given.groups(placement).groups
+            if any(shown.has(pod.namespace, pod.labels) for pod in group.members)
+        ]
+    print_report(GroupsReport(decided), output)
+
+
+def _print_status(
+    inventory: Inventory, source: ClusterSource, by: str | None, output: str, limits: Sequence[TenantLimit]
+) -> None:
     if "ResourceSlice" not in inventory.kinds:
         stop("the input contains no ResourceSlice")
     if "ResourceClaim" not in inventory.kinds:
         print_to_stderr(["warning: the input contains no ResourceClaim: no device is shown as allocated"])
     claims = Claims(inventory)
     with after_delay("counting devices ..."):
-        cluster = cluster_of(inventory, claims, inventory.pods, source.features)
+        cluster = cluster_of(inventory, claims, inventory.pods, source.features, limits=limits)
         report = _report(cluster, claims_of(claims, inventory.pods, source.shown), source.shown, by)
     if not report.pools and not source.shown.is_everything:
         print_to_stderr([f"no claim {source.shown} holds a device"])
@@ -150,4 +193,11 @@ def _report(cluster: Cluster, claims: Sequence[ClaimStatus], shown: ShownObjects
         by="" if by in (None, CLAIM) else by,
         shown="" if shown.is_everything else str(shown),
         cluster=cluster,
+        limits=_shown_limits(snapshot, shown),
     )
+
+
+def _shown_limits(snapshot: Snapshot, shown: ShownObjects) -> list[LimitStatus]:
+    """With -n, only the limits that hold for the namespace."""
+    own = snapshot.limited.limits.of(shown.namespace)
+    return [one for one in limit_statuses(snapshot) if not shown.namespace or one.account in own]

@@ -7,8 +7,9 @@ is the answer of an exhaustive search, to which ours is equal.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 from allocator.bits import bits
 from allocator.gates import Features
@@ -34,20 +35,51 @@ SINGLE = ""
 """In place of the name of a group: the pods of none."""
 
 
+class GroupCondition(NamedTuple):
+    """What a PodGroup says of its scheduling."""
+
+    status: str
+    reason: str
+    message: str = ""
+
+    @staticmethod
+    def of(group: str, raw: object) -> "GroupCondition":
+        """Raises InvalidCase."""
+        fields = of_kind(raw, f"condition of {group}", dict)
+        return GroupCondition(
+            field_of(fields, "status", str), field_of(fields, "reason", str), str(fields.get("message", ""))
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What kube-scheduler did until all was quiet. bound: by group how many pods. evicted: who went."""
+    """What kube-scheduler did until all was quiet. bound: by group how many pods. evicted: who went.
+
+    has_same_victims: whether these went in every run. conditions: of the groups, None where they differed between runs.
+    messages: of pods.
+    """
 
     bound: Mapping[str, int]
     evicted: frozenset[str]
+    has_same_victims: bool = False
+    conditions: Mapping[str, GroupCondition] | None = None
+    messages: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of(raw: Raw, example: Raw) -> "RecordedRun":
+    def of(raw: Raw, example: Raw, *, has_conditions: bool = True) -> "RecordedRun":
         """What a case holds of a run; what differed between runs is in `example` alone. Raises InvalidCase."""
         bound = of_kind(raw.get("bound") or {}, "bound", dict)
         counts = {group: of_kind(count, f"bound of {group}", int) for group, count in bound.items()}
         evicted = raw if "evicted" in raw else example
-        return RecordedRun(counts, frozenset(list_of(evicted, "evicted")))
+        conditions = of_kind(raw["podGroups"], "podGroups", dict) if has_conditions and "podGroups" in raw else None
+        pods = {name: of_kind(pod, name, dict) for name, pod in of_kind(raw.get("pods") or {}, "pods", dict).items()}
+        return RecordedRun(
+            counts,
+            frozenset(list_of(evicted, "evicted")),
+            "evicted" in raw,
+            None if conditions is None else {name: GroupCondition.of(name, one) for name, one in conditions.items()},
+            {name: str(pod["message"]) for name, pod in pods.items() if pod.get("message")},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +97,8 @@ class GroupCase:
     after: RecordedRun | None = None
     late: RecordedRun | None = None
     gang: tuple[Sequence[str], frozenset[str]] | None = None
+    by_topology: bool = False
+    """Whether the gate for topology was on."""
 
     @staticmethod
     def of(raw: Raw, inventory: Inventory, later: Inventory) -> "GroupCase":
@@ -72,8 +106,13 @@ class GroupCase:
         expected = field_of(raw, "expected", dict)
         gang = of_kind(expected["gang"], "gang", dict) if "gang" in expected else None
         example = of_kind(expected.get("example") or {}, "example", dict)
+        unstable = list_of(expected, "unstable")
         runs = {
-            name: RecordedRun.of(of_kind(expected[name], name, dict), example) for name in _PARTS if name in expected
+            name: RecordedRun.of(
+                of_kind(expected[name], name, dict), example, has_conditions=f"{prefix}podGroups" not in unstable
+            )
+            for name, prefix in _PARTS.items()
+            if name in expected
         }
         if gang is None and "stable" not in runs:
             raise InvalidCase("expected has neither gang nor stable")
@@ -86,15 +125,18 @@ class GroupCase:
             runs.get("after"),
             runs.get("late"),
             (tuple(list_of(gang, "members")), frozenset(list_of(gang, "victims"))) if gang is not None else None,
+            TOPOLOGY_GATE in list_of(raw, "gates"),
         )
 
 
-_PARTS = ("stable", "after", "late")
+TOPOLOGY_GATE = "TopologyAwareWorkloadScheduling"
+_PARTS = {"stable": "", "after": "after.", "late": "late."}
+"""The parts of a run -> how what differed between runs begins there."""
 
 
 def group_differences(case: GroupCase, features: Features) -> Iterator[str]:
     """Where our answer is a worse one. Raises AllocationError."""
-    run = _GroupRun(case.inventory, features)
+    run = GroupRun(case.inventory, features)
     if case.gang is not None:
         yield from _by_gang(case.gang, run.gang())
         return
@@ -113,7 +155,7 @@ def group_differences(case: GroupCase, features: Features) -> Iterator[str]:
         yield from _fewer("after evictions, ", case.after, run.bound(), most)
         is_no_better = run.bound() == {**run.bound(), **case.after.bound} and not run.spares_more(evicted, theirs)
         if len(evicted) > len(theirs) and is_no_better:
-            yield f"evicted: expected {_listed(theirs)}, got {_listed(evicted)}"
+            yield f"evicted: expected {listed(theirs)}, got {listed(evicted)}"
     if case.late is not None:
         run.change(case.later, case.deleted)
         run.until_quiet()
@@ -126,7 +168,7 @@ def _by_gang(
 ) -> Iterator[str]:
     for name, theirs, ours in zip(("members", "victims"), expected, actual, strict=True):
         if theirs != ours:
-            yield f"{name}: expected {_listed(theirs)}, got {_listed(ours)}"
+            yield f"{name}: expected {listed(theirs)}, got {listed(ours)}"
 
 
 def _fewer(
@@ -140,11 +182,12 @@ def _fewer(
             yield f"{when}pods {whose}: expected at least {count} bound, got {ours.get(group, 0)}"
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """In words."""
     return ", ".join(sorted(names)) or "nobody"
 
 
-class _GroupRun:
+class GroupRun:
     """The pods of a case, placed one group, or pod, after the other. evicted: who was to go by now."""
 
     def __init__(self, inventory: Inventory, features: Features) -> None:
@@ -157,6 +200,7 @@ class _GroupRun:
         self._first_free = self._free_amounts()
         self._order = self._of_importance()
         self._freed: list[str] = []
+        self._wins_devices = not features.is_strict
         self.evicted: set[str] = set()
 
     def gang(self) -> tuple[Sequence[str], frozenset[str]]:
@@ -189,8 +233,9 @@ class _GroupRun:
 
     def _try(self, one: GroupOfPods | Pod) -> bool:
         """Whether anything came of it."""
-        if isinstance(one, Pod):
-            return self._try_pod(one)
+        return self._try_pod(one) if isinstance(one, Pod) else self._try_group(one)
+
+    def _try_group(self, one: GroupOfPods) -> bool:
         found = place_group(self._cluster, one)
         if isinstance(found, GroupPlaced):
             for member in found.members:
@@ -217,7 +262,7 @@ class _GroupRun:
             return True
         if isinstance(decided, NotPlaced) and not decided.everywhere and pod.uid not in self._waits:
             cycle = PodCycle(self._cluster, pod, own, used_up)
-            found = Preemptor(self._cluster, tries_all=True).preemption(cycle, decided)
+            found = Preemptor(self._cluster, wins_devices=self._wins_devices, tries_all=True).preemption(cycle, decided)
             if found.candidate is not None:
                 self._waits.add(pod.uid)
                 self._freed += found.claims
@@ -254,6 +299,10 @@ class _GroupRun:
                 )
                 self._cluster.set_claim(claims.objects[key], _LATER)
                 return
+
+    def waiting_of(self, group: str) -> list[Pod]:
+        """Its pods without a node."""
+        return [pod for pod in self._pods.values() if pod.group == group and not pod.node_name]
 
     def change(self, later: Inventory, deleted: frozenset[str]) -> None:
         """What comes, and who goes, when all is quiet."""

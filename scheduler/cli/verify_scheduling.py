@@ -19,6 +19,7 @@ from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
 from scheduler.cli.recorded import InvalidCase, cases_of, field_of, objects_of, of_kind, reference_options, replay_all
+from scheduler.cli.verify_group_cycles import cycle_differences
 from scheduler.cli.verify_groups import GroupCase, group_differences
 from scheduler.cli.verify_preemption import PostFilterAnswer, WonNodes
 from scheduler.client.api_resources import Resource
@@ -35,6 +36,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason
+from scheduler.pod_groups.greedy_cycle import GREEDY_RELEASE
 from scheduler.preemption.preemption import Preemption, Preemptor
 from scheduler.state.claims import Waiting, full
 
@@ -179,11 +181,16 @@ def replay(lines: Iterator[bytes], features: Features) -> Iterator[ReplayedCase]
 
 
 def replayed_group(case: GroupCase, features: Features) -> ReplayedCase:
-    """Place all pods, and compare. Raises InvalidCase where that is asked for to the letter."""
-    if features.is_strict and case.gang is None:
-        raise InvalidCase(f"case {case.name} is a run with groups, which is compared with --no-strict only")
+    """Place all pods, and compare. Raises InvalidCase for a release whose cycle for groups is not known."""
+    is_to_the_letter = features.is_strict and case.gang is None
+    if is_to_the_letter and features.release.name != GREEDY_RELEASE:
+        raise InvalidCase(
+            f"case {case.name} is a run with groups, which is compared with --no-strict or "
+            f"--kubernetes {GREEDY_RELEASE} only"
+        )
+    compare = cycle_differences if is_to_the_letter else group_differences
     try:
-        found = list(group_differences(case, features))
+        found = list(compare(case, features))
     except AllocationError as error:
         found = [f"got an error: {error}"]
     return ReplayedCase(case, [Difference("GangScheduling", _GROUP, text) for text in found])

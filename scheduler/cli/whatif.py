@@ -13,12 +13,13 @@ from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import (
     Input,
     config_option,
+    decided_by,
+    groups_option,
     inventories_of,
     keep_going_option,
     known_changes,
     meant,
     policy_option,
-    profiles_of,
 )
 from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import Progress
@@ -70,6 +71,7 @@ Examples:
 )
 @policy_option
 @config_option
+@groups_option
 @output_option(TEXT, WIDE, JSON, YAML, PAGE)
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
@@ -79,6 +81,7 @@ def command(  # noqa: PLR0913 - one for each option
     released: tuple[str, ...],
     policy: str,
     config: Path | None,
+    group_kinds: tuple[str, ...],
     output: str,
     keep_going: bool,
 ) -> None:
@@ -97,14 +100,15 @@ def command(  # noqa: PLR0913 - one for each option
         changed = _released(changed, shown.key_of(name))
     ending, evicted = (evictions(one, features) for one in (inventory, changed))
     inventory, changed = evicted_from(inventory, _pods(ending)), evicted_from(changed, _pods(evicted))
-    profiles = profiles_of(config, ""), profiles_of(config, policy)
-    given = Input.of(inventory, features)
+    by = decided_by(config, ""), decided_by(config, policy)
+    kinds = frozenset(group_kinds)
+    given = Input.of(inventory, features, group_kinds=kinds)
     reported = (*given.warnings, *given.unchecked(given.pods))
     given.warn_of(given.pods)
-    then = Input.of(changed, features, reported)
+    then = Input.of(changed, features, reported, kinds)
     print_to_stderr(line for line in then.unchecked(then.pods) if line not in reported)
-    first = _placed(given, given.placement(features, profiles=profiles[0]), shown, "placing, before the change")
-    second = _placed(then, then.placement(features, profiles=profiles[1]), shown, "placing, after the change")
+    first = _placed(given, given.placement(features, decided_by=by[0]), shown, "placing, before the change")
+    second = _placed(then, then.placement(features, decided_by=by[1]), shown, "placing, after the change")
     before, after = first.places, second.places
     if not before and not after:
         stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")

@@ -49,6 +49,7 @@ _SAFE = ":@!$&'()*+,;=~"
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", is_namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", is_namespaced=False)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")

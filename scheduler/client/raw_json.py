@@ -113,7 +113,7 @@ def dumps(value: object) -> bytes:
 def _as_it_is(value: object) -> orjson.Fragment:
     if isinstance(value, RawJson):
         return orjson.Fragment(bytes(value))  # of no subclass
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def _taken_out(text: bytes) -> tuple[list[bytes], list[RawJson]]:
@@ -167,7 +167,7 @@ def _members(text: bytes) -> Iterator[tuple[str, bytes]]:
     while not is_last:
         name = _NAME.match(text, at)
         if name is None:
-            raise ValueError("no name of a member")
+            raise ValueError("a member has no name")
         end, at, is_last = _rest(text, ends.of(name.end()), b"}")
         yield orjson.loads(name[1]), text[name.end() : end]
 
@@ -184,10 +184,10 @@ def _rest(text: bytes, end: int, closing: bytes) -> tuple[int, int, bool]:
     """Where the value ends (0: nowhere), where the next one may begin, and whether it is the holder's last."""
     after = _after_space(text, end)
     if not end or text[after : after + 1] not in (b",", closing):
-        raise ValueError("no value, or no end of one")
+        raise ValueError("a value is missing or does not end")
     is_last = text[after : after + 1] == closing
     if is_last and after + 1 != len(text):
-        raise ValueError("more than one value")
+        raise ValueError("something follows the value")
     return end, after + 1, is_last
 
 

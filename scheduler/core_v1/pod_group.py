@@ -18,6 +18,9 @@ from scheduler.core_v1.object_fields import (
 )
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, PodClaim
 
+SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
+"""The condition of a group: the first in v1alpha2, the other one later."""
+
 ALL_TOGETHER = "PodGroup"
 """disruptionMode of v1alpha2 for a group that is evicted whole."""
 
@@ -51,6 +54,8 @@ class PodGroup:
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Those that are read."""
     is_deleting: bool = False
+    is_scheduled: bool = False
+    """Its status says that as many of its pods were bound as it needs."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -128,7 +133,13 @@ class _PodGroupSpecFields(ObjectFields):
     podGroupTemplateRef: _TemplateRefFields | None = None  # noqa: N815 - of v1alpha2
 
 
+class _GroupConditionFields(ObjectFields):
+    type: str = ""
+    status: str = ""
+
+
 class _PodGroupStatusFields(ObjectFields):
+    conditions: list[_GroupConditionFields] | None = None
     resourceClaimStatuses: list[_GroupClaimFields] | None = None  # noqa: N815 - the API's name
 
 
@@ -176,7 +187,12 @@ def decode_pod_group(
         by.templateName or by.podGroupTemplateName or "",
         annotations_read(metadata.annotations),
         bool(metadata.deletionTimestamp),
+        any(one.type in SCHEDULED and one.status == "True" for one in _conditions(fields)),
     ), ()
+
+
+def _conditions(fields: _PodGroupFields) -> list[_GroupConditionFields]:
+    return (fields.status.conditions if fields.status else None) or []
 
 
 def decode_composite_pod_group(

@@ -22,6 +22,8 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.explain.text import SET_ASIDE
 from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINT_RULES, Features
+from allocator.limits.count import LimitsInForce
+from allocator.limits.limit import TenantLimit
 from allocator.model import Allocation, Claim, DeviceClass, DeviceID, DeviceResult, Node, NodeSelector, PoolID, Slice
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
@@ -354,11 +356,17 @@ class Cluster:
         if self._labels.get(namespace.name, {}) != namespace.labels:
             self._labels[namespace.name] = namespace.labels
             self.infos.pods.forget_answers()
+            self.fleet.namespace_changed(namespace.name)
 
     def remove_namespace(self, name: str) -> None:
         """The namespace is gone."""
         if self._labels.pop(name, None):
             self.infos.pods.forget_answers()
+            self.fleet.namespace_changed(name)
+
+    def set_limits(self, limits: Sequence[TenantLimit]) -> None:
+        """These limits hold from now on, and no others. Cost: O(devices of all allocated claims)."""
+        self.fleet.set_limits(LimitsInForce(limits, self._labels), self.claims.counted())
 
     # -- what decisions look at
 

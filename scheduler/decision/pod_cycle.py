@@ -7,25 +7,26 @@ Source: the scheduling cycle of kube-scheduler; its DynamicResources plugin for 
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import NamedTuple
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.bits import Mask, bits, union
 from allocator.explain.cause import with_requests_named
-from allocator.explain.text import has_matching_devices, nearest_miss, nearest_of
+from allocator.explain.text import has_matching_devices, inner_cause, nearest_miss, nearest_of
 from allocator.fleet.alike import fingerprint_of
 from allocator.gates import ADMIN_ACCESS, NODE_ALLOCATABLE_RESOURCES
 from allocator.model import Allocation, Claim
-from allocator.outcome import AllocationError, Outcome, PolicyFailed
+from allocator.outcome import AllocationError, LimitReached, Outcome, PolicyFailed
 from allocator.policies.contract import PolicyOfNode
 from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.decision.time_limits import TooLong
@@ -105,6 +106,13 @@ class EligibleNodes(NamedTuple):
     required: Requirements
     allowed: Mask
 
+    def within(self, nodes: Mask) -> "EligibleNodes":
+        """The same of these nodes alone."""
+        required = self.required
+        if required.nodes & ~nodes == 0:
+            return self
+        return EligibleNodes(replace(required, nodes=required.nodes & nodes), self.allowed & nodes)
+
 
 class PodCycle:
     """A pod, or claims that no pod uses (only devices are asked about then), and the nodes, as the cluster is now.
@@ -133,15 +141,28 @@ class PodCycle:
         self.failed = failed
         self.fleet = cluster.fleet_of(pod)
         self.pending = [claim for claim in claims if claim.allocation is None]
+        if pod is not None and pod.grouping and self.pending and not is_member:
+            self._keep_to_terms(pod)
         self.requests = pod_requests(pod or _NO_POD)
         self._name = str(pod or claims[0]) if pod or claims else ""
+
+    def _terms_problem(self, pod: Pod) -> str:
+        """What is wrong with what the pod says of its devices; what a group says is checked with the group."""
+        return "" if self.is_member or self.cluster.fleet.features.is_strict else attribute_terms(pod)[1]
+
+    def _keep_to_terms(self, pod: Pod) -> None:
+        """Bind the claims to each other by what the pod says of their devices."""
+        terms, _ = attribute_terms(pod)
+        # Differs from kube-scheduler, which knows of no such thing.
+        if terms.attributes and not self.cluster.fleet.features.is_strict:
+            self.pending = DeviceTerms(self.cluster.fleet, terms).joined(self.pending, self.claims)
 
     # -- the story: refused everywhere, asked, allowed, reached, able, best, allocated
 
     def result(self) -> Placed | NotPlaced:
         """Where the pod goes, or why nowhere. Raises AllocationError, TooLong."""
         if problem := self.refused_everywhere():
-            return self._refused_by_all_nodes(*problem)
+            return self.refused_by_all_nodes(*problem)
         number = self.best()
         return self.not_placed() if number is None else self.placed(number)
 
@@ -162,6 +183,8 @@ class PodCycle:
             return CLAIMS, problem
         if missing := self._missing_class():
             return CLASSES, missing
+        if self.pod is not None and self.pending and (problem := self._terms_problem(self.pod)):
+            return CLAIMS, problem
         if self.cluster.fleet.features.has(ADMIN_ACCESS):
             for claim in filter(filters.is_asked_for, self.pending):
                 if problem := filters.refusal(claim, self.cluster.labels_of(claim.namespace)):
@@ -396,20 +419,21 @@ class PodCycle:
 
     # -- why not: counted by reason in kube-scheduler's words, with what the nearest node lacks (its FitError)
 
-    def _refused_by_all_nodes(self, reason: Reason, text: str) -> NotPlaced:
-        """This keeps the pod from every node at once."""
-        message = fit_error(self.cluster.fleet.all.bit_count(), Counter(), before=text)
+    def refused_by_all_nodes(self, reason: Reason, text: str, within: Mask | None = None) -> NotPlaced:
+        """This keeps the pod from every node at once. within: as of `not_placed`."""
+        everywhere = self.cluster.fleet.all if within is None else within
+        message = fit_error(everywhere.bit_count(), Counter(), before=text)
         refusal = Refusal(frozenset({reason}), self.requests, classes_of(self.pending), message=message, gist=text)
         return NotPlaced(refusal, everywhere=text)
 
-    def not_placed(self) -> NotPlaced:
-        """A pod, or claim, that no node can take."""
-        everywhere = self.cluster.fleet.all
+    def not_placed(self, within: Mask | None = None) -> NotPlaced:
+        """A pod, or claim, that no node can take. within: of these nodes; None for all."""
+        everywhere = self.cluster.fleet.all if within is None else within
         if self.pod is None:
             message = fit_error(everywhere.bit_count(), Counter({NO_DEVICES: everywhere.bit_count()}))
             refusal = Refusal(frozenset({DEVICES}), self.requests, classes_of(self.claims), message=message)
             return NotPlaced(refusal, lacking=self.lacking_devices([(self.asks[0], everywhere)]).outcomes)
-        rejected = [Rejections.of(self, one) for one in self.eligible]
+        rejected = [Rejections.of(self, one.within(everywhere)) for one in self.eligible]
         left = union(one.left for one in rejected)
         reported: Counter[str] = Counter()
         reasons: set[Reason] = set() if everywhere else {NO_NODES}
@@ -430,10 +454,22 @@ class PodCycle:
             frozenset(extended) | _taken_by_devices(rejected),
             fit_error(everywhere.bit_count(), reported, explanation=explanation),
             _gist([*sorted(reported), volume, unready], rejected, lacking),
+            self._awaited(lacking),
         )
         stuck = [claim for claim in self.claims if claim.allocation and left & ~self.reached_by(claim)]
         filtered = [found for one in rejected for _, found in one.filtered]
         return NotPlaced(refusal, tuple(stuck), lacking=lacking.outcomes, filtered=filtered, resolvable=resolvable)
+
+    def _awaited(self, lacking: "LackingDevices") -> Callable[[Claim], bool] | None:
+        """Whether a claim's devices may help the pod, where a limit has refused it; None where none has."""
+        causes = [inner_cause(outcome) for outcome, _ in lacking.outcomes]
+        limits = [cause.limit for cause in causes if isinstance(cause, LimitReached) and cause.limit is not None]
+        if not limits:
+            return None
+        if len(limits) < len(causes):
+            return lambda _: True
+        accounts = frozenset(limit.account for limit in limits)
+        return partial(self.fleet.may_help, accounts)
 
     def kept_by_a_volume(self) -> str:
         """Which of the pod's claims keeps it on one node, and how; empty where none does."""
@@ -555,10 +591,13 @@ def _taken_by_devices(rejected: Iterable[Rejections]) -> frozenset[str]:
 
 
 def _gist(reasons: Sequence[str], rejected: Iterable[Rejections], lacking: "LackingDevices") -> str:
-    """Of the refusal: the reasons, what is asked, and whether there are such devices at all, free or not."""
+    """Of the refusal: the reasons, what is asked, whether there are such devices at all, free or not, and limits."""
     asked = hash(tuple([fingerprint_of(one.required.pending) for one in rejected]))
     has_any = any(has_matching_devices(outcome) for outcome in lacking.by_node.values())
-    return "; ".join([*reasons, f"asked {asked:x}", "devices match" if has_any else "no device matches"])
+    causes = map(inner_cause, lacking.by_node.values())
+    limits = {one.limit.limit.name for one in causes if isinstance(one, LimitReached) and one.limit is not None}
+    matching = "devices match" if has_any else "no device matches"
+    return "; ".join([*reasons, f"asked {asked:x}", matching, *[f"limit {name}" for name in sorted(limits)]])
 
 
 @dataclass(frozen=True, slots=True)

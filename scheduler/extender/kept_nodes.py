@@ -58,7 +58,7 @@ def _kept(
             yield node, None
         elif number is None or not needs.reached >> number & 1:
             continue
-        elif _has_static(cluster, uids) or not _fits(cluster, number, needs, _freed(cluster, frozenset(uids), own)):
+        elif _stay(cluster, uids) or not _fits(cluster, number, needs, _freed(cluster, frozenset(uids), own)):
             if preemptor.wins_devices and (won := _won(preemptor, pod, needs, number, frozenset(uids))) is not None:
                 yield node, won
         else:
@@ -69,7 +69,7 @@ def _won(preemptor: Preemptor, pod: Pod, needs: PodCycle, number: int, uids: fro
     """Who goes from the node for everything that the pod needs; None where it cannot be won."""
     cluster = preemptor.cluster
     lower = {one.uid for one in cluster.by_priority.on(number) if priority_of(one) < priority_of(pod)}
-    going = {uid for uid in uids if not _is_static(cluster, uid)}
+    going = {uid for uid in uids if not _stays(cluster, uid)}
     if not going <= lower:
         return None  # the caches show something else by now
     try:
@@ -92,14 +92,15 @@ def winnable(preemptor: Preemptor, needs: PodCycle, nodes: Mask) -> Mask:
         return 0
 
 
-def _has_static(cluster: Cluster, uids: Iterable[str]) -> bool:
-    # Differs from kube-scheduler, which takes mirror pods for victims.
-    return not cluster.fleet.features.is_strict and any(_is_static(cluster, uid) for uid in uids)
+def _stay(cluster: Cluster, uids: Iterable[str]) -> bool:
+    return any(_stays(cluster, uid) for uid in uids)
 
 
-def _is_static(cluster: Cluster, uid: str) -> bool:
+def _stays(cluster: Cluster, uid: str) -> bool:
+    """Whether the pod is no victim, although kube-scheduler takes it for one: a mirror pod, or one that is spared."""
     pod = cluster.pods.bound(uid)
-    return pod is not None and pod.is_static
+    # Differs from kube-scheduler, which takes mirror pods for victims.
+    return pod is not None and not cluster.by_priority.may_go(pod)
 
 
 def _fits(cluster: Cluster, number: int, needs: PodCycle, freed: Iterable[Claim]) -> bool:

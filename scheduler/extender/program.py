@@ -93,6 +93,7 @@ class Extender:
             places_pods=False,
             profiles=(Profile(policy=policy_of(configuration.policy)),),
         )
+        self._core.cluster.by_priority.spares = configuration.spared(self._is_ours)
         self._poke = Poke(self._core.cluster, site.connection, asyncio.sleep, now, self._metrics.woke)
         self._attempts = Attempts(
             self._core.cluster,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from allocator.cluster.usage import occupying
+from allocator.cluster.usage import consumed_by, occupying
 from allocator.explain.text import holders_text
 from allocator.gates import CONSUMABLE_CAPACITY, PARTITIONABLE_DEVICES, Features
 from allocator.model import Allocation, Claim, DeviceID, PoolID
@@ -67,10 +67,11 @@ If all are shares of one device, judging one more takes 0.13 s, and the time gro
 """
 
 OUTDATED, DEVICE, CAPACITY, COUNTERS, UNKNOWN = "outdated", "device", "capacity", "counters", "unknown"
-ADMIN_ACCESS, BUSY = "admin access", "busy"
-CAUSES = (OUTDATED, ADMIN_ACCESS, DEVICE, CAPACITY, COUNTERS, UNKNOWN, BUSY)
+ADMIN_ACCESS, BUSY, LIMIT = "admin access", "busy", "limit"
+CAUSES = (OUTDATED, ADMIN_ACCESS, DEVICE, CAPACITY, COUNTERS, UNKNOWN, LIMIT, BUSY)
 """Why the ledger refuses: the claim has moved on; it does not request the admin access that it has; it has more than
-there is, or what others hold; devices are not published; too many updates are open."""
+there is, or what others hold; devices are not published; a limit of its namespace does not leave so much; too many
+updates are open."""
 
 
 class Ledger:
@@ -132,7 +133,17 @@ class Ledger:
         if overlaps:
             return _of_overlap(overlaps[0], update.claim.namespace)
         unknown = self._cluster.rival_claims.unknown(update.claim)
-        return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else None
+        return _of_unknown(unknown[0], self._generation(unknown[0])) if unknown else self._excess(update.claim)
+
+    def _excess(self, claim: Claim) -> Denial | None:
+        """A limit of the claim's namespace that does not leave what the update adds. Meanwhile the update counts."""
+        holding, snapshot = self._cluster.claims.holding(claim.uid), self._cluster.fleet.current
+        stored = holding.allocated if holding is not None else None
+        exceeded = snapshot.limited.excess(claim, stored, snapshot)
+        if exceeded is None:
+            return None
+        limit, added = exceeded
+        return Denial(LIMIT, f"claim {claim}: {limit.text(added)}")
 
     def shown(self, uid: str) -> None:
         """The watch has shown something of the claim of that uid: what is overtaken counts no more."""
@@ -251,9 +262,9 @@ def _overtaken(allowed: Iterable[Allowed], update: Update) -> Iterator[Allowed]:
             yield replace(before, update=replace(before.update, claim=_without_amounts(before.update.claim)))
 
 
-def _amounts(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, Quantity]]]]:
-    """The devices, and how much shares take of their capacities; how often."""
-    return Counter((one.id, bool(one.share_id), frozenset(one.consumed_capacity.items())) for one in occupying(claim))
+def _amounts(claim: Claim) -> Counter[tuple[DeviceID, bool, frozenset[tuple[str, int]]]]:
+    """The devices, and how much shares take of their capacities, however these are spelled; how often."""
+    return Counter((one.id, bool(one.share_id), frozenset(consumed_by(one).items())) for one in occupying(claim))
 
 
 def _shares(claim: Claim) -> set[tuple[DeviceID, str]]:

@@ -21,11 +21,13 @@ from ssl import SSLContext
 from typing import Any, Never
 
 from allocator.cluster.usage import occupying
+from allocator.model import DeviceClass
 from scheduler import garbage, kinds
 from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
+from scheduler.core_v1.node import Namespace
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import reviewer
 from scheduler.guard.configuration import GuardConfiguration
@@ -33,7 +35,7 @@ from scheduler.guard.ledger import Ledger, counting
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.guard.publication import Publication, SecretPath
 from scheduler.guard.reviewer import Reviewer, holder_of
-from scheduler.kinds import held_by_claim
+from scheduler.kinds import BY_MODEL, held_by_claim
 from scheduler.runtime import core, health, running, server
 from scheduler.runtime.access import secure
 from scheduler.runtime.cluster_updates import ClusterUpdates
@@ -110,6 +112,20 @@ def _service(configuration: GuardConfiguration) -> str:
     return f"dra-guard.{namespace_of(configuration.leader_election)}.svc"
 
 
+def _for_limits(configuration: GuardConfiguration, site: Site) -> Iterator[Reflector[Any]]:  # Any: of whatever kind
+    """What says which limits hold, for which namespaces, and what they count; nothing where there are none."""
+    if not (configuration.limits or configuration.limits_config_map):
+        return
+    for kind in (BY_MODEL[Namespace], BY_MODEL[DeviceClass]):
+        if resource := site.served.resource(kind.resource):
+            yield Reflector(
+                Watcher(site.connection, resource, kind.watch_decoder, random.random, held=kind.holds), time.monotonic
+            )
+    followed = core.limits_reflector(configuration, site.connection, time.monotonic)
+    if followed is not None:
+        yield followed
+
+
 class Guard:
     """All parts of one guard, put together."""
 
@@ -118,7 +134,7 @@ class Guard:
         self._connection, served = site.connection, site.served
         self._metrics = GuardMetrics(self._reading)
         self._cluster = Cluster(counting(site.features), is_ours=lambda _: False)
-        self._updates = ClusterUpdates(self._cluster)
+        self._updates = ClusterUpdates(self._cluster, configuration.limits_in_force())
         self._ledger = Ledger(self._cluster)
         self._violations: Sequence[Violation] = ()
         self._time = replace(TIME, monotonic=CLOCK)
@@ -131,7 +147,11 @@ class Guard:
         claims = Watcher(site.connection, served.claims, holder_of, random.random, held=held_by_claim)
         slices = Watcher(site.connection, served.slices, kinds.slice_of, random.random)
         self._claims, self._slices = Reflector(claims, time.monotonic), Reflector(slices, time.monotonic)
-        self._reflectors: tuple[Reflector[Any], ...] = (self._claims, self._slices)  # Any: of whatever kind
+        self._reflectors: tuple[Reflector[Any], ...] = (  # Any: of whatever kind
+            self._claims,
+            self._slices,
+            *_for_limits(configuration, site),
+        )
         for reflector in self._reflectors:
             reflector.store.on_change(partial(self._on_change, reflector.resource))
         self._path = SecretPath(f"{PREFIX}/{VERB}")

@@ -261,7 +261,7 @@ def _request(raw: Json) -> AdmissionRequest:
 def _version(old: Json) -> int:
     text = _metadata(old, "request.oldObject").get("resourceVersion")
     if not isinstance(text, str) or not _VERSION.fullmatch(text):
-        raise Malformed(str(FieldError("request.oldObject.metadata.resourceVersion", text, "must be a number as text")))
+        raise Malformed(str(FieldError("request.oldObject.metadata.resourceVersion", text, "must be a number, quoted")))
     return int(text)
 
 
@@ -270,7 +270,7 @@ def _with_metadata(raw: Json) -> Json:
     metadata = _metadata(raw, "request.object")
     for field in ("namespace", "name", "uid"):
         if not isinstance(metadata.get(field), str) or not metadata[field]:
-            problem = "must be a text that is not empty"
+            problem = "must be a string that is not empty"
             raise Malformed(str(FieldError(f"request.object.metadata.{field}", metadata.get(field), problem)))
         _short(metadata[field], f"request.object.metadata.{field}")
     return raw

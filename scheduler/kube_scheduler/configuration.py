@@ -236,10 +236,10 @@ def without_unknown(raw: Mapping[str, object]) -> tuple[Mapping[str, object], tu
     try:
         KubeSchedulerConfiguration.model_validate(raw)
     except ValidationError as error:
-        details = [one for one in error.errors(include_url=False) if one["type"] == "extra_forbidden"]
+        details = [detail for detail in error.errors(include_url=False) if detail["type"] == "extra_forbidden"]
         unknown += field_errors(details)
-        for one in details:
-            raw = _without(raw, one["loc"])
+        for detail in details:
+            raw = _without(raw, detail["loc"])
     return raw, tuple(unknown)
 
 
@@ -261,10 +261,10 @@ def _without(value: Any, path: Sequence[int | str]) -> Any:
 
 def read(raw: Mapping[str, object]) -> tuple[KubeSchedulerConfiguration | None, tuple[FieldError, ...]]:
     """The configuration, or None with every error of its fields and of the names of its profiles."""
-    found, errors = typed(KubeSchedulerConfiguration, raw)
-    if found is not None and (errors := tuple(_about_names(found.profiles))):
+    configuration, errors = typed(KubeSchedulerConfiguration, raw)
+    if configuration is not None and (errors := tuple(_about_names(configuration.profiles))):
         return None, errors
-    return found, errors
+    return configuration, errors
 
 
 def _about_names(profiles: Sequence[KubeProfile]) -> Iterator[FieldError]:

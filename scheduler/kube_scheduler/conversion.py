@@ -99,8 +99,10 @@ class _Conversion:
             self._leave_out("delayCacheUntilActive", "the caches of a standby are always filled")
         self._sampling("", found.percentage_of_nodes_to_score)
         self._placements("", found.percentage_of_placements_to_score)
-        for number, one in enumerate(found.extenders):
-            self._leave_out(f"extenders[{number}]", f"{one.url_prefix or 'it'} is not called: there are no extenders")
+        for number, extender in enumerate(found.extenders):
+            self._leave_out(
+                f"extenders[{number}]", f"{extender.url_prefix or 'it'} is not called: there are no extenders"
+            )
 
     def _sampling(self, path: str, percentage: int | None) -> None:
         if percentage not in (None, 0, ALL_NODES):
@@ -186,16 +188,16 @@ class _Conversion:
     def _set(self, path: str, found: KubePluginSet, known: Iterable[str]) -> Json:
         """The set with the plugins that there are."""
         kept: dict[str, list[Json]] = {"enabled": [], "disabled": []}
-        for number, one in enumerate(found.enabled):
-            if one.name in known:
-                kept["enabled"].append({"name": one.name, **({"weight": one.weight} if one.weight else {})})
-            elif one.name not in _BUILT_IN:
-                self._leave_out(f"{path}.enabled[{number}] ({one.name})", _NO_PLUGIN)
-        for number, one in enumerate(found.disabled):
-            if one.name in (ALL, *known):
-                kept["disabled"].append({"name": one.name})
+        for number, plugin in enumerate(found.enabled):
+            if plugin.name in known:
+                kept["enabled"].append({"name": plugin.name, **({"weight": plugin.weight} if plugin.weight else {})})
+            elif plugin.name not in _BUILT_IN:
+                self._leave_out(f"{path}.enabled[{number}] ({plugin.name})", _NO_PLUGIN)
+        for number, plugin in enumerate(found.disabled):
+            if plugin.name in (ALL, *known):
+                kept["disabled"].append({"name": plugin.name})
             else:
-                self._leave_out(f"{path}.disabled[{number}] ({one.name})", _NO_PLUGIN)
+                self._leave_out(f"{path}.disabled[{number}] ({plugin.name})", _NO_PLUGIN)
         return {name: entries for name, entries in kept.items() if entries}
 
     def _config(self, path: str, found: PluginConfig) -> Json:

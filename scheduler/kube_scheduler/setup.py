@@ -21,25 +21,26 @@ KUBE_SYSTEM = "kube-system"
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The requested setup.
-
-    schedulers: the names of profiles, at least one. url: of the extender, without the verb. ca_file, cert_file,
-    key_file: as kube-scheduler finds them; not used over plain HTTP. weight: of the extender's scores among those of
-    the plugins; None where the policy counts in filter alone. kubeconfig: with which kube-scheduler reaches the API
-    server; empty: as its pod's own account. namespace: of a second kube-scheduler's lease. release: of kube-scheduler.
-    """
+    """The requested setup."""
 
     mode: Mode
     schedulers: Sequence[str]
+    """The names of profiles, at least one."""
     url: str
+    """Of the extender, without the verb."""
     ca_file: str
     cert_file: str
     key_file: str
+    """ca_file, cert_file, key_file: as kube-scheduler finds them; not used over plain HTTP."""
     http_timeout_s: int
     weight: int | None = None
+    """Of the extender's scores among those of the plugins; None where the policy counts in filter alone."""
     kubeconfig: str = ""
+    """With which kube-scheduler reaches the API server; empty: as its pod's own account."""
     namespace: str = KUBE_SYSTEM
+    """Of a second kube-scheduler's lease."""
     release: Release = RELEASES[DEFAULT_RELEASE]
+    """Of kube-scheduler."""
 
 
 def document(setup: Setup) -> Json:

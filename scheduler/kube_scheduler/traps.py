@@ -58,17 +58,16 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trap:
-    """A field that should be otherwise.
-
-    path: in Kubernetes' notation, or a flag. value: what is there now; None where nothing is, or more than fits a line.
-    remedy: what to write.
-    """
+    """A field that should be otherwise."""
 
     severity: Severity
     path: str
+    """In Kubernetes' notation, or a flag."""
     value: object
+    """What is there now; None where nothing is, or more than fits a line."""
     consequence: str
     remedy: str
+    """What to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,8 @@ class Judged:
 
 def traps_of(judged: Judged) -> list[Trap]:
     """All that is found, errors first."""
-    found = [trap for one in _TRAPS for trap in one(judged)]
-    return sorted(found, key=lambda trap: trap.severity is not Severity.ERROR)
+    traps = [trap for one in _TRAPS for trap in one(judged)]
+    return sorted(traps, key=lambda trap: trap.severity is not Severity.ERROR)
 
 
 def _ignorable(judged: Judged) -> Iterator[Trap]:
@@ -211,13 +210,13 @@ def _is_on(gates: Mapping[str, bool], gate: str) -> bool:
 
 def _sampling(judged: Judged) -> Iterator[Trap]:
     everywhere = judged.configuration.percentage_of_nodes_to_score
-    inherited = [one for one in judged.profiles if one.profile.percentage_of_nodes_to_score is None]
+    inherited = [profile for profile in judged.profiles if profile.profile.percentage_of_nodes_to_score is None]
     if everywhere != EVERY_NODE and inherited:
         yield _sampled(judged, "percentageOfNodesToScore", everywhere)
-    for one in judged.profiles:
-        own = one.profile.percentage_of_nodes_to_score
+    for profile in judged.profiles:
+        own = profile.profile.percentage_of_nodes_to_score
         if own not in (None, EVERY_NODE):
-            yield _sampled(judged, f"{one.path}.percentageOfNodesToScore", own)
+            yield _sampled(judged, f"{profile.path}.percentageOfNodesToScore", own)
 
 
 def _sampled(judged: Judged, path: str, value: object) -> Trap:

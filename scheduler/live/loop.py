@@ -11,37 +11,36 @@ import logging
 import math
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
 from allocator.model import Claim
 from allocator.outcome import AllocationError
 from scheduler.attempt import device_readiness, eviction, pod_calls
-from scheduler.attempt.attempts import INTERNAL, Attempts, Freed, Reserved
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
-from scheduler.attempt.current_steps import EVICT
+from scheduler.attempt.current_steps import EVICT, SLOT
 from scheduler.attempt.deallocate import may_be_deallocated
-from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
-from scheduler.attempt.pod_fate import REPORT_S
-from scheduler.attempt.write_outcome import DENIED, WriteOutcome, write_outcome
+from scheduler.attempt.decision import PodKey
+from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
 from scheduler.decision.time_limits import NamespaceShare, TooLong, timed_out
+from scheduler.live.endings import LOST_S, Endings, KnownGroups, LoopDependencies, with_text
+from scheduler.live.group_conditions import GroupConditions
+from scheduler.live.group_cycle import GroupCycle
+from scheduler.live.groups import Groups
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms, summary
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
-from scheduler.queue import Queue, QueuedPod
-from scheduler.reporting import Events, Refusals
-from scheduler.runtime.metrics import AttemptResult, Metrics, Point, PointStatus
+from scheduler.queue import QueuedPod
+from scheduler.runtime.metrics import Point, PointStatus
 from scheduler.state.claims import AlreadyReserved, ClaimObject, Waiting, full
 from scheduler.state.cluster_changes import GivenBack
 from scheduler.state.pods import pod_requests
-from scheduler.ui.decision_log import DecisionLog
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,37 +65,13 @@ LEFT_S = 2.0
 SHARE_S = 1.0
 """How soon a pod is retried whose namespace waits for the answers to as many writes as it may."""
 
-LOST_S = 1.0
-"""How soon a pod is retried after it was lost to another process."""
-
 LEFT = "another process is at work on the pod's claims"
 OTHERS_FIRST = "decisions in the pod's namespace take long: pods of other namespaces go first"
 """Why a pod is held, in `/debug/queue`."""
 
-REFUSED_FOR_GOOD = {*DENIED, WriteOutcome.DEFECT}
-"""Of an eviction: another try at once would be refused as well."""
-
-QUIET_ATTEMPTS = 3
-"""How many attempts a pod may lose to another scheduler before that is reported."""
-
-
-@dataclass(frozen=True, slots=True)
-class LoopDependencies:
-    """What a loop works with."""
-
-    cluster: Cluster
-    queue: Queue
-    binder: Binder
-    attempts: Attempts
-    events: Events
-    refusals: Refusals
-    metrics: Metrics
-    preemptions: Preemptions | None = None
-    decisions: DecisionLog = field(default_factory=DecisionLog)
-
 
 class Loop:
-    """Decides for one pod after the other.
+    """Decides for one pod after the other, or one group.
 
     clock: seconds that only go forward, as the queue takes them. is_outdated: `Core.is_outdated`, whether what the
     cluster shows lacks changes; until it does not, nothing is decided. is_dry: decide and log, and write nothing.
@@ -129,6 +104,13 @@ class Loop:
         self._preemptions = dependencies.preemptions or Preemptions(
             self._cluster, PreemptionTerms(), lambda _: True, lambda _: None, self._metrics.preemption_failed
         )
+        self._endings = Endings(dependencies, self._preemptions, clock, is_dry=is_dry)
+        self._known = dependencies.known or KnownGroups(
+            Groups(self._cluster, clock),
+            GroupConditions(self._binder.api, None, self._binder.time.now, self._attempts.start),
+        )
+        would_be = self._place_dry if is_dry else None
+        self.group_cycle = GroupCycle(dependencies, self._known, self._endings, clock, self.wake, would_be)
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
         self._time = NamespaceShare()
@@ -154,19 +136,27 @@ class Loop:
             try:
                 self._attempt(entry, now)
             except AlreadyReserved:
-                self._fail(entry, INTERNAL, now)
+                self._endings.fail(entry, INTERNAL, now)
             except Exception:  # noqa: BLE001 - whatever it is, the pod waits and the others go on
                 _LOG.exception("the attempt failed", extra={"pod": str(entry.pod)})
-                self._fail(entry, INTERNAL, now)
+                self._endings.fail(entry, INTERNAL, now)
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
 
     def _report_gated(self, now: float) -> None:
-        """Tell the pods that have waited long for their claims.
+        """Tell the pods that have waited long for their claims, or for others of their group.
 
-        Differs from kube-scheduler, which says nothing of a pod whose claims do not exist.
+        Differs from kube-scheduler, which says nothing of a pod whose claims or group do not exist.
         """
         for entry in self._queue.long_gated(now):
-            self._report_reason(entry.pod, "Unschedulable", entry.gate)
+            if not (waits := self._known.groups.gate(entry.pod)):
+                self._endings.report_reason(entry.pod, "Unschedulable", entry.gate)
+            elif not self._is_dry:
+                self._refusals.refuse(entry.pod, "SchedulingGated", waits)
+        for group, text in self._known.groups.late(now):
+            _LOG.info(text)
+            if not self._is_dry:
+                about = self._known.conditions.regarding(self._known.groups.object_of(group.key))
+                self._events.pod_group_waiting(PodKey.of(group.waiting[0]), about, text)
 
     def _may_try(self) -> bool:
         """Whether a pod may be decided now: not far ahead of its writes, so that the first by then goes first."""
@@ -191,6 +181,13 @@ class Loop:
             return
         if self._is_held(entry, started):
             return
+        if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
+            self.group_cycle.attempt(entry, key, started)
+        else:
+            self._attempt_alone(entry, started)
+
+    def _attempt_alone(self, entry: QueuedPod, started: float) -> None:
+        pod = entry.pod
         pod_claims = self._cluster.claims_of(pod)
         if isinstance(pod_claims, Waiting):
             kept = [pod_claims.kept] if pod_claims.kept else []
@@ -219,13 +216,13 @@ class Loop:
             case Placed():
                 self._place(entry, decided, started)
             case NotPlaced(refusal):
-                refusal = _with_text(refusal, won)
+                refusal = with_text(refusal, won)
                 if isinstance(won, PlaceToWin) and not self._is_dry:
                     self._attempts.start(self._preempt(entry, won, refusal, started))
                 else:
                     self._refuse_or_free(entry, refusal, _stuck(decided, pod_claims), started, failed)
             case Failed(reason):
-                self._fail(entry, reason, started)
+                self._endings.fail(entry, reason, started)
 
     def _decide(
         self, entry: QueuedPod, found: Sequence[ClaimObject], failed: Mapping[str, str], now: float
@@ -280,9 +277,9 @@ class Loop:
         """Whether the pod has to wait for others, of its namespace or of all."""
         namespace = entry.pod.namespace
         if problem := self._attempts.slots.slowness(namespace):
-            self._hold(entry, problem, started, started + SHARE_S)
+            self._endings.hold(entry, problem, started, started + SHARE_S)
         elif problem := self._attempts.objection(namespace):
-            self._hold(entry, problem, started)
+            self._endings.hold(entry, problem, started)
         elif self._lets_others_go_first(entry, started):
             self._queue.held(entry.pod.uid, started, self._time.waits_until(namespace), why=OTHERS_FIRST)
         else:
@@ -315,7 +312,7 @@ class Loop:
             self._queue.held(entry.pod.uid, self._clock(), self._clock())
             return
         self._decided(entry, 0.0)
-        self._fail(entry, timed_out(DECISION_S), started)
+        self._endings.fail(entry, timed_out(DECISION_S), started)
 
     def _broken(self, claims: Iterable[ClaimObject]) -> dict[str, device_readiness.DevicesFailed]:
         """The allocated claims, by uid, whose devices will not be made ready."""
@@ -333,12 +330,7 @@ class Loop:
         pod = entry.pod
         self._decisions.placed(time.time(), pod, placed.node, placed.allocations)
         if self._is_dry:
-            self._cluster.reserve(pod, placed)
-            devices = [str(result.id) for one in placed.allocations for result in one.results]
-            _LOG.info("would be bound", extra={"pod": str(pod), "node": placed.node, "devices": devices})
-            # It stays in flight: it is not tried again, and seen when it goes.
-            self._would_be[pod.uid] = (pod, placed)
-            self._count_scheduled(entry, started)
+            self._place_dry(entry, placed, started)
             return
         self._preemptions.placing(pod, placed)
         try:
@@ -349,6 +341,15 @@ class Loop:
         self._refusals.withdraw(pod.uid)
         self._attempts.start(self._bind(entry, reserved, started))
 
+    def _place_dry(self, entry: QueuedPod, placed: Placed, started: float) -> None:
+        pod = entry.pod
+        self._cluster.reserve(pod, placed)
+        devices = [str(result.id) for one in placed.allocations for result in one.results]
+        _LOG.info("would be bound", extra={"pod": str(pod), "node": placed.node, "devices": devices})
+        # It stays in flight: it is not tried again, and seen when it goes.
+        self._would_be[pod.uid] = (pod, placed)
+        self._endings.count_scheduled(entry, started)
+
     def _give_back(self) -> None:
         """Release what a dry run has reserved for pods that are gone, or bound by another scheduler."""
         for uid in [uid for uid in self._would_be if self._queue.get(uid) is None]:
@@ -357,54 +358,10 @@ class Loop:
             self._queue.on_event(GivenBack(pod, placed.claims, placed.node), self._clock())
 
     async def _bind(self, entry: QueuedPod, reserved: Reserved, started: float) -> None:
-        slot = await self._attempts.slot(entry.pod.namespace, reserved)
-        outcome = await self._attempts.carry_out(reserved, slot, lambda found: self._report(entry, found))
-        self._end(entry, outcome, started)
+        outcome = await self._attempts.bind(reserved, lambda found: self._endings.report(entry, found))
+        self._endings.end(entry, outcome, started)
         if not self._attempts.slots.has_enough:
             self.wake()  # the pod may be tried again sooner than anything that the loop waits for
-
-    def _report(self, entry: QueuedPod, outcome: AttemptOutcome) -> None:
-        """Report why the pod is not bound."""
-        match outcome:
-            case Unschedulable(reason):
-                self._report_reason(entry.pod, "Unschedulable", reason)
-            case Retry(reason, is_lost=is_lost):
-                # A condition would move the pod's version while the faster one is about to bind it.
-                if not is_lost or entry.attempts > QUIET_ATTEMPTS:
-                    self._report_reason(entry.pod, "SchedulerError", reason)
-            case Fatal(reason):
-                self._report_reason(entry.pod, "SchedulerError", reason)
-
-    def _end(self, entry: QueuedPod, outcome: AttemptOutcome, started: float) -> None:
-        """Finish or requeue the pod; its condition and event are written already."""
-        pod = PodKey.of(entry.pod)
-        if isinstance(outcome, Bound | BoundElsewhere | Gone):
-            self._preemptions.placed(pod.uid)
-        else:
-            self._preemptions.unplaced(entry.pod)
-        match outcome:
-            case Bound(node):
-                self._queue.done(pod.uid)
-                self._events.scheduled(pod, node)
-                self._count_scheduled(entry, started)
-                _LOG.debug("bound", extra={"pod": str(pod), "node": node})
-            case Unschedulable(reason, by):
-                self._refused(entry, Refusal(frozenset({by}), pod_requests(entry.pod), message=reason), started)
-            case Retry(reason, after_s=None, is_lost=True):
-                self._failed(entry, reason, started, LOST_S)
-            case Retry(reason, after_s=after_s):
-                self._failed(entry, reason, started, after_s)
-            case Gone(reason) | BoundElsewhere(reason=reason):
-                _LOG.info("nothing left to schedule", extra={"pod": str(pod), "reason": reason})
-                self._queue.remove(pod.uid)
-            case Fatal(reason):
-                self._failed(entry, reason, started)
-
-    def _count_scheduled(self, entry: QueuedPod, started: float) -> None:
-        """The pod is bound, or would be."""
-        now = self._clock()
-        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.SCHEDULED, now - started)
-        self._metrics.scheduled(entry.attempts, now - (entry.first or started))
 
     # -- a pod that has none
 
@@ -421,7 +378,7 @@ class Loop:
             freeing = self._attempts.free(entry.pod, stuck, failed)
             self._attempts.start(self._free(entry, refusal, freeing, started))
         else:
-            self._refuse(entry, refusal, started)
+            self._endings.refuse(entry, refusal, started)
 
     async def _free(
         self, entry: QueuedPod, refusal: Refusal, freeing: Coroutine[Any, Any, Freed], started: float
@@ -434,11 +391,11 @@ class Loop:
         freed = await freeing
         self._metrics.passed(entry.pod.scheduler_name, Point.POST_FILTER, _status_of(freed), self._clock() - began)
         if freed.problem:
-            self._fail(entry, freed.problem, started)
+            self._endings.fail(entry, freed.problem, started)
         elif freed.claim is not None and is_made_for(freed.claim, entry.pod.uid):
             self._queue.held(entry.pod.uid, self._clock())
         else:
-            self._refuse(entry, refusal, started)
+            self._endings.refuse(entry, refusal, started)
         self.wake()
 
     # -- a pod for which others go
@@ -447,13 +404,15 @@ class Loop:
         """Write what the pod has won, and evict its victims, as soon as there is a slot."""
         pod, node, began, seen = entry.pod, won.record.node, self._clock(), self._preemptions.changes
         progress, problem, is_denied, is_current = self._binder.progress, "", False, True
-        progress.at(pod.uid, str(pod), node, EVICT)
+        progress.at(pod.uid, str(pod), node, SLOT)
         slot = await self._attempts.slots.wait(pod.namespace)
+        progress.at(pod.uid, str(pod), node, EVICT, won.victims_text)
         try:
             is_current = self._preemptions.changes == seen or self._is_so_still(entry, won)
             is_current = is_current and await self._evict(entry, won, refusal)
         except CallFailed as error:
-            problem, is_denied = f"preemption on node {node}: {error}", write_outcome(error) in REFUSED_FOR_GOOD
+            problem, is_denied = f"preemption on node {node}: {error}", is_refused_for_good(error)
+            progress.failed(pod.uid, error)
             _LOG.warning("cannot preempt: %s", error, extra={"pod": str(pod)})
         except Exception:  # noqa: BLE001 - whatever it is, it costs this pod and no other
             _LOG.exception("preempting failed", extra={"pod": str(pod)})
@@ -461,15 +420,16 @@ class Loop:
         finally:
             slot.give_back()
             progress.end(pod.uid)
-            self._preemptions.evicted(pod.uid)
+            again_s = self._preemptions.evicted(pod.uid, has_failed=bool(problem))
         status = PointStatus.ERROR if problem else PointStatus.SUCCESS
         self._metrics.passed(pod.scheduler_name, Point.POST_FILTER, status, self._clock() - began)
         if is_denied:
             self._back_off(entry, replace(refusal, message=f"{refusal.message} {problem}"), started)
         elif problem:
-            self._fail(entry, problem, started)
+            self._endings.report_reason(pod, "SchedulerError", problem)
+            self._endings.failed(entry, problem, started, again_s)
         elif is_current:
-            self._refused(entry, refusal, started)
+            self._endings.refused(entry, refusal, started)
         else:
             self._preemptions.drop(pod.uid)
             self._queue.held(pod.uid, self._clock(), self._clock())
@@ -490,7 +450,8 @@ class Loop:
             if not isinstance(decided, NotPlaced):
                 return False
             try:
-                return self._preemptions.again(won, PodCycle(self._cluster, pod, claims, taken), decided)
+                with self._cluster.time_limit.limited():
+                    return self._preemptions.again(won, PodCycle(self._cluster, pod, claims, taken), decided)
             except AllocationError:
                 return False
 
@@ -507,7 +468,15 @@ class Loop:
         if victims:
             self._metrics.preempted(sum(one.is_delete for one in victims))
         by = PodKey.of(pod)
-        await eviction.evict(self._binder, victims, lambda victim: self._events.preempted(PodKey.of(victim), by, node))
+
+        def cancelled(victim: Pod) -> bool:
+            is_ended = self._attempts.give_up(victim.uid, f"preempted by pod {pod.uid} on node {node}")
+            if is_ended:
+                self._events.preempted(PodKey.of(victim), by, node, is_deleted=False)
+            return is_ended
+
+        deleted = eviction.Evicted(cancelled, lambda victim: self._events.preempted(PodKey.of(victim), by, node))
+        await eviction.evict(self._binder, victims, deleted)
         return True
 
     def _back_off(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
@@ -516,7 +485,7 @@ class Loop:
         self._preemptions.drop(entry.pod.uid)
         self._events.preemption_backed_off(PodKey.of(entry.pod), refusal.message)
         self._wake_after(entry.pod.uid, wait_s)
-        self._refuse(entry, refusal, started)
+        self._endings.refuse(entry, refusal, started)
 
     async def _clear_nomination(self, pod: Pod) -> None:
         try:
@@ -529,7 +498,7 @@ class Loop:
         preemptions = self._preemptions
         if not preemptions.records:
             return
-        preemptions.end_on_missing_nodes()
+        preemptions.end_hopeless(now)
         for pod in list(preemptions.held()):
             self._queue.wake(pod.uid, now, "PreemptionEnded")
         for pod, message in list(preemptions.late(now)):
@@ -558,48 +527,6 @@ class Loop:
         self._queue.wake(uid, self._clock(), "PreemptionBackoffComplete")
         self.wake()
 
-    def _refuse(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
-        self._report_reason(entry.pod, "Unschedulable", refusal.message, refusal.gist)
-        self._refused(entry, refusal, started)
-
-    def _refused(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
-        now = self._clock()
-        self._attempts.refused(entry.pod.uid)
-        self._queue.refused(entry.pod.uid, refusal, now)
-        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.UNSCHEDULABLE, now - started)
-
-    def _hold(self, entry: QueuedPod, problem: str, started: float, until: float | None = None) -> None:
-        """Delay a pod, since more writes in its namespace would fail, or have to wait, as well.
-
-        It keeps its own error if it has one. until: when it is tried again, None for its backoff.
-        """
-        self._queue.held(entry.pod.uid, started, until, why=problem)
-        standing = pod_calls.current(entry.pod.conditions)
-        has_waited = until is None or started - (entry.first or started) >= REPORT_S
-        if has_waited and (standing is None or standing.reason != "SchedulerError"):
-            self._report_reason(entry.pod, "SchedulerError", problem)
-
-    def _fail(self, entry: QueuedPod, reason: str, started: float) -> None:
-        self._report_reason(entry.pod, "SchedulerError", reason)
-        self._failed(entry, reason, started)
-
-    def _failed(self, entry: QueuedPod, reason: str, started: float, after_s: float | None = None) -> None:
-        now = self._clock()
-        self._queue.failed(entry.pod.uid, now, after_s, why=reason)
-        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.ERROR, now - started)
-
-    def _report_reason(self, pod: Pod, reason: pod_calls.Reason, message: str, gist: str = "") -> None:
-        """gist: of the message, "" if it has no details that change all the time."""
-        self._decisions.answered(time.time(), str(pod), reason, message)
-        if self._is_dry:
-            _LOG.info("not placed", extra={"pod": str(pod), "reason": reason, "message_of_pod": message})
-            return
-        if self._queue.get(pod.uid) is None:
-            return  # it has gone, or is bound: there is nobody to tell
-        self._events.failed_scheduling(PodKey.of(pod), message, gist)
-        if not pod.node_name:  # of one that has a node its kubelet says that it is scheduled
-            self._refusals.refuse(pod, reason, message, gist)
-
 
 def _stuck(decided: NotPlaced, found: Iterable[ClaimObject]) -> list[ClaimObject]:
     """The claims that keep the pod from every node."""
@@ -609,15 +536,6 @@ def _stuck(decided: NotPlaced, found: Iterable[ClaimObject]) -> list[ClaimObject
 def _may_go(claim: ClaimObject, pod: Pod) -> bool:
     """Whether the claim is the pod's alone: it is deallocated first, and nobody goes for the pod in this attempt."""
     return may_be_deallocated(claim.raw, pod.uid)
-
-
-def _with_text(refusal: Refusal, won: PlaceToWin | NothingToWin) -> Refusal:
-    """The refusal that also says what preemption comes to."""
-    text = won.preemption.text if isinstance(won, PlaceToWin) else won.text
-    if not text:
-        return refusal
-    message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."
-    return replace(refusal, message=f"{message} {text}", gist=refusal.gist or refusal.message)
 
 
 def _status_of(freed: Freed) -> PointStatus:

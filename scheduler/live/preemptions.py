@@ -8,26 +8,31 @@ Source: kube-scheduler's plugin DefaultPreemption and its nominator; KEP-5690.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from allocator.bits import union
 from allocator.model import Claim
+from allocator.outcome import AllocationError
+from allocator.words import counted
 from scheduler.attempt.eviction import StoredRecord
-from scheduler.core_v1.label_selectors import LabelSelector, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
+from scheduler.decision.time_limits import MOST_S
+from scheduler.pod_groups.group import GroupKey, GroupOfPods
+from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_result import GroupUnknown
+from scheduler.preemption.preemption import ENDING, Preemption, PreemptionWrite, Preemptor, eviction_writes
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.rates import backoff_s
 from scheduler.state.claims import Waiting, claim_keys
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
-from scheduler.state.pods_by_priority import priority_of
+from scheduler.state.pods_by_priority import priority_of, spares_nobody
 
 FIRST_BACKOFF_S = 20.0
 MOST_BACKOFF_S = 1800.0
@@ -38,6 +43,10 @@ TRIES_WITH_OTHERS = 3
 
 LATE_S = 120.0
 """A preemption that lasts longer is told in an event."""
+
+SPARED = "Pods of other schedulers are spared, since preemptions for the pod have won it no place."
+
+ONGOING = "ongoing preemption on nominated nodes"
 
 RELEASING = "not eligible due to claims of preempted pods on the nominated node that still have their devices."
 
@@ -51,16 +60,10 @@ class PreemptionTerms:
     is_on: bool = False
     for_resources: bool = True
     """Also for what is no device, such as CPU."""
-    of_all: bool = True
-    """Also pods of other schedulers."""
     delay_s: float = 0.0
     """How long a pod is pending before."""
-    never: LabelSelector = None
-    """Labels of pods that stay."""
-
-    def spares(self, is_ours: Callable[[Pod], bool], pod: Pod) -> bool:
-        """Whether the pod is never a victim."""
-        return selects(self.never, pod.labels) or not (self.of_all or is_ours(pod))
+    spares: Callable[[Pod], bool] = spares_nobody
+    """Whether a pod is never a victim."""
 
 
 @dataclass(slots=True)
@@ -80,6 +83,20 @@ class PlaceToWin:
     identity: tuple[object, ...]
     start: int
 
+    @property
+    def victims_text(self) -> str:
+        """How many go."""
+        return counted(len(self.record.victims), "pod that is preempted", "pods that are preempted")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupToWin:
+    """What a group was found to win: a record for each member that has a place then."""
+
+    preemption: GroupPreemption
+    records: tuple[PreemptionRecord, ...]
+    writes: Sequence[PreemptionWrite]
+
 
 @dataclass(frozen=True, slots=True)
 class NothingToWin:
@@ -98,12 +115,20 @@ class NothingToWin:
 
 @dataclass(slots=True)
 class _Kept:
-    """A record by what is known of it beside itself. is_written: its evictions are under way."""
+    """A record by what is known of it beside itself."""
 
     is_written: bool = False
+    """Its evictions are under way."""
+    is_for_moves: bool = False
+    """Somebody else evicts, and the pods have another place."""
     is_late: bool = False
     was_held: bool = False
     releasing: set[str] = field(default_factory=set)
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether this process evicts, and no call is under way."""
+        return not self.is_written and not self.is_for_moves
 
 
 class Preemptions:
@@ -131,9 +156,10 @@ class Preemptions:
         self._kept: dict[str, _Kept] = {}
         self._placing: dict[str, PreemptionRecord] = {}
         self._breakers: dict[str, _Breaker] = {}
+        self._failing: set[str] = set()
         self._preemptor = Preemptor(cluster, wins_devices=not cluster.fleet.features.is_strict)
         if terms.is_on:
-            cluster.by_priority.spares = partial(terms.spares, is_ours)
+            cluster.by_priority.spares = terms.spares
 
     @property
     def records(self) -> Mapping[str, PreemptionRecord]:
@@ -160,6 +186,14 @@ class Preemptions:
         with self._records.seen_by(pod):
             yield
 
+    @contextmanager
+    def seen_by_group(self, group: GroupOfPods) -> Iterator[None]:
+        """Decide for all members at once: what each was promised is free to all of them."""
+        waiting = group.waiting
+        promised = [pod.uid for pod in waiting if pod.uid in self.records or pod.nominated_node]
+        with self._records.seen_by(*waiting), self._cluster.nominations.without(promised):
+            yield
+
     def preemption(
         self, cycle: PodCycle, refused: NotPlaced, pending_since: float, now: float
     ) -> PlaceToWin | NothingToWin:
@@ -170,17 +204,82 @@ class Preemptions:
             return problem
         if problem := self._backed_off(pod, now):
             return problem
-        start = self._preemptor.start
-        preemption = self._preemptor.preemption(cycle, refused)
+        start, spares = self._preemptor.start, self._spares(pod)
+        preemption = self._preemptor.preemption(cycle, refused, spares)
         if preemption.candidate is None:
-            return NothingToWin(
-                preemption.text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node)
-            )
-        tries = self._breakers.get(pod.uid, _Breaker()).tries
-        if tries >= TRIES_WITH_OTHERS and not all(map(self._is_ours, preemption.candidate.pods)):
-            return NothingToWin(_waits(tries), MOST_BACKOFF_S, drops=True, is_backed_off=True)
+            text = f"{preemption.text} {SPARED}" if spares else preemption.text
+            return NothingToWin(text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node))
+        tries = self._tries(pod)
         record = PreemptionRecord.of(pod, cycle.pending, preemption, tries=tries, since=now)
         return PlaceToWin(preemption, record, self._identity(record), start)
+
+    def _tries(self, pod: Pod) -> int:
+        return self._breakers[pod.uid].tries if pod.uid in self._breakers else 0
+
+    def _spares(self, pod: Pod) -> Callable[[Pod], bool] | None:
+        """Pods of other schedulers, which may have put their victims back at once, after some preemptions in vain."""
+        return (lambda victim: not self._is_ours(victim)) if self._tries(pod) >= TRIES_WITH_OTHERS else None
+
+    # -- groups
+
+    def group_preemption(self, group: GroupOfPods, pending_since: float, now: float) -> GroupToWin | NothingToWin:
+        """What a refused group wins, as things are now. Raises AllocationError, TooLong."""
+        waiting, wait_s = group.waiting, pending_since + self.terms.delay_s - now
+        if not self.terms.is_on or not (self.terms.for_resources or any(pod.claims for pod in waiting)):
+            return NothingToWin("")
+        if wait_s > 0:
+            return NothingToWin("", wait_s)
+        records = [self.records[pod.uid] for pod in waiting if pod.uid in self.records]
+        states = {record.state(self._cluster) for record in records}
+        is_written = any(self._kept[record.pod.uid].is_written for record in records)
+        if states & {RecordState.LEAVING, RecordState.RELEASING} or is_written:
+            return NothingToWin(f"pod group preemption: {ONGOING}")
+        name = _breaker_of(group.key)
+        if states == {RecordState.HELD}:
+            self.failed(name, now)  # all that it has won is free, and it does not fit
+        breaker = self._breakers.get(name, _Breaker())
+        if breaker.until > now:
+            return NothingToWin(_waits(breaker.tries), breaker.until - now, drops=True, is_backed_off=True)
+        won = self._won_by_group(group, breaker.tries, now)
+        evicts_others = isinstance(won, GroupToWin) and not all(map(self._is_ours, won.preemption.pods))
+        if evicts_others and breaker.tries >= TRIES_WITH_OTHERS:
+            return NothingToWin(_waits(breaker.tries), MOST_BACKOFF_S, drops=True, is_backed_off=True)
+        return won
+
+    def _won_by_group(self, group: GroupOfPods, tries: int, now: float) -> GroupToWin | NothingToWin:
+        cluster = self._cluster
+        preemption = preempt_for_group(cluster, group, wins_devices=not cluster.fleet.features.is_strict)
+        if isinstance(preemption, GroupUnknown):
+            return NothingToWin(f"pod group preemption: {preemption}")
+        if preemption.placed is None:
+            return NothingToWin(preemption.text, drops=True, clears=True)
+        victims, released = frozenset(pod.uid for pod in preemption.pods), frozenset(preemption.claims)
+        records = []
+        for member in preemption.placed.members:
+            pending = (claim for claim in member.placed.claims if claim.allocation is None)
+            given = zip(pending, member.placed.allocations, strict=False)
+            claims = tuple(replace(claim, allocation=one) for claim, one in given)
+            node = member.placed.node
+            records.append(PreemptionRecord(member.pod, node, claims, victims, released, tries, now))
+        nodes = dict.fromkeys(record.node for record in records)
+        writes = eviction_writes(cluster, records[0].pod, preemption.pods, nodes, "podgroup")
+        return GroupToWin(preemption, tuple(records), writes)
+
+    def group_wins_again(self, won: GroupToWin, group: GroupOfPods, now: float) -> bool:
+        """Whether the same comes out now. Raises AllocationError, TooLong."""
+        again = self._won_by_group(group, won.records[0].tries, now)
+        return isinstance(again, GroupToWin) and list(map(self._identity, again.records)) == list(
+            map(self._identity, won.records)
+        )
+
+    def begin_group(self, won: GroupToWin) -> None:
+        """Keep what each member has won; the evictions are carried out next."""
+        for record in won.records:
+            self._begin(record)
+
+    def group_failed(self, key: GroupKey, now: float) -> float:
+        """As `failed`, of a group."""
+        return self.failed(_breaker_of(key), now)
 
     def _objection(self, cycle: PodCycle, pod: Pod, refused: NotPlaced, wait_s: float) -> NothingToWin | None:
         """Why nobody may go for the pod, whoever it would be. wait_s: until it has been pending for long enough."""
@@ -199,19 +298,14 @@ class Preemptions:
         breaker = self._breakers.get(pod.uid, _Breaker())
         if breaker.until <= now:
             return None
-        return NothingToWin(
-            _waits(breaker.tries),
-            breaker.until - now,
-            clears=bool(pod.nominated_node),
-            drops=True,
-            is_backed_off=True,
-        )
+        # The nomination stays, as it does for every pod that may not preempt now.
+        return NothingToWin(_waits(breaker.tries), breaker.until - now, drops=True, is_backed_off=True)
 
     def again(self, won: PlaceToWin, cycle: PodCycle, refused: NotPlaced) -> bool:
         """Whether the same comes out now. Raises AllocationError, TooLong."""
         after, self._preemptor.start = self._preemptor.start, won.start
         try:
-            preemption = self._preemptor.preemption(cycle, refused)
+            preemption = self._preemptor.preemption(cycle, refused, self._spares(won.record.pod))
         finally:
             self._preemptor.start = after
         if preemption.candidate is None:
@@ -233,7 +327,7 @@ class Preemptions:
         if number is None or not helped >> number & 1:
             return ""  # the node is of no use to the pod, whoever goes
         state = record.state(self._cluster)
-        if state is RecordState.EVICTING and record.pod.uid == pod.uid and not self._kept[pod.uid].is_written:
+        if state is RecordState.EVICTING and record.pod.uid == pod.uid and self._kept[pod.uid].may_go_on:
             return ""  # a call has failed: it is tried again
         return RELEASING if state is RecordState.RELEASING else ENDING
 
@@ -241,15 +335,49 @@ class Preemptions:
 
     def begin(self, won: PlaceToWin) -> None:
         """Keep what the pod has won; its evictions are carried out next."""
-        record = won.record
+        self._begin(won.record)
+
+    def _begin(self, record: PreemptionRecord) -> None:
         self._records.set(record)
         self._kept[record.pod.uid] = _Kept(is_written=True)
         self._cluster.nominations.set(replace(record.pod, nominated_node=record.node))
 
-    def evicted(self, uid: str) -> None:
-        """All calls for the pod's preemption have ended, well or not."""
+    def keep(self, pod: Pod, node: str, moving: Collection[str], now: float) -> bool:
+        """Keep for the pod what it gets on the node once these pods (uids) are gone; False where it would not fit.
+
+        Raises AllocationError, TooLong.
+        """
+        cluster, number = self._cluster, self._cluster.number_of(node)
+        pod_claims = cluster.claims_of(pod)
+        there = [found for uid in moving if (found := cluster.pods.known(uid)) is not None]
+        if number is None or isinstance(pod_claims, Waiting):
+            return False
+        promised = replace(pod, nominated_node=node)
+        with self.seen_by(pod), cluster.without([one.uid for one in there]):
+            given = _given(PodCycle(cluster, promised, [one.claim for one in pod_claims]), number)
+        if given is None:
+            return False
+        released = frozenset(uid for uid in self._claims_of(there) if self._is_held(uid))
+        victims = frozenset(one.uid for one in there)
+        self._records.set(PreemptionRecord(promised, node, given, victims, released, since=now))
+        self._kept[pod.uid] = _Kept(is_for_moves=True)
+        cluster.nominations.set(promised)
+        return True
+
+    def is_kept_for_moves(self, uid: str) -> bool:
+        """Whether something is kept for the pod while others move."""
+        return uid in self._kept and self._kept[uid].is_for_moves
+
+    def evicted(self, uid: str, *, has_failed: bool = False) -> float | None:
+        """All calls for the pod's preemption have ended. When to try again if one has failed; None: after its backoff.
+
+        At once, unless the calls before them had failed as well.
+        """
         if kept := self._kept.get(uid):
             kept.is_written = False
+        is_first = uid not in self._failing
+        (self._failing.add if has_failed else self._failing.discard)(uid)
+        return 0.0 if is_first else None
 
     def failed(self, uid: str, now: float) -> float:
         """A preemption for the pod has won no place for it; how long the next one has to wait."""
@@ -282,6 +410,11 @@ class Preemptions:
         """The pod is bound."""
         self._placing.pop(uid, None)
         self._breakers.pop(uid, None)
+        self._failing.discard(uid)
+
+    def group_placed(self, key: GroupKey) -> None:
+        """So many pods of the group are bound as it needs."""
+        self._breakers.pop(_breaker_of(key), None)
 
     def drop(self, uid: str) -> None:
         """The pod does without: what was kept for it is free for all."""
@@ -304,8 +437,7 @@ class Preemptions:
         pod, old = event.new, event.old
         uid = (pod or old).uid if pod or old else ""  # type: ignore[union-attr] # one of them is there
         if pod is None or pod.is_over or pod.node_name:
-            self._placing.pop(uid, None)
-            self._breakers.pop(uid, None)
+            self.placed(uid)
             self.drop(uid)
         elif (record := self.records.get(uid)) is not None:
             self._follow(record, pod, old)
@@ -326,10 +458,32 @@ class Preemptions:
                 yield self.records[uid].pod
             kept.was_held = is_held and not kept.is_written
 
-    def end_on_missing_nodes(self) -> None:
-        """A node that is gone can be won by nobody."""
-        for record in [one for one in self.records.values() if self._cluster.number_of(one.node) is None]:
-            self.drop(record.pod.uid)
+    def cancelled(self, uid: str) -> None:
+        """The pod is not bound: if it goes for others, it is not on its node any more."""
+        self._records.cancelled(uid)
+
+    def preemptors_of(self, uid: str) -> list[Pod]:
+        """The pods for which this one goes."""
+        return [record.pod for record in self.records.values() if uid in record.victims]
+
+    def end_hopeless(self, now: float) -> None:
+        """Nobody can win a node that is gone, or devices for a claim that is, and that counts for no quota any more.
+
+        The pod waits before others go for the next claim of its owner.
+        """
+        for record in list(self.records.values()):
+            if not self._has_claims(record):
+                self.failed(record.pod.uid, now)
+                self.drop(record.pod.uid)
+            elif self._cluster.number_of(record.node) is None:
+                self.drop(record.pod.uid)
+
+    def _has_claims(self, record: PreemptionRecord) -> bool:
+        """Whether the claims are there for which the pod has won devices, and may be used."""
+        pod_claims = self._cluster.claims_of(record.pod)
+        if isinstance(pod_claims, Waiting):
+            return False
+        return {claim.uid for claim in record.claims} <= {one.claim.uid for one in pod_claims}
 
     def late(self, now: float) -> Iterator[tuple[Pod, str]]:
         """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""
@@ -338,21 +492,30 @@ class Preemptions:
             state = record.state(self._cluster)
             if not kept.is_late and now - record.since >= LATE_S and state is not RecordState.HELD:
                 kept.is_late = True
-                yield record.pod, f"waiting for {self._awaited(record)} on node {record.node}"
+                yield record.pod, self._awaited(record, state)
 
-    def _awaited(self, record: PreemptionRecord) -> str:
+    def status(self, uid: str) -> str:
+        """What becomes of the pod's preemption; empty if there is none."""
+        record = self.records.get(uid)
+        return self._awaited(record, record.state(self._cluster)) if record is not None else ""
+
+    def _awaited(self, record: PreemptionRecord, state: RecordState) -> str:
         """What is still there, without names, which may be of other namespaces."""
-        pods = sum(self._cluster.pods.known(uid) is not None for uid in record.victims)
-        if pods:
-            return f"{pods} of {len(record.victims)} preempted pods to end"
-        return f"claims of {len(record.victims)} preempted pods to be deallocated"
+        number = len(record.victims)
+        if state is RecordState.HELD:
+            return f"node {record.node} is kept for it, with all that {counted(number, 'preempted pod')} had to give"
+        if state is RecordState.RELEASING:
+            return f"waiting for claims of {counted(number, 'preempted pod')} to be deallocated on node {record.node}"
+        left = len(record.staying(self._cluster))
+        return f"waiting for {left} of {counted(number, 'preempted pod')} to end on node {record.node}"
 
     def abandoned(self) -> Iterator[Claim]:
         """The claims of records that no pod that is there uses, each once: their devices are to be released."""
         for uid, kept in self._kept.items():
             record = self.records[uid]
             if record.state(self._cluster) is RecordState.RELEASING:
-                for claim_uid in record.released - kept.releasing:
+                under_way = frozenset[str]().union(*(one.releasing for one in self._kept.values()))
+                for claim_uid in record.released - under_way:
                     if (claim := self._abandoned(claim_uid)) is not None:
                         kept.releasing.add(claim_uid)
                         yield claim
@@ -377,21 +540,32 @@ class Preemptions:
         promised = [pod for pod in self._cluster.nominations.pods() if self._is_ours(pod) and not pod.is_over]
         return sorted(promised, key=lambda pod: (-priority_of(pod), pod.created, pod.uid))
 
-    def restore(self, pod: Pod, stored: StoredRecord, now: float) -> bool:
+    def restore(self, pod: Pod, stored: StoredRecord, now: float, most_s: float = MOST_S) -> bool:
         """Keep for the pod what it had won, as far as things allow that now. stored: what its annotation says.
 
-        It gets what is free there, or is held by claims without users that live. Nobody is evicted for it.
+        It gets what is free there, or is held by claims without users that live. Nobody is evicted for it. Its claims
+        may be others by now, which fail, or take longer than `most_s`: then nothing is kept.
         """
-        with self.seen_by(pod):
-            record = self._restored(pod, stored, now)
-        if record is None:
-            _LOG.info("a preemption of an earlier process is decided anew", extra={"pod": str(pod)})
-            return False
         if stored.tries > 0:
             self._breakers[pod.uid] = _Breaker(min(stored.tries, TRIES_WITH_OTHERS))
+        limit, problem = self._cluster.time_limit, ""
+        limit.most_s = most_s
+        try:
+            with self.seen_by(pod), limit.limited():
+                record = self._restored(pod, stored, now) if self._waits(pod) else None
+        except AllocationError as error:
+            record, problem = None, f": {error}"
+        if record is None:
+            _LOG.info("a preemption of an earlier process is decided anew%s", problem, extra={"pod": str(pod)})
+            return False
         self._records.set(record)
         self._kept[pod.uid] = _Kept()
         return True
+
+    def _waits(self, pod: Pod) -> bool:
+        """Whether the pod is there, and has no node: that may have changed since its annotation was read."""
+        shown = self._cluster.pods.shown(pod.uid)
+        return shown is not None and not shown.is_over and not shown.node_name
 
     def _restored(self, pod: Pod, stored: StoredRecord, now: float) -> PreemptionRecord | None:
         cluster, number = self._cluster, self._cluster.number_of(stored.node)
@@ -434,6 +608,11 @@ def _given(cycle: PodCycle, number: int) -> tuple[Claim, ...] | None:
         return None
     allocations = cycle.allocate(number, asked)
     return tuple(replace(claim, allocation=one) for claim, one in zip(cycle.pending, allocations, strict=False))
+
+
+def _breaker_of(key: GroupKey) -> str:
+    """By which the breaker of a group is known, beside those of pods."""
+    return f"{key.source} {key}"
 
 
 def _waits(tries: int) -> str:

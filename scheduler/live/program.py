@@ -9,36 +9,43 @@ import asyncio
 import logging
 import socket
 import time
+from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from allocator.limits.count import limit_statuses
 from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import Decision
 from scheduler.cache.watch_events import Undecoded
+from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
-from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
-from scheduler.live.loop import BEAT_S, Loop, LoopDependencies
+from scheduler.decision.time_limits import MOST_S
+from scheduler.live.endings import KnownGroups, LoopDependencies
+from scheduler.live.group_conditions import GroupConditions
+from scheduler.live.groups import Groups
+from scheduler.live.kept_rooms import KeptRooms
+from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
 from scheduler.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime import health, running
 from scheduler.runtime.access import secure
-from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, Preemptible, PreemptionMode
+from scheduler.runtime.configuration import DEFAULT_LEASE, Configuration, PreemptionMode
 from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.state.claims import Waiting, claim_keys
-from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
 from scheduler.ui.decision_log import DecisionLog
 from scheduler.ui.ui_server import PATH, Ui, UiSource
@@ -183,6 +190,7 @@ class Scheduler:
         )
         self._cluster, self._watched = self._core.cluster, self._core.watched
         self._prescheduled = Prescheduled(self._is_prescheduled)
+        self._groups = Groups(self._cluster, clock, frozenset(configuration.groups_of), self._is_ours)
         self._queue = self._empty_queue()
         self._attempts = Attempts(
             self._cluster,
@@ -194,11 +202,15 @@ class Scheduler:
         )
         self._preemptions = Preemptions(
             self._cluster,
-            _terms_of(configuration),
+            _terms_of(configuration, self._is_ours),
             self._is_ours,
             self.on_event,
             self._metrics.preemption_failed,
         )
+        self._conditions = GroupConditions(
+            api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
+        )
+        self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)
         self._loop = self._new_loop()
 
     def _new_loop(self) -> Loop:
@@ -212,6 +224,7 @@ class Scheduler:
             self._metrics,
             self._preemptions,
             self._decisions,
+            KnownGroups(self._groups, self._conditions),
         )
         return Loop(dependencies, self._clock, self._core.is_outdated, is_dry=self._configuration.dry_run)
 
@@ -221,7 +234,11 @@ class Scheduler:
             self._configuration.pod_max_backoff_s,
             self._configuration.pod_max_in_unschedulable_pods_s,
         )
-        return Queue(self._clock(), gate=self._cluster.gate, on_move=self._metrics.queued, backoff=backoff)
+        return Queue(self._clock(), gate=self._gate, on_move=self._metrics.queued, backoff=backoff)
+
+    def _gate(self, pod: Pod) -> str:
+        """Why the pod is not to be tried yet."""
+        return self._cluster.gate(pod) or self._groups.gate(pod)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set, or something breaks for good; raises what did."""
@@ -254,6 +271,10 @@ class Scheduler:
         if writes:
             self._writes = True
             await self._restore_preemptions()
+            self._loop.group_cycle.recover()
+            self._rooms.is_on = True
+            for pod in self._preemptions.promised_pods():
+                self._rooms.look(pod)
             events = self._core.kept("events", self._events.run)
             start(*self._core.mending(), events, self._core.kept("refusals", self._refusals.run))
         await self._core.kept("loop", self._loop.run)
@@ -270,9 +291,13 @@ class Scheduler:
                 await asyncio.sleep(AGAIN_S)
             else:
                 break
+        left_s = defaultdict[str, float](lambda: MOST_S)  # by namespace: others are not to wait for what it costs
         for pod, stored in records:
-            if not self._preemptions.restore(pod, stored, self._clock()):
+            began = self._clock()
+            if not self._preemptions.restore(pod, stored, began, left_s[pod.namespace]):
                 self._queue.goes_first(pod.uid)  # others of its priority would evict the same victims for themselves
+            left_s[pod.namespace] -= self._clock() - began
+            await asyncio.sleep(0)
 
     async def _report_the_rest(self) -> None:
         with suppress(TimeoutError):
@@ -285,6 +310,11 @@ class Scheduler:
         moment = self._clock()
         self._prescheduled.on_event(event)
         self._preemptions.on_event(event)
+        self._rooms.on_event(event)
+        self._loop.group_cycle.on_event(event)
+        if isinstance(event, PodGroupChanged) and event.old is not None and event.new is None:
+            self._conditions.forget(event.old)
+        again = self._groups.on_event(event)
         if isinstance(event, PodChanged) and event.new is not None and self._waits(event.new):
             self._queue.add(event.new, moment)
         else:
@@ -292,6 +322,8 @@ class Scheduler:
                 self._queue.remove(event.old.uid)
                 self._refusals.forget(event.old.uid)
             self._queue.on_event(event, moment)
+        for uid in again:
+            self._queue.look_again(uid, moment, type(event).__name__)
         self._loop.wake()
 
     def _reporter(self, claims: Resource) -> Reporter:
@@ -329,8 +361,13 @@ class Scheduler:
     def _waiting_pods(self) -> Iterator[dict[str, object]]:
         """As the queue shows them; a pod with an attempt under way says what that is at."""
         for row in self._queue.dump():
-            current = self._core.binder.progress.of(str(row["uid"]))
-            yield {**row, "message": current} if current else row
+            uid = str(row["uid"])
+            if current := self._core.binder.progress.of(uid):
+                yield {**row, "message": current}
+            elif preempting := self._preemptions.status(uid):
+                yield {**row, "message": f"{row['message']} (preemption: {preempting})".lstrip()}
+            else:
+                yield row
 
     def _stuck(self) -> str:
         silent_s = self._clock() - self._loop.beat_at
@@ -350,6 +387,7 @@ class Scheduler:
             events_failed=self._events.failed,
             leading={self._election.name: self._election.is_leading()} if self._election else {},
             steps=self._core.binder.progress.by_step(),
+            limits=list(limit_statuses(self._cluster.fleet.current)),
         )
 
     # -- whose is what
@@ -390,12 +428,10 @@ def _identity(election: LeaderElection | None) -> str:
     return "" if election is None or election.name == DEFAULT_LEASE else election.lease
 
 
-def _terms_of(configuration: Configuration) -> PreemptionTerms:
-    never = requirements(configuration.never_preempt) or None
+def _terms_of(configuration: Configuration, is_ours: Callable[[Pod], bool]) -> PreemptionTerms:
     return PreemptionTerms(
         is_on=configuration.preemption is not PreemptionMode.OFF,
         for_resources=configuration.preemption is PreemptionMode.ALL,
-        of_all=configuration.preempt_pods_of is Preemptible.ALL,
         delay_s=configuration.preemption_delay_s,
-        never=never,
+        spares=configuration.spared(is_ours),
     )

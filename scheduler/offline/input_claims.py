@@ -7,14 +7,18 @@ claim controller, which makes claims of templates.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from allocator.api import ClaimTemplate, Decoded, decode
+from allocator.api.allocation import Consumer
 from allocator.api.names import object_name
 from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.model import Claim
 from allocator.words import did_you_mean
+from scheduler.client.api_resources import POD_GROUPS
 from scheduler.core_v1.node import BUILT_IN, PriorityClass
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_group import PodGroup
 from scheduler.input.identity import claim_of_template, generate_name, generated, uid_of
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.state.claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
@@ -47,6 +51,17 @@ class Priorities:
 ENTRY_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 
 
+POD, POD_GROUP = ("v1", "Pod"), (POD_GROUPS.api_version, POD_GROUPS.kind)
+"""Version and kind of those for whom claims are made."""
+
+
+class _Maker(NamedTuple):
+    """For whom a claim is made, as a pod."""
+
+    pod: Pod
+    kind: tuple[str, str] = POD
+
+
 class Claims:
     """The claims of an inventory, and those made for pods on the way.
 
@@ -58,6 +73,7 @@ class Claims:
         self._made: dict[tuple[str, str, str], Decoded] = {}
         self.objects: dict[tuple[str, str], InputClaim] = dict(_identified(inventory.claims))
         self._templates = inventory.templates
+        self._groups = {group.key: group for group in inventory.of(PodGroup)}
         self._of_template: dict[tuple[str, str], Claim | None] = {}
         self._faults = inventory.faults
         self._makers = inventory.makers
@@ -91,21 +107,34 @@ class Claims:
 
     def of(self, pod: Pod) -> list[tuple[PodClaim, InputClaim]] | Waiting:
         """The claims of a pod in the order of its entries; an entry that needs none is left out."""
-        if pod.claims and pod.group:
-            return Waiting(f"belongs to a pod group: {GROUPS_UNSUPPORTED}")
+        group = self._groups.get((pod.namespace, pod.group))
         resolved_claims: list[tuple[PodClaim, InputClaim]] = []
         for entry in pod.claims:
-            resolved = self._by_name(pod, entry) if entry.claim_name else self._by_template(pod, entry)
+            is_of_group = group is not None and entry in group.claims
+            maker = _as_maker(group, pod) if group is not None and is_of_group else _Maker(pod)
+            resolved = self._by_name(pod, entry) if entry.claim_name else self._by_template(maker, entry)
             if isinstance(resolved, Waiting):
                 return resolved
             if resolved is None:
                 continue
-            if any(owner.is_controller and owner.kind == "PodGroup" for owner in resolved.decoded.metadata.owners):
+            if not is_of_group and any(
+                owner.is_controller and owner.kind == "PodGroup" for owner in resolved.decoded.metadata.owners
+            ):
                 return Waiting(f"claim {resolved.claim} belongs to a pod group: {GROUPS_UNSUPPORTED}")
             if resolved.decoded.metadata.deletion_timestamp:
                 return Waiting(f"claim {resolved.claim} is being deleted")
             resolved_claims.append((entry, resolved))
         return resolved_claims
+
+    def consumer_of(self, pod: Pod, claim: Claim) -> Consumer:
+        """Whom the claim is reserved for when the pod uses it: its group, where it is the group's."""
+        group = self._groups.get((pod.namespace, pod.group))
+        if group is not None:
+            own = self.of(pod)
+            entries = [entry for entry, one in own if one.claim.uid == claim.uid] if isinstance(own, list) else []
+            if any(entry in group.claims for entry in entries):
+                return Consumer(POD_GROUPS.group, POD_GROUPS.plural, group.name, _uid_of(group))
+        return Consumer("", "pods", pod.name, pod.uid)
 
     def asked_by(self, pod: Pod) -> Iterator[Claim]:
         """What the pod's claims ask for; none is made, and those that cannot be are left out."""
@@ -154,7 +183,8 @@ class Claims:
         input_claim = self.objects.get((pod.namespace, entry.claim_name))
         return input_claim or self._missing(pod.namespace, entry.claim_name)
 
-    def _by_template(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting | None:
+    def _by_template(self, maker: "_Maker", entry: PodClaim) -> InputClaim | Waiting | None:
+        pod = maker.pod
         if entry.name in pod.claim_statuses:
             name = pod.claim_statuses[entry.name]
             if name is None:
@@ -163,7 +193,7 @@ class Claims:
             return self._owned(pod, input_claim) if input_claim else self._missing(pod.namespace, name)
         if orphan := self._by_entry.get((uid_of_pod(pod), entry.name)):
             return self.objects[orphan]
-        return self._make(pod, entry)
+        return self._make(maker, entry)
 
     def _missing(self, namespace: str, name: str) -> Waiting:
         if fault := self._faults.get(("ResourceClaim", namespace, name)):
@@ -180,7 +210,8 @@ class Claims:
             return found
         return Waiting(f"claim {found.claim} was not created for pod {pod} (the pod is not its owner)")
 
-    def _make(self, pod: Pod, entry: PodClaim) -> InputClaim | Waiting:
+    def _make(self, maker: "_Maker", entry: PodClaim) -> InputClaim | Waiting:
+        pod = maker.pod
         template = self._templates.get((pod.namespace, entry.template_name))
         if template is None:
             named = pod.namespace, entry.template_name
@@ -191,7 +222,7 @@ class Claims:
                 hint = " (the input contains no ResourceClaimTemplate at all)"
             return Waiting(f"claim template {pod.namespace}/{entry.template_name} does not exist{hint}")
         name = self.unused_name(pod.namespace, generate_name(pod.name, entry.name), f"{pod}/{entry.name}")
-        decoded = self._decoded(pod, entry, name, template)
+        decoded = self._decoded(maker, entry, name, template)
         if not isinstance(decoded.object, Claim):
             # A long name is cut, and what is left may be no name: kube-controller-manager fails there as well.
             return Waiting(
@@ -202,14 +233,15 @@ class Claims:
         self._by_entry[uid_of_pod(pod), entry.name] = made.claim.namespace, made.claim.name
         return made
 
-    def _decoded(self, pod: Pod, entry: PodClaim, name: str, template: ClaimTemplate) -> Decoded:
+    def _decoded(self, maker: "_Maker", entry: PodClaim, name: str, template: ClaimTemplate) -> Decoded:
         """The claim of that name; by what was made of the template before, where the object as such is not kept."""
+        pod = maker.pod
         key = pod.namespace, entry.template_name, entry.name
         like = self._made.get(key)
-        if like is not None and not object_name(name, generate_name(pod.name, entry.name)):
+        if like is not None and maker.kind == POD and not object_name(name, generate_name(pod.name, entry.name)):
             return _like(like, pod, name)
-        decoded = decode(_raw_claim(pod, entry, name, template))
-        if self._keeps_raw or not isinstance(decoded.object, Claim):
+        decoded = decode(_raw_claim(maker, entry, name, template))
+        if self._keeps_raw or maker.kind != POD or not isinstance(decoded.object, Claim):
             return decoded
         self._made[key] = decoded
         return replace(decoded, raw={})
@@ -222,6 +254,15 @@ def _like(like: Decoded, pod: Pod, name: str) -> Decoded:
     (owner,) = like.metadata.owners
     metadata = replace(like.metadata, name=name, uid=uid, owners=(replace(owner, name=pod.name, uid=uid_of_pod(pod)),))
     return Decoded(replace(like.object, name=name, uid=uid), metadata=metadata)
+
+
+def _as_maker(group: PodGroup, pod: Pod) -> "_Maker":
+    """The group in place of its pod: its claims are made once for all, and carry its name."""
+    return _Maker(pod.changed(name=group.name, uid=_uid_of(group), claim_statuses=group.claim_statuses), POD_GROUP)
+
+
+def _uid_of(group: PodGroup) -> str:
+    return group.uid or uid_of("PodGroup", group.namespace, group.name)
 
 
 def _hint(namespace: str, name: str, known: Iterable[tuple[str, str]]) -> str:
@@ -268,15 +309,16 @@ def _identified(claims: Mapping[tuple[str, str], InputClaim]) -> Iterator[tuple[
         yield key, input_claim
 
 
-def owned_metadata(pod: Pod, name: str, name_prefix: str = "") -> dict[str, object]:
-    """The metadata of a claim that is the pod's. name_prefix: its generateName, where it has one."""
+def owned_metadata(pod: Pod, name: str, name_prefix: str = "", kind: tuple[str, str] = POD) -> dict[str, object]:
+    """The metadata of a claim that is the pod's. name_prefix: its generateName if it has one. kind: of the owner."""
+    api_version, owner = kind
     return {
         "name": name,
         **({"generateName": name_prefix} if name_prefix else {}),
         "namespace": pod.namespace,
         "uid": uid_of("ResourceClaim", pod.namespace, name),
         "ownerReferences": [
-            {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": uid_of_pod(pod), "controller": True}
+            {"apiVersion": api_version, "kind": owner, "name": pod.name, "uid": uid_of_pod(pod), "controller": True}
         ],
     }
 
@@ -290,8 +332,8 @@ def extended_claim_object(pod: Pod, extended: ExtendedClaim) -> InputClaim:
     return InputClaim(decoded.object, decoded)
 
 
-def _raw_claim(pod: Pod, entry: PodClaim, name: str, template: ClaimTemplate) -> dict[str, object]:
-    metadata = owned_metadata(pod, name, generate_name(pod.name, entry.name))
+def _raw_claim(maker: _Maker, entry: PodClaim, name: str, template: ClaimTemplate) -> dict[str, object]:
+    metadata = owned_metadata(maker.pod, name, generate_name(maker.pod.name, entry.name), maker.kind)
     metadata["annotations"] = {**template.annotations, ENTRY_ANNOTATION: entry.name}
     if template.labels:
         metadata["labels"] = dict(template.labels)

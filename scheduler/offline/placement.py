@@ -213,7 +213,8 @@ class Placement:
 
     known_namespaces: those whose labels the input holds. unchecked: others that were asked for. shows_every_node: of a
     refusal what each node says is kept, which takes long where there are many. tells_hidden_errors: they are looked for
-    before each placement. makes_room: places a pod that is refused after all, if it can.
+    before each placement. makes_room: places a pod that is refused after all, if it can. takes_group: what becomes of
+    all pods of the group of one, where it is in one.
     """
 
     def __init__(
@@ -228,14 +229,16 @@ class Placement:
         self.hidden_errors = HiddenErrors(cluster)
         self.tells_hidden_errors = False
         self.makes_room: Callable[[PodToPlace, NotPlaced], PlacedPod | None] | None = None
+        self.takes_group: Callable[[Pod], list[Result] | None] | None = None
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
         """Place the pods in their order, then the claims that no pod uses; progress is reported as (done, all)."""
         results: list[Result] = []
         total = len(pods) + len(claims)
         for pod in sorted(pods, key=order_of):
-            results.append(self.place(pod))
-            progress(len(results), total)
+            of_group = self.takes_group(pod) if self.takes_group is not None else None
+            results += [self.place(pod)] if of_group is None else of_group
+            progress(min(len(results), total), total)
         for claim in sorted(claims, key=lambda claim: (claim.namespace, claim.name)):
             results.append(self.take(self.look_at_claim(claim)))
             progress(len(results), total)
@@ -447,8 +450,9 @@ class Placement:
     def _keep(self, found: InputClaim, claim: Claim, user: Pod | None) -> None:
         """The claim is written as it is now, reserved for its user."""
         consumers = found.consumers
-        if user is not None and all(consumer.uid != user.uid for consumer in found.reserved_for):
-            consumers = (*consumers, Consumer("", "pods", user.name, user.uid))
+        own = self.claims.consumer_of(user, claim) if user is not None else None
+        if own is not None and all(consumer.uid != own.uid for consumer in found.reserved_for):
+            consumers = (*consumers, own)
         kept = InputClaim(claim, found.decoded, consumers, found.error)
         self._version += 1
         self.claims.keep(kept)

@@ -72,8 +72,12 @@ class Explanation:
     """What evictions could do for a pod that fits nowhere."""
 
 
-def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_brief: bool = False) -> Explanation:
+def explain(
+    placement: Placement, look: PodToPlace, asked_for: str = "", *, is_brief: bool = False, preemption_off: str = ""
+) -> Explanation:
     """Explain what becomes of the pod or claim as things are now. asked_for: a node, or empty.
+
+    preemption_off: why nobody is evicted for the pod, or empty.
 
     is_brief: of the nodes that lack devices, only the nearest names devices and holders, and nodes that lack the same
     share their answer. Cost: as `answers_of`, and what `explain_on` costs on one node.
@@ -113,18 +117,20 @@ def explain(placement: Placement, look: PodToPlace, asked_for: str = "", *, is_b
         kept=cycle.kept_by_a_volume(),
         hidden=hidden,
         barren=() if verdict == "Fits" else tuple(placement.barren_selectors.of(look.pending)),
-        evictions=_evictions(cycle, decided, of_nodes=not is_brief) if isinstance(decided, NotPlaced) else None,
+        evictions=_evictions(cycle, decided, preemption_off, of_nodes=not is_brief)
+        if isinstance(decided, NotPlaced)
+        else None,
     )
 
 
-def _evictions(cycle: PodCycle, refused: NotPlaced, *, of_nodes: bool) -> EvictionAnswers | None:
+def _evictions(cycle: PodCycle, refused: NotPlaced, off: str, *, of_nodes: bool) -> EvictionAnswers | None:
     """None for a claim that no pod uses, and for a pod that has its node."""
     if cycle.pod is None or cycle.pod.node_name:
         return None
     # Differs from kube-scheduler, which evicts nobody for devices.
     wins_devices = not cycle.fleet.features.is_strict
     try:
-        return eviction_answers(cycle, refused, wins_devices=wins_devices, of_nodes=of_nodes)
+        return eviction_answers(cycle, refused, wins_devices=wins_devices, of_nodes=of_nodes, off=off)
     except AllocationError as error:  # of a device that is asked about only where somebody else has gone
         return EvictionAnswers(str(error).partition("\n")[0])
 

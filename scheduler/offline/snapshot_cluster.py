@@ -5,12 +5,13 @@ has room for all, and a node that says nothing at all has room for every resourc
 storage object of which the input has none are skipped.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from allocator.allocate import BUDGET_STEPS
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Node
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver
@@ -26,6 +27,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.plugins.profile import Profile
 from scheduler.state.extended_resources import ExtendedResources
 from scheduler.state.pods import CPU, MEMORY, MOST, OF_NODES, PODS
+from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.state.volumes import CAPACITIES, CLAIMS, CLASSES, VOLUMES
 
 # PersistentVolumeClaims that controllers create for pods, and that the input does not contain yet.
@@ -131,7 +133,7 @@ NEEDED_ALLOCATABLE = (CPU, MEMORY, PODS)
 _ROOM = Quantity.of(MOST)
 
 
-def cluster_of(  # noqa: PLR0913 - the last five have defaults
+def cluster_of(  # noqa: PLR0913 - the last six have defaults
     inventory: Inventory,
     claims: Claims,
     pods: Sequence[Pod],
@@ -142,13 +144,15 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
     profiles: Sequence[Profile] = (Profile(),),
     budget_steps: int = BUDGET_STEPS,
     places: Mapping[str, int] = MappingProxyType({}),
+    spares: Callable[[Pod], bool] = spares_nobody,
+    limits: Sequence[TenantLimit] = (),
 ) -> Cluster:
     """The cluster with the pods that have their node. Nodes have numbers in the order of their names.
 
     pods: each with a uid of its own (`identified`). only_node: the only one that is looked at, empty for all.
     assumes_room: for all of which nodes do not say how much they have, and that volumes of which the input says nothing
     are no obstacle; where it does not, what the input does not hold is not there. places: by name, of nodes that go
-    before, in another order than that of their names.
+    before, in another order than that of their names. limits: of tenants. spares: pods that are never evicted.
     """
     volume_claims = volume_claims_to_be(inventory, pods) if assumes_room else NO_VOLUME_CLAIMS
     cluster = Cluster(
@@ -161,6 +165,7 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
         unseen=unseen_storage(inventory) if assumes_room else frozenset(),
         unmade=volume_claims.bound_before,
     )
+    cluster.by_priority.spares = spares
     for model, kind in BY_MODEL.items():
         for typed_object in inventory.of(model) if model is not Node else ():
             kind.put(cluster, typed_object)
@@ -175,6 +180,7 @@ def cluster_of(  # noqa: PLR0913 - the last five have defaults
     for pod in pods:
         if (pod.node_name or pod.nominated_node) and not pod.is_finished:
             cluster.set_pod(pod)
+    cluster.set_limits(limits)
     return cluster
 
 

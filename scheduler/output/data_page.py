@@ -37,14 +37,17 @@ def element(tag: str, attributes: dict[str, str] | None = None, *children: Child
 def table(header: list[str], rows: list[list[Child]], caption: str = "") -> Element:
     """A table whose first column names its rows."""
     head = element("tr", {}, *(element("th", {"scope": "col"}, text) for text in header))
-    body = [_row(row) for row in rows]
+    body = [_row(header, row) for row in rows]
     parts = [element("thead", {}, head), element("tbody", {}, *body)]
     return element("table", {}, *([element("caption", {}, caption)] if caption else []), *parts)
 
 
-def _row(cells: list[Child]) -> Element:
+def _row(header: list[str], cells: list[Child]) -> Element:
+    """Each cell carries the title of its column, which is shown before it where rows are cards."""
     first, *others = cells
-    return element("tr", {}, element("th", {"scope": "row"}, first), *(element("td", {}, cell) for cell in others))
+    # A row that counts those that are left out has no other cells.
+    titled = (element("td", {"data-title": title}, cell) for title, cell in zip(header[1:], others, strict=False))
+    return element("tr", {}, element("th", {"scope": "row"}, first), *titled)
 
 
 def policy(*allowed: str) -> str:

@@ -126,7 +126,7 @@ def _what(one: PlaceDifference) -> str:
 
 def _after_text(one: PlaceDifference) -> str:
     evicted = f"evicted: {one.evicted}" if one.evicted else ""
-    return "; ".join(filter(None, [_text(one.after), evicted, _victims_text(one.victims)]))
+    return "; ".join(filter(None, [place_text(one.after), evicted, _victims_text(one.victims)]))
 
 
 def _victims_text(victims: PodVictims | None) -> str:
@@ -156,10 +156,11 @@ def counts_table(before: Places, after: Places) -> ColumnTable:
 
 def _before_text(place: PlaceOfPod | None) -> str:
     """Without the reason of a refusal, which is of interest only afterwards."""
-    return "not placed" if place is not None and place.refused is not None else _text(place)
+    return "not placed" if place is not None and place.refused is not None else place_text(place)
 
 
-def _text(place: PlaceOfPod | None) -> str:
+def place_text(place: PlaceOfPod | None) -> str:
+    """Node and devices, or why there is none."""
     if place is None:
         return "-"
     if place.refused is not None:

@@ -94,9 +94,9 @@ def _in_short(mark: str, findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def unread_groups(pods: Iterable[Pod]) -> Iterator[str]:
-    """One line that counts the pods of PodGroups, which are placed one by one; none where there are none."""
+    """One line that counts the pods of PodGroups that the input does not hold, which are placed one by one."""
     if number := sum(bool(pod.group) for pod in pods):
-        yield f"warning: pod groups are ignored ({counted(number, 'pod')})"
+        yield f"warning: without a PodGroup in the input, pod groups are ignored ({counted(number, 'pod')})"
 
 
 def without_claims(number: int) -> Iterator[str]:

@@ -60,6 +60,7 @@ _COLUMNS = (
     _TableColumn("WHOLE NODES", lambda one: one.whole_nodes),
     _TableColumn("EVICTED", lambda one: one.evictions),
     _TableColumn("PREEMPTED", lambda one: one.preempted, is_only_if_any=True),
+    _TableColumn("MOVED", lambda one: one.moved, is_only_if_any=True),
     _TableColumn("LOST", lambda one: one.lost_s, is_time=True, is_only_if_any=True),
 )
 
@@ -97,7 +98,7 @@ class SimulationReport(PagedReport):
             for group in groups
         ]
         yield ColumnTable(header, rows)
-        yield from (*_shapes(groups), *_alignments(groups), *_failures(groups))
+        yield from (*_shapes(groups), *_tenants(groups), *_alignments(groups), *_failures(groups))
         yield from _explained_text(self.result.scenarios)
 
     def fields(self) -> Json:
@@ -166,6 +167,22 @@ def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
     placed = [acceptance(group) for group in groups]
     rows = [[name, str(arrivals[name]), *(_cell_of(name, of) for of in placed)] for name in shown]
     yield ColumnTable(["PLACED %, BY WHAT PODS REQUEST", "ARRIVED", *_titles(groups)], [*rows, *_rest(arrivals, rows)])
+
+
+def _tenants(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
+    """Where limits are compared, by namespace the share of its pods that got a node, and how long these waited."""
+    if not any("limits" in group[0].parameters for group in groups):
+        return
+    names = sorted({of.shape for group in groups for one in group for of in one.summary.namespaces})
+    rows = [[name, *(_of_tenant(name, group) for group in groups)] for name in names[:MOST_SHAPES]]
+    yield ColumnTable(["PLACED %, WAIT MEAN, BY NAMESPACE", *_titles(groups)], [*rows, *_rest(names, rows)])
+
+
+def _of_tenant(name: str, group: Sequence[Scenario]) -> str:
+    found = [of for one in group for of in one.summary.namespaces if of.shape == name]
+    arrivals, placed = sum(one.arrivals for one in found), sum(one.placed for one in found)
+    waited = sum(one.waiting_s.mean * one.placed for one in found)
+    return f"{100 * placed / arrivals:.2f}, {_time(waited / placed) if placed else '-'}" if arrivals else "-"
 
 
 def _titles(groups: Sequence[Sequence[Scenario]]) -> list[str]:
@@ -311,6 +328,7 @@ _TIME = (
     _Figure("Waiting at the end", lambda one: one.summary.waiting),
     _Figure("Evicted", lambda one: one.summary.evictions, min),
     _Figure("Evicted for a higher priority", lambda one: one.summary.preempted, min),
+    _Figure("Moved for another pod", lambda one: one.summary.moved, min),
     _Figure("Run in vain, s", lambda one: one.summary.lost_s, min),
     _Figure("Attempts", lambda one: one.summary.decisions),
     _Figure("Decision p50, ms", lambda one: one.measured.decision_ms.p50),

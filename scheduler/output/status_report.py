@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from allocator.api.versions import Json
 from allocator.bits import bits
+from allocator.limits.count import LimitStatus
 from allocator.model import Device, Reach
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.requests.constraints import lookup
@@ -68,6 +69,7 @@ class StatusReport(PagedReport):
     by: str = ""
     shown: str = ""
     cluster: Cluster | None = None
+    limits: Sequence[LimitStatus] = ()
 
     def blocks(self) -> Iterable[ColumnTable]:
         """The table of `by`; else drivers, classes with the largest claim that fits, and pools with problems."""
@@ -84,6 +86,7 @@ class StatusReport(PagedReport):
             "nodes": [_tally(one) for one in self.nodes],
             "namespaces": [_tally(one) for one in self.namespaces],
             "pools": [_pool(one) for one in self.pools],
+            **({"limits": [_limit(one) for one in self.limits]} if self.limits else {}),
         }
 
     def html(self, head: Sequence[str] = ()) -> str:
@@ -185,8 +188,38 @@ TABLES: Mapping[str, Callable[[StatusReport], ColumnTable]] = {
     "node": lambda report: _tally_table("NODE", report.nodes),
     "namespace": lambda report: _tally_table("NAMESPACE", report.namespaces),
     "device": device_table,
+    "limit": lambda report: limit_table(report.limits),
 }
 """What `--by` takes, but for claims, which have a table of their own."""
+
+
+def limit_table(limits: Iterable[LimitStatus]) -> ColumnTable:
+    """How much of each limit is in use."""
+    rows = [
+        [
+            one.limit.name,
+            one.namespace,
+            one.limit.text_of(one.used),
+            one.limit.text_of(one.most),
+            _percent(one),
+            *_soft(one),
+        ]
+        for one in limits
+    ]
+    return ColumnTable(["LIMIT", "NAMESPACE", "USED", "MOST", "%", "SOFT"], rows, frozenset({"USED", "MOST", "%"}))
+
+
+def _percent(limit: LimitStatus) -> str:
+    return f"{limit.used * 100 / limit.most:.0f}" if limit.most else ""
+
+
+def _soft(limit: LimitStatus) -> list[str]:
+    return ["soft" if limit.limit.soft else ""]
+
+
+def _limit(one: LimitStatus) -> Json:
+    used, most = one.limit.text_of(one.used), one.limit.text_of(one.most)
+    return {"name": one.limit.name, "namespace": one.namespace, "used": used, "most": most, "soft": one.limit.soft}
 
 
 def _tally_table(title: str, groups: Sequence[Tally]) -> ColumnTable:

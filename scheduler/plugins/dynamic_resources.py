@@ -7,7 +7,7 @@ Source: KEP-4381, KEP-4816; kube-scheduler's dynamicresources.go.
 
 from collections.abc import Hashable
 
-from allocator.model import Node
+from allocator.model import Claim, Node
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_resources_fit import offers_asked_differently, stands_for_asked
 from scheduler.plugins.normalize import normalized
@@ -17,6 +17,7 @@ from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     GivenBack,
+    LimitsChanged,
     NamespaceChanged,
     NodeChanged,
     SliceChanged,
@@ -50,7 +51,21 @@ def _is_own(who: RefusedPod, event: ClaimChanged) -> bool:
 
 
 def _is_own_or_released(who: RefusedPod, event: ClaimChanged) -> bool:
-    return event.is_released or _is_own(who, event)
+    return (event.is_released and event.old is not None and _awaits(who, event.old)) or _is_own(who, event)
+
+
+def _awaits(who: RefusedPod, claim: Claim) -> bool:
+    """Whether devices that the claim gives back may help the pod: other tenants' are of no use to one at its limit."""
+    return who.refusal.awaits is None or who.refusal.awaits(claim)
+
+
+def _is_limited(who: RefusedPod, _event: LimitsChanged) -> bool:
+    return who.refusal.awaits is not None
+
+
+def _may_change_limits(who: RefusedPod, _event: NamespaceChanged) -> bool:
+    """Limits may select namespaces by labels, also those that share one with the pod's."""
+    return who.refusal.awaits is not None
 
 
 def _is_named(who: RefusedPod, event: ClassChanged) -> bool:
@@ -70,8 +85,8 @@ def _shares_claim(who: RefusedPod, event: GivenBack) -> bool:
     return any((claim.namespace, claim.name) in own for claim in event.claims)
 
 
-def _gives_back_devices(_who: RefusedPod, event: GivenBack) -> bool:
-    return bool(event.claims)
+def _gives_back_devices(who: RefusedPod, event: GivenBack) -> bool:
+    return any(_awaits(who, claim) for claim in event.claims)
 
 
 DEVICES = Reason(
@@ -82,6 +97,8 @@ DEVICES = Reason(
         SliceChanged: always,
         ClassChanged: _is_named_or_asked,
         TaintRulesChanged: always,
+        LimitsChanged: _is_limited,
+        NamespaceChanged: _may_change_limits,
         GivenBack: _gives_back_devices,
     },
     ("labels", "declared_features", "allocatable"),

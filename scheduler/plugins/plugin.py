@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from allocator.bits import Mask
-from allocator.model import Node
+from allocator.model import Claim, Node
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.state.cluster_changes import Event, NodeChanged
@@ -150,7 +150,8 @@ class Refusal:
 
     requests: what the pod takes of any node, at least. resources: of which it may take more on some, or which only some
     have to give: what devices take of their node, and extended resources. gist: the message without what changes with
-    every allocation: without numbers of nodes, and without the nearest node and who holds its devices.
+    every allocation: without numbers of nodes, and without the nearest node and who holds its devices. awaits: whether
+    it may help that a claim gives back its devices, where limits of tenants refused the pod; None for any claim.
     """
 
     reasons: frozenset[Reason]
@@ -159,6 +160,7 @@ class Refusal:
     resources: frozenset[str] = frozenset()
     message: str = ""
     gist: str = ""
+    awaits: Callable[[Claim], bool] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +238,6 @@ NO_NODES = Reason("", {NodeChanged: is_added}, name="no nodes")
 
 UNSUPPORTED = Reason("GangScheduling")
 """The pod is in a PodGroup, which only kube-scheduler's plugin of this name could schedule."""
+
+OF_GROUP = Reason("GangScheduling", name="pod group")
+"""The pod waits for what becomes of its group, which its own events bring back."""

@@ -10,14 +10,11 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from scheduler.core_v1.group_terms import (
-    DISTINCT,
     GROUP,
     KUEUE_TOTAL,
     LEADER_SIZE,
-    MATCH,
     MINIMUM,
     NO_TERMS,
-    SLICE,
     GroupTerms,
     group_terms,
     positive,
@@ -121,7 +118,7 @@ def group_of(key: GroupKey, pods: Iterable[Pod], index: PodGroupIndex) -> GroupO
         held = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
         return GroupOfPods(key, members, 1, _priority(members), held=held)
     group = _of_object(key, members, pod_group, index) if pod_group is not None else _of_marks(key, members)
-    problem = group.problem or next(_uneven(group), "") or next(_unsupported(group.terms), "")
+    problem = group.problem or next(_uneven(group), "")
     return replace(group, problem=problem, held=_few(group))
 
 
@@ -198,8 +195,14 @@ _OF_NUMBERS = (MINIMUM, LEADER_SIZE, KUEUE_TOTAL)
 def _uneven(group: GroupOfPods) -> Iterator[str]:
     """What members have to have in common, and have not. Source: kube-scheduler 1.37's schedule_one_podgroup.go."""
     of_group = group.key.source == POD_GROUP
-    for pod in group.waiting:
-        first = group.waiting[0]
+    waiting = group.waiting
+    for pod in (*waiting, *group.bound) if waiting else ():
+        first = waiting[0]
+        if pod.scheduler_name != first.scheduler_name:
+            yield (
+                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f'got: "{pod.scheduler_name}" and "{first.scheduler_name}"'
+            )
         if (pod.priority or 0) != group.priority and of_group:
             yield (
                 "all pods in a single pod group should have the same priority as the pod group's priority, "
@@ -210,18 +213,6 @@ def _uneven(group: GroupOfPods) -> Iterator[str]:
                 "all pods in a single pod group should have the same preemption policy, "
                 f"got {_policy(pod)} and {_policy(first)}"
             )
-        if pod.scheduler_name != first.scheduler_name:
-            yield (
-                "all pods in a single pod group should have the same scheduler name, "
-                f"got {pod.scheduler_name} and {first.scheduler_name}"
-            )
-
-
-def _unsupported(terms: GroupTerms) -> Iterator[str]:
-    """What is understood and cannot be kept: to leave it out would place the group where nobody wants it."""
-    for name, value in ((MATCH, terms.match), (DISTINCT, terms.distinct), (SLICE, terms.slice_size)):
-        if value:
-            yield f"metadata.annotations[{name}]: is not supported"
 
 
 def _policy(pod: Pod) -> str:

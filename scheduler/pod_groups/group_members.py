@@ -16,6 +16,7 @@ from allocator.model import Allocation, Claim, DeviceID
 from allocator.outcome import Allocated, Exhausted
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.device_terms import NO_VALUES, ChosenValues, DeviceTerms
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import Placed
 from scheduler.plugins.volume_binding import plan
@@ -33,12 +34,34 @@ class Member:
 
 
 class GroupMembers:
-    """The members by their place in the order of the group. within: by member the nodes that it may have."""
+    """The members by their place in the order of the group. within: by member the nodes that it may have.
 
-    def __init__(self, cluster: Cluster, members: Sequence[Member], within: Sequence[Mask]) -> None:
+    terms: what their devices have in common, and have not. bound: the claims of members that have their node. values:
+    what was chosen of what devices have in common; those that have devices decide where nothing is.
+    """
+
+    def __init__(  # noqa: PLR0913 - the last three have defaults
+        self,
+        cluster: Cluster,
+        members: Sequence[Member],
+        within: Sequence[Mask],
+        *,
+        terms: DeviceTerms | None = None,
+        bound: Sequence[Claim] = (),
+        values: ChosenValues = NO_VALUES,
+    ) -> None:
         self.cluster = cluster
         self.members = members
         self.within = within
+        self._terms = terms
+        self._bound = bound
+        self._values = values
+
+    def choosing(self, values: ChosenValues) -> "GroupMembers":
+        """The same, whose devices have these values."""
+        return GroupMembers(
+            self.cluster, self.members, self.within, terms=self._terms, bound=self._bound, values=values
+        )
 
     def __len__(self) -> int:
         return len(self.members)
@@ -47,7 +70,11 @@ class GroupMembers:
         """The member as things are now: a claim for which another one has taken devices has them."""
         member = self.members[place]
         claims = [self._now(claim) for claim in member.claims]
-        return PodCycle(self.cluster, member.pod, claims, member.full, is_member=True)
+        cycle = PodCycle(self.cluster, member.pod, claims, member.full, is_member=True)
+        if self._terms and cycle.pending:
+            every = (self._now(claim) for other in self.members for claim in other.claims)
+            cycle.pending = self._terms.joined(cycle.pending, (*every, *self._bound), self._values)
+        return cycle
 
     def _now(self, claim: Claim) -> Claim:
         holding = self.cluster.claims.holding(claim.uid)
@@ -114,7 +141,9 @@ class GroupMembers:
     @property
     def are_independent(self) -> bool:
         """Whether members see each other only by what is left on their own node: no member changes another one."""
-        return not self.has_terms and not any(map(self._looks_further, self.by_class)) and not self._share_devices
+        if self.has_terms or (self._terms and (self._terms.is_distinct or not self._values)):
+            return False
+        return not any(map(self._looks_further, self.by_class)) and not self._share_devices
 
     def _looks_further(self, places: Sequence[int]) -> bool:
         cycle = self._cycles[places[0]]

@@ -4,16 +4,18 @@ Members in their order are greedily put on the best nodes, as most groups fit so
 complete search says which subset has a place at once. A refused group takes nothing.
 """
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from operator import and_
 
-from allocator.bits import Mask, bits
+from allocator.bits import Mask, bits, union
+from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.filters import fit_error
-from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, Rejections
+from scheduler.decision.device_terms import NOBODYS, ChosenValues, DeviceTerms
+from scheduler.plugins.plugin import Refusal
 from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
@@ -27,28 +29,38 @@ from scheduler.pod_groups.group_result import (
     PlacedMember,
 )
 from scheduler.pod_groups.group_search import (
+    NOWHERE,
     CountedSearch,
     GroupSearch,
     Placement,
+    RunsOfMembers,
     TreeSearch,
     best_subset,
     states_of,
 )
+from scheduler.pod_groups.slice_search import SliceSearch
 from scheduler.state.claims import Waiting, full
 
 GROUP_STEPS = 100_000
 """Steps of the search for one group; each is a question to a node, or a member that is put somewhere."""
 
 
-def place_group(cluster: Cluster, group: GroupOfPods, most_steps: int = GROUP_STEPS) -> GroupResult:
+ReadyMembers = tuple[Sequence[Member], Mapping[str, str]]
+"""The members that can be placed now, and by uid why the others cannot."""
+
+
+def place_group(
+    cluster: Cluster, group: GroupOfPods, most_steps: int = GROUP_STEPS, ready: ReadyMembers | None = None
+) -> GroupResult:
     """What becomes of the group as things are; the cluster is afterwards what it was.
 
+    ready: as `ready_members` answers, which is asked where it is left out.
     Raises AllocationError, TooLong. Cost: a decision for each member if they fit one after the other; else as many
     steps as it takes, and no more than allowed.
     """
     if group.problem or group.held:
         return GroupNotPlaced(group.problem or group.held, held=not group.problem)
-    members, unready = ready_members(cluster, group)
+    members, unready = ready or ready_members(cluster, group)
     if len(members) < group.missing:
         reason = next(iter(unready.values()), "no member waits for a node")
         return GroupNotPlaced(reason, held=True, needed=group.missing)
@@ -60,7 +72,7 @@ def place_group(cluster: Cluster, group: GroupOfPods, most_steps: int = GROUP_ST
         return GroupUnknown(most_steps)
 
 
-def ready_members(cluster: Cluster, group: GroupOfPods) -> tuple[list[Member], Mapping[str, str]]:
+def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
     """The waiting members that can be placed now, and why the others cannot, by uid."""
     ready: list[Member] = []
     unready: dict[str, str] = {}
@@ -77,10 +89,16 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> tuple[list[Member], M
 
 @dataclass(frozen=True, slots=True)
 class _NodeDomain:
-    """Nodes with one value of a label; all nodes where the name is empty."""
+    """Nodes with one value of a label; all nodes where the name is empty. values: that devices there are to have."""
 
     name: str
     nodes: Mask
+    values: ChosenValues = field(default_factory=dict, hash=False)
+
+    @property
+    def text(self) -> str:
+        """As a refusal names it."""
+        return ", ".join(filter(None, [self.name, *(f"{name} {value}" for name, (_, value) in self.values.items())]))
 
 
 _SubsetInDomain = tuple[_NodeDomain, GroupSearch, list[int]]
@@ -92,7 +110,12 @@ class _GroupPlacer:
         self._cluster = cluster
         self._group = group
         self._steps = steps
-        self._members = GroupMembers(cluster, members, [cluster.fleet.all] * len(members))
+        self._terms = DeviceTerms(cluster.fleet, group.terms)
+        everywhere = [cluster.fleet.all] * len(members)
+        bound = list(_claims_of(cluster, group.bound))
+        self._members = GroupMembers(cluster, members, everywhere, terms=self._terms, bound=bound)
+        self._by_values: dict[Hashable, GroupMembers] = {}
+        self._of_runs: Sequence[_NodeDomain] = ()
 
     def result(self) -> GroupResult:
         """Raises OutOfGroupSteps."""
@@ -106,12 +129,16 @@ class _GroupPlacer:
             and (placement := self._one_by_one(everyone, domains[0]))
         ):
             return self._placed(placement, domains[0])
+        if self._terms.matches:
+            domains = [one for domain in domains for one in self._with_values(domain)]
         searches = list(zip(domains, self._searches(domains), strict=True))
         subsets = [
-            (domain, search, subset) for domain, search in searches if (subset := self._subset(search)) is not None
+            (domain, search, subset)
+            for domain, search in searches
+            if (subset := self._subset(domain, search)) is not None
         ]
         if not subsets:
-            return GroupNotPlaced(
+            return self._without_attribute(domains) or GroupNotPlaced(
                 needed=self._group.missing,
                 domains=sorted(
                     (self._why_not(domain, search) for domain, search in searches),
@@ -124,8 +151,32 @@ class _GroupPlacer:
         domain, search, subset = self._narrowest([one[0] for one in best], best[0][2]) or min(best, key=self._fullest)
         return self._placed(self._one_by_one(subset, domain) or search.placement(subset), domain)
 
-    def _subset(self, search: GroupSearch) -> list[int] | None:
-        return best_subset(self._members, self._group.missing, search, self._steps)
+    def _without_attribute(self, domains: Sequence[_NodeDomain]) -> GroupNotPlaced | None:
+        """Where it is an attribute that nobody has which keeps them out."""
+        unknown = [{name for name, value in one.values.items() if value == NOBODYS} for one in domains]
+        if not (names := reduce(and_, unknown)):
+            return None
+        problem = f"no device has the attribute {', '.join(sorted(names))}"
+        return GroupNotPlaced(
+            f"{problem}, which devices of group {self._group} are to have in common", needed=self._group.missing
+        )
+
+    def _subset(self, domain: _NodeDomain, search: GroupSearch) -> list[int] | None:
+        return best_subset(self._members_in(domain), self._group.missing, search, self._steps, self._runs)
+
+    def _with_values(self, domain: _NodeDomain) -> Iterator[_NodeDomain]:
+        claims = (claim for member in self._members.members for claim in member.claims)
+        for values in self._terms.choices(domain.nodes, claims):
+            yield replace(domain, values=values)
+
+    def _members_in(self, domain: _NodeDomain) -> GroupMembers:
+        """The members, with the values that are chosen there."""
+        if not domain.values:
+            return self._members
+        key = frozenset(domain.values.items())
+        if key not in self._by_values:
+            self._by_values[key] = self._members.choosing(domain.values)
+        return self._by_values[key]
 
     def _placed(self, found: Placement, domain: _NodeDomain) -> GroupPlaced:
         there = {one.pod.uid for one in found}
@@ -133,11 +184,14 @@ class _GroupPlacer:
         return GroupPlaced(tuple(found), left, domain.name, self._steps.taken)
 
     def _one_by_one(self, places: Sequence[int], domain: _NodeDomain) -> Placement | None:
-        """Each member on the best node there; None as soon as one has none."""
+        """Each member on the best node there; None as soon as one has none, and where they are placed in runs."""
+        if self._group.terms.slice_size:
+            return None
+        members = self._members_in(domain)
         placement: list[PlacedMember] = []
         with ExitStack() as undo:
             for place in places:
-                cycle = self._members.cycle(place)
+                cycle = members.cycle(place)
                 number = None if cycle.refused_everywhere() else cycle.best(domain.nodes)
                 if number is None:
                     return None
@@ -158,6 +212,8 @@ class _GroupPlacer:
         if not domains:
             return f"no node has the label {key}, by which group {self._group} is to be kept together"
         begun = {self._value(pod.node_name, key) for pod in self._group.bound}
+        if self._group.terms.slice_size:
+            begun = set()
         if len(begun) > 1:
             return f"pods of group {self._group} are already in several domains of {key}: {', '.join(sorted(begun))}"
         taken = self._taken(key)
@@ -165,6 +221,9 @@ class _GroupPlacer:
         if not left:
             names = ", ".join(sorted({str(other) for other in taken.values()}))
             return f"every domain of {key} is taken by other groups that are exclusive there: {names}"
+        if self._group.terms.slice_size:
+            self._of_runs = left
+            return [_NodeDomain("", union(one.nodes for one in left))]
         return left
 
     def _domains(self, key: str) -> list[_NodeDomain]:
@@ -196,7 +255,7 @@ class _GroupPlacer:
         """The preferred domain, of the narrowest level that has one, with the whole subset; None where no level has."""
         for key in reversed(self._group.terms.preferred):
             split = [
-                replace(own, nodes=both)
+                replace(own, nodes=both, values=outer.values)
                 for outer in within
                 for own in self._domains(key)
                 if (both := own.nodes & outer.nodes)
@@ -218,52 +277,92 @@ class _GroupPlacer:
         return free, domain.name
 
     def _searches(self, domains: Sequence[_NodeDomain]) -> Iterator[GroupSearch]:
-        """One for each domain; what is known of kinds of nodes is known in all."""
-        members = self._members
+        """One for each domain; what is known of kinds of nodes is known in all of the same values."""
+        by_members: dict[int, list[_NodeDomain]] = {}
+        for domain in domains:
+            by_members.setdefault(id(self._members_in(domain)), []).append(domain)
+        by_domain: dict[int, GroupSearch] = {}
+        for own in by_members.values():
+            members = self._members_in(own[0])
+            searches = map(self._in_runs, own) if self._group.terms.slice_size else self._of_domains(members, own)
+            by_domain.update((id(domain), search) for domain, search in zip(own, searches, strict=True))
+        yield from (by_domain[id(domain)] for domain in domains)
+
+    def _of_domains(self, members: GroupMembers, domains: Sequence[_NodeDomain]) -> Iterator[GroupSearch]:
         if not members.are_independent:
             yield from (TreeSearch(members, self._steps, domain.nodes) for domain in domains)
             return
         kinds = list(members.kinds().values())
         states = states_of(members, kinds, self._steps)
-        place_of = {number: place for place, domain in enumerate(domains) for number in bits(domain.nodes)}
-        split: list[list[list[int]]] = [[[] for _ in kinds] for _ in domains]
-        for kind, numbers in enumerate(kinds):
-            for number in numbers:
-                if (place := place_of.get(number)) is not None:
-                    split[place][kind].append(number)
-        yield from (CountedSearch(members, states, own) for own in split)
+        yield from (CountedSearch(members, states, _split(kinds, domain.nodes)) for domain in domains)
+
+    @cached_property
+    def _run_of(self) -> Mapping[str, int]:
+        """By member (uid) the run of the group that it is in."""
+        size = self._group.terms.slice_size
+        return {pod.uid: place // size for place, pod in enumerate(self._group.members)}
+
+    @cached_property
+    def _runs(self) -> Sequence[int]:
+        """Of the members that wait; none where the group is not in runs."""
+        if not self._group.terms.slice_size:
+            return ()
+        return [self._run_of[member.pod.uid] for member in self._members.members]
+
+    def _in_runs(self, whole: _NodeDomain) -> GroupSearch:
+        """Each run of members in one of the domains."""
+        members = self._members_in(whole)
+        runs, run_of = self._runs, self._run_of
+        domains = [one for one in self._of_runs if one.nodes & whole.nodes]
+        homes: dict[int, int] = {}
+        for pod in self._group.bound:
+            number, run = self._cluster.number_of(pod.node_name), run_of[pod.uid]
+            there = (at for at, one in enumerate(domains) if number is not None and one.nodes >> number & 1)
+            home = next(there, NOWHERE)
+            homes[run] = home if homes.get(run, home) == home else NOWHERE
+        if not members.are_independent:
+            return TreeSearch(
+                members, self._steps, whole.nodes, RunsOfMembers(runs, homes, [one.nodes for one in domains])
+            )
+        kinds = list(members.kinds().values())
+        alike = [tuple(map(len, _split(kinds, one.nodes))) for one in domains]
+        searches = list(self._of_domains(members, domains))
+        return SliceSearch(members, searches, alike, runs=runs, homes=homes, steps=self._steps)
 
     # -- why not
 
     def _why_not(self, domain: _NodeDomain, search: GroupSearch) -> GroupDomain:
-        subset = best_subset(self._members, 0, search, self._steps) or []
-        left = [place for place in range(len(self._members)) if place not in subset]
-        largest = tuple(self._members.members[place].pod for place in subset)
+        members = self._members_in(domain)
+        subset = best_subset(members, 0, search, self._steps, self._runs) or []
+        left = [place for place in range(len(members)) if place not in subset]
+        largest = tuple(members.members[place].pod for place in subset)
         with ExitStack() as undo:
             for member in search.placement(subset):
                 undo.enter_context(self._cluster.assumed(member.pod, member.placed))
             if not left:
-                return GroupDomain(domain.name, largest)
-            return GroupDomain(
-                domain.name, largest, self._members.members[left[0]].pod, self._refusal(left[0], domain.nodes)
-            )
+                return GroupDomain(domain.text, largest)
+            # Why none of these nodes has a place for the member beside those that are assumed.
+            why = self._refusal(members, left[0], domain.nodes)
+            return GroupDomain(domain.text, largest, members.members[left[0]].pod, why)
 
-    def _refusal(self, place: int, nodes: Mask) -> str:
+    def _refusal(self, members: GroupMembers, place: int, nodes: Mask) -> Refusal:
         """Why none of these nodes has a place for the member beside those that are assumed."""
-        cycle = self._members.cycle(place)
+        cycle = members.cycle(place)
         if refused := cycle.refused_everywhere():
-            return fit_error(nodes.bit_count(), Counter(), before=refused[1])
-        asked = [
-            EligibleNodes(replace(required, nodes=required.nodes & nodes), left & nodes)
-            for required, left in cycle.eligible
-        ]
-        rejected = [Rejections.of(cycle, one) for one in asked]
-        reported: Counter[str] = Counter()
-        for rejection in (found for one in rejected for _, found in one.found()):
-            reported[rejection.reason] += rejection.nodes.bit_count()
-        lacking = cycle.lacking_devices([(one.required, one.lacking) for one in rejected])
-        explanation = lacking.text(self._group.key.namespace, are_all=reported.keys() <= {NO_DEVICES})
-        return fit_error(nodes.bit_count(), reported, explanation=explanation)
+            return cycle.refused_by_all_nodes(*refused, nodes).refusal
+        return cycle.not_placed(nodes).refusal
+
+
+def _claims_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Claim]:
+    for pod in pods:
+        claims = cluster.claims_of(pod)
+        if not isinstance(claims, Waiting):
+            yield from (one.claim for one in claims)
+
+
+def _split(kinds: Sequence[Sequence[int]], nodes: Mask) -> list[list[int]]:
+    """Those of the nodes, by kind."""
+    return [[number for number in numbers if nodes >> number & 1] for numbers in kinds]
 
 
 def _rank(subset: Sequence[int], everyone: Sequence[int]) -> tuple[bool, ...]:

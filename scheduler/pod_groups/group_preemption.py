@@ -24,7 +24,7 @@ from scheduler.state.claims import claim_keys
 from scheduler.state.pods_by_priority import priority_of
 
 NO_VICTIMS_FOR_GROUP = "No preemption victims found for incoming preemptor"
-_PREFIX = "pod group preemption: "
+GROUP_PREEMPTION = "pod group preemption: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def preempt_for_group(
     of the group.
     """
     if not all(pod.preempts for pod in group.waiting):
-        return GroupPreemption(_PREFIX + NEVER)
+        return GroupPreemption(GROUP_PREEMPTION + NEVER)
     try:
         return _GroupPreemptor(cluster, group, most_steps, wins_devices=wins_devices).result()
     except OutOfGroupSteps:
@@ -72,18 +72,18 @@ class _GroupPreemptor:
         own = {key for pod in group.waiting for key in claim_keys(pod)}
         stored = (cluster.claims.get(*key) for key in own)
         self._claims = WinnableClaims(cluster, {one.claim.uid for one in stored if one}, is_on=wins_devices)
-        self._units = self._lower_units()
+        self._units = units_below(cluster, group)
         self._nodes_of = self._nodes_of_claims()
 
     def result(self) -> GroupPreemption:
         """Raises OutOfGroupSteps."""
         cluster, unused = self._cluster, self._unused()
         if not self._units and not unused:
-            return GroupPreemption(_PREFIX + NO_VICTIMS_FOR_GROUP)
+            return GroupPreemption(GROUP_PREEMPTION + NO_VICTIMS_FOR_GROUP)
         with cluster.released(unused):
             with self._away(self._units):
                 if self._placed() is None:
-                    return GroupPreemption(_PREFIX + NO_VICTIMS_FOR_GROUP)
+                    return GroupPreemption(GROUP_PREEMPTION + NO_VICTIMS_FOR_GROUP)
             reprieve = Reprieve.of(self._units, cluster.budgets)
             victims = victims_of(reprieve.units, lambda: self._placed() is not None, self._away)
             held = self._held(victims)
@@ -93,7 +93,7 @@ class _GroupPreemptor:
         violations, violated = reprieve.violations(victims)
         victims.sort(key=lambda unit: unit.importance)
         count = sum(len(unit.pods) for unit in victims)
-        text = f"{_PREFIX}found a placement for podgroup, preempting {count} victims"
+        text = f"{GROUP_PREEMPTION}found a placement for podgroup, preempting {count} victims"
         freed = tuple(uid for uid in held if uid not in left)
         return GroupPreemption(text, placed, victims, violations, violated, (*unused, *freed))
 
@@ -102,33 +102,6 @@ class _GroupPreemptor:
         if isinstance(result, GroupUnknown):
             raise OutOfGroupSteps
         return result if isinstance(result, GroupPlaced) else None
-
-    # -- who can go
-
-    def _lower_units(self) -> list[Unit]:
-        """The most important first."""
-        whole: dict[tuple[str, str], list[Pod]] = {}
-        units: list[Unit] = []
-        for number in bits(self._cluster.fleet.all):
-            for pod in self._cluster.by_priority.on(number):
-                group = self._cluster.pod_groups.of(pod)
-                if key_of(pod) == self._group.key:
-                    continue
-                if group is not None and group.goes_whole:
-                    whole.setdefault(group.key, []).append(pod)
-                else:
-                    units.append(Unit.of(pod))
-        units += (self._unit_of(key, pods) for key, pods in whole.items())
-        lower = (unit for unit in units if all(priority_of(pod) < self._group.priority for pod in unit.pods))
-        return sorted(
-            (unit for unit in lower if unit.priority < self._group.priority), key=lambda unit: unit.importance
-        )
-
-    def _unit_of(self, key: tuple[str, str], pods: Sequence[Pod]) -> Unit:
-        group = self._cluster.pod_groups.get(*key)
-        highest = max(map(priority_of, pods))
-        priority = highest if group is None or group.priority is None else group.priority
-        return Unit(tuple(pods), priority, min(moment(pod.started) for pod in pods))
 
     # -- what comes free
 
@@ -160,3 +133,28 @@ class _GroupPreemptor:
     def _away(self, units: Sequence[Unit]) -> Iterator[None]:
         with self._cluster.without([pod.uid for unit in units for pod in unit.pods], self._frees):
             yield
+
+
+def units_below(cluster: Cluster, group: GroupOfPods) -> list[Unit]:
+    """Who can go for the group, the most important first: pods, and groups that go only together."""
+    whole: dict[tuple[str, str], list[Pod]] = {}
+    units: list[Unit] = []
+    for number in bits(cluster.fleet.all):
+        for pod in cluster.by_priority.on(number):
+            own = cluster.pod_groups.of(pod)
+            if key_of(pod) == group.key:
+                continue
+            if own is not None and own.goes_whole:
+                whole.setdefault(own.key, []).append(pod)
+            else:
+                units.append(Unit.of(pod))
+    units += (_unit_of(cluster, key, pods) for key, pods in whole.items())
+    lower = (unit for unit in units if all(priority_of(pod) < group.priority for pod in unit.pods))
+    return sorted((unit for unit in lower if unit.priority < group.priority), key=lambda unit: unit.importance)
+
+
+def _unit_of(cluster: Cluster, key: tuple[str, str], pods: Sequence[Pod]) -> Unit:
+    own = cluster.pod_groups.get(*key)
+    highest = max(map(priority_of, pods))
+    priority = highest if own is None or own.priority is None else own.priority
+    return Unit(tuple(pods), priority, min(moment(pod.started) for pod in pods))

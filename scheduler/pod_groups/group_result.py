@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Placed
+from scheduler.plugins.plugin import Refusal
 
 
 class OutOfGroupSteps(Exception):
@@ -47,13 +48,18 @@ class GroupPlaced:
 class GroupDomain:
     """Nodes where the group does not fit. largest: the greatest subset of its members that does.
 
-    next_member: who is the next. why: it has no place there beside them, as kube-scheduler says it of a pod.
+    next_member: who is the next. refusal: why it has no place there beside them, as of a pod alone.
     """
 
     name: str
     largest: tuple[Pod, ...] = ()
     next_member: Pod | None = None
-    why: str = ""
+    refusal: Refusal | None = None
+
+    @property
+    def why(self) -> str:
+        """The refusal in kube-scheduler's words."""
+        return self.refusal.message if self.refusal else ""
 
 
 @dataclass(frozen=True, slots=True)

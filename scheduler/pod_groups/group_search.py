@@ -6,9 +6,9 @@ choice of devices, until all have a place.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from allocator.bits import Mask, bits, union
 from scheduler.decision.pod_cycle import PodCycle
@@ -127,13 +127,41 @@ class _NodesToFill:
         self._left[number][one] -= 1
 
 
-class TreeSearch:
-    """Members of which one may change what is left to another one anywhere."""
+NOWHERE = -1
+"""In place of a domain: where a run that is in several already would have to go."""
 
-    def __init__(self, members: GroupMembers, steps: GroupSteps, nodes: Mask = -1) -> None:
+
+class RunsOfMembers(NamedTuple):
+    """Members that are in one domain with the others of their run. runs: of each. homes: the domains of begun ones."""
+
+    runs: Sequence[int]
+    homes: Mapping[int, int]
+    domains: Sequence[Mask]
+
+    @property
+    def domain_of(self) -> Mapping[int, int]:
+        """By node."""
+        return {number: domain for domain, nodes in enumerate(self.domains) for number in bits(nodes)}
+
+    def left_to(self, place: int, begun: Mapping[int, int]) -> Mask:
+        """The nodes of the member's domain, or of all where its run has none yet."""
+        run = self.runs[place]
+        domain = begun.get(run, self.homes.get(run))
+        if domain is None:
+            return union(self.domains)
+        return 0 if domain == NOWHERE else self.domains[domain]
+
+
+class TreeSearch:
+    """Members of which one may change what is left to another one anywhere. runs: of those that are in one domain."""
+
+    def __init__(
+        self, members: GroupMembers, steps: GroupSteps, nodes: Mask = -1, runs: "RunsOfMembers | None" = None
+    ) -> None:
         self._members = members
         self._steps = steps
         self._nodes = nodes
+        self._runs = runs
         self._found: dict[Hashable, Placement | None] = {}
 
     def fits(self, places: Sequence[int]) -> bool:
@@ -162,6 +190,8 @@ class TreeSearch:
         place = places[len(found)]
         cycle = self._members.cycle(place)
         left = 0 if cycle.refused_everywhere() else self._members.within[place] & self._nodes
+        if self._runs is not None:
+            left &= self._runs.left_to(place, self._begun(places, found))
         tried: set[Hashable] = set()
         while (number := cycle.best(left)) is not None:
             left &= ~(1 << number)
@@ -193,7 +223,15 @@ class TreeSearch:
             (self._members.classes[place], one.placed.node, _devices(one.placed))
             for place, one in zip(places, found, strict=False)
         )
-        return len(found), frozenset(there.items())
+        runs = tuple(sorted(self._begun(places, found).items())) if self._runs is not None else ()
+        return len(found), frozenset(there.items()), runs
+
+    def _begun(self, places: Sequence[int], found: Sequence[PlacedMember]) -> Mapping[int, int]:
+        """By run the node of one of its members, as the number of the domain."""
+        runs, cluster = self._runs, self._members.cluster
+        assert runs is not None
+        by_name = zip(places, (cluster.number_of(one.placed.node) for one in found), strict=False)
+        return {runs.runs[place]: runs.domain_of[number] for place, number in by_name if number is not None}
 
     def _kind(self, cycle: PodCycle, number: int) -> Hashable:
         """Equal for nodes that are the same to all members, as things are now."""
@@ -205,7 +243,8 @@ class TreeSearch:
         passes = tuple(mask >> number & 1 for mask in self._members.allowed)
         hardware = tuple(self._hardware_of(place, number) for place in range(len(self._members)))
         used = fleet.usage_on(number), fleet.shared_on(number), cycle.view.nominated.get(number) and number
-        return free, passes, hardware, used
+        domain = self._runs.domain_of.get(number) if self._runs is not None else None
+        return free, passes, hardware, used, domain
 
     def _hardware_of(self, place: int, number: int) -> Hashable:
         claims = self._members.claims_of(place)
@@ -216,23 +255,27 @@ def _devices(placed: Placed) -> Hashable:
     return tuple(sorted(result.id for one in placed.allocations for result in one.results))
 
 
-def best_subset(members: GroupMembers, least: int, search: GroupSearch, steps: GroupSteps) -> list[int] | None:
+def best_subset(
+    members: GroupMembers, least: int, search: GroupSearch, steps: GroupSteps, runs: Sequence[int] = ()
+) -> list[int] | None:
     """The members to place: each in order, if with those before it at least so many have a place at once.
 
     So it is the lexicographically greatest subset; of equal members the first ones. None where there is no such subset.
+    runs: of members, where equal ones of different runs cannot be exchanged.
     """
     order = [place for place in range(len(members)) if place not in members.refused]
-    return _SubsetSearch(members.classes, least, search, steps).extended([], order, frozenset())
+    classes = list(zip(members.classes, runs, strict=True)) if runs else members.classes
+    return _SubsetSearch(classes, least, search, steps).extended([], order, frozenset())
 
 
 class _SubsetSearch:
-    def __init__(self, classes: Sequence[int], least: int, search: GroupSearch, steps: GroupSteps) -> None:
+    def __init__(self, classes: Sequence[Hashable], least: int, search: GroupSearch, steps: GroupSteps) -> None:
         self._classes = classes
         self._least = least
         self._search = search
         self._steps = steps
 
-    def extended(self, chosen: list[int], rest: Sequence[int], left_out: frozenset[int]) -> list[int] | None:
+    def extended(self, chosen: list[int], rest: Sequence[int], left_out: frozenset[Hashable]) -> list[int] | None:
         """The greatest subset of these and of the rest. left_out: classes of which a member was left out before."""
         self._steps.take()
         # Equal members can be exchanged: who leaves one out leaves out all that follow.

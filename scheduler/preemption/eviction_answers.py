@@ -58,16 +58,17 @@ class EvictionAnswers:
 
 
 def eviction_answers(
-    cycle: PodCycle, refused: NotPlaced, *, wins_devices: bool = True, of_nodes: bool = True
+    cycle: PodCycle, refused: NotPlaced, *, wins_devices: bool = True, of_nodes: bool = True, off: str = ""
 ) -> EvictionAnswers:
     """What evictions could do for the pod of the cycle. refused: what was decided for it; nothing has changed since.
 
-    of_nodes: what each node says, else only what becomes of the pod. Raises AllocationError.
+    of_nodes: what each node says, else only what becomes of the pod. off: why nobody is evicted for any pod like this
+    one, or empty. Raises AllocationError.
     Cost: as of a preemption that tries every node, and a few decisions on each that cannot be won.
     """
     pod = cycle.pod
     assert pod is not None, "a claim that no pod uses evicts nobody"
-    found, off = _found(cycle, refused, wins_devices, of_nodes), ""
+    found = _found(cycle, refused, wins_devices, of_nodes)
     if not pod.preempts:
         off = NEVER
         cycle = PodCycle(cycle.cluster, pod.changed(preempts=True), cycle.claims, cycle.full, cycle.failed)

@@ -7,7 +7,7 @@ Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -15,8 +15,10 @@ from heapq import heapify, heappop
 from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
+from allocator.explain.text import inner_cause
 from allocator.model import Allocation, Alternative, Claim, DeviceID
-from allocator.outcome import Allocated
+from allocator.outcome import Allocated, LimitReached
+from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import DISRUPTION_TARGET, Condition
@@ -49,6 +51,9 @@ LEAST_NODES = 100
 
 MOST_BOUNDED = 256
 """Of so many nodes that need a closer look those are looked at that promise to cost the least."""
+
+MOST_EQUAL = 16
+"""Of so many candidates that cost the same the one with the best devices is chosen."""
 
 DEFAULT_SCHEDULER = "default-scheduler"
 
@@ -141,8 +146,12 @@ class Preemptor:
         self.table = PodTable(cluster)
         self.start = 0
 
-    def preemption(self, cycle: PodCycle, refused: NotPlaced) -> Preemption:
+    def preemption(
+        self, cycle: PodCycle, refused: NotPlaced, spares: Callable[[Pod], bool] | None = None
+    ) -> Preemption:
         """What the pod of the cycle can win. refused: what was decided for it; nothing has changed since.
+
+        spares: pods that never go for this one, beside those that never go for any.
 
         Raises AllocationError, TooLong. Cost: O(nodes) array operations, and for up to a tenth of the nodes, at least
         100, where more than their own resources is short, a few decisions each.
@@ -154,7 +163,7 @@ class Preemptor:
         helped = self._helped(refused)
         if problem := self._ineligible(pod, helped):
             return Preemption(self._joined(cycle, problem))
-        search = _VictimSearch(self, cycle, helped)
+        search = _VictimSearch(self, cycle, helped, spares)
         search.run(self.start)
         self.start = search.last + 1
         if not search.won:
@@ -259,14 +268,21 @@ def writes_of(cluster: Cluster, pod: Pod, candidate: NodeToWin) -> list[Preempti
 
     Source: kube-scheduler's executor.go prepareCandidate.
     """
-    going = [victim for victim in candidate.pods if not victim.is_deleting]
+    return eviction_writes(cluster, pod, candidate.pods, [candidate.node])
+
+
+def eviction_writes(
+    cluster: Cluster, pod: Pod, victims: Iterable[Pod], nodes: Iterable[str], preemptor: str = "pod"
+) -> list[PreemptionWrite]:
+    """The same for any victims, and the nodes that are won. preemptor: what the pod stands for."""
+    going = [victim for victim in victims if not victim.is_deleting]
     if not going:
         return []
-    promised = cluster.nominations.on(candidate.node)
+    promised = (one for node in nodes for one in cluster.nominations.on(node))
     lower = [one for one in promised if priority_of(one) < priority_of(pod)]
     writes = [PreemptionWrite(one, clears_nomination=True) for one in lower]
     name = pod.scheduler_name or DEFAULT_SCHEDULER
-    message = f"{name}: preempting to accommodate a higher priority pod"
+    message = f"{name}: preempting to accommodate a higher priority {preemptor}"
     condition = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message)
     for victim in going:
         if not _has(victim, condition):
@@ -298,8 +314,11 @@ class _Won(NamedTuple):
 class _VictimSearch:
     """The candidates for one pod. refused: by reason the nodes that are none."""
 
-    def __init__(self, by: Preemptor, cycle: PodCycle, helped: Mask) -> None:
+    def __init__(
+        self, by: Preemptor, cycle: PodCycle, helped: Mask, spares: Callable[[Pod], bool] | None = None
+    ) -> None:
         assert cycle.pod is not None
+        self._spares = spares
         self.by, self.cycle, self.pod, self.helped = by, cycle, cycle.pod, helped
         self.cluster = by.cluster
         self._is_strict = by.cluster.fleet.features.is_strict
@@ -311,6 +330,8 @@ class _VictimSearch:
         self.last = -1
         self._kinds: dict[Hashable, bool] = {}
         self._free: dict[Hashable, int] = {}
+        now = self.cluster.fleet.current
+        self._limits = frozenset(limit.account for required in cycle.asks for limit in now.bindings(required.pending))
 
     # -- the nodes in order, until enough are candidates
 
@@ -357,15 +378,17 @@ class _VictimSearch:
         # Differs from kube-scheduler, which looks at all of them.
         self.last = numbers[-1]
         least = min((one.cost for one in self.won), default=None)
+        equal, enough = 0, MOST_EQUAL if self.claims.is_on else 1
         queue = [(bound, number) for number in numbers if (bound := self._bound(number)) is not None]
         heapify(queue)
         while queue:
             bound, number = heappop(queue)
-            if least is not None and bound >= least:
+            if least is not None and (bound > least or (bound == least and equal >= enough)):
                 break
             won = self.one(number)
             if won is not None:
                 self.won.append(won)
+                equal = equal + 1 if won.cost == least else 1 if least is None or won.cost < least else equal
                 least = won.cost if least is None else min(least, won.cost)
         return bool(self.won)
 
@@ -378,6 +401,7 @@ class _VictimSearch:
     def _bound(self, number: int) -> EvictionCost | None:
         """What the node costs at least; None where it cannot be won, whoever goes."""
         lower = self.by.table.lower(number, self.priority, self.claims.most_freed)
+        lower = [one for one in lower if not self._is_spared(one[0])] if self._spares else lower
         if not self.claims.is_on or not self._lacking >> number & 1:
             return least_cost(lower, 0)
         if not self._could_give(number):
@@ -406,12 +430,13 @@ class _VictimSearch:
     @cached_property
     def _needed(self) -> int:
         """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
-        requests = [request for claim in self.cycle.pending for request in claim.requests]
-        return sum(min(map(_least_devices, request.alternatives)) for request in requests)
+        return least_devices(self.cycle.pending)
 
     def _could_give(self, number: int) -> bool:
         """Whether devices like those of the node suffice where nobody has any of them."""
         cycle, fleet = self.cycle, self.cluster.fleet
+        if self._limits:  # whose devices would come free differs by node
+            return True
         kind = fleet.kinds(cycle.pending).of(number)
         if kind not in self._kinds:
             node = fleet.node(number)
@@ -424,10 +449,25 @@ class _VictimSearch:
         return self.cluster.claims.holders(device)
 
     def best(self) -> NodeToWin:
-        """The candidate that costs the least, the first by name of equals; there is one."""
+        """The candidate that costs the least; of equals the one whose devices are better, then the first by name."""
         least = min(one.cost for one in self.won)
-        equal = [one for one in self.won if one.cost == least]
-        return min(equal, key=lambda one: self.cluster.name_of(one.number)).made()
+        equal = sorted((one for one in self.won if one.cost == least), key=lambda one: self.cluster.name_of(one.number))
+        if len(equal) == 1 or not self.claims.is_on:
+            return equal[0].made()
+        return max(equal[:MOST_EQUAL], key=self._merit).made()
+
+    def _merit(self, one: "_Won") -> tuple[float, ...]:
+        """How good the node's devices are for the pod, by its policy, then by what they leave whole; more is better."""
+        number = one.number
+        with self._gone(one.made()):
+            cycle = self._now()
+            required = cycle.asks_of(number)
+            pending = required.pending
+            scorer = self.cluster.scorer_of(self.pod)
+            score = scorer.best(str(self.pod), required.requests, pending, 1 << number)[0] if scorer else 0.0
+            policy = cycle.policy_on(number, pending) or cycle.fleet.policy
+            outcome = cycle.fleet.by(ThenLeastFragmentation(policy)).allocate(number, pending)
+        return (score, *outcome.score) if isinstance(outcome, Allocated) else ()
 
     def all(self) -> list[NodeToWin]:
         """All candidates."""
@@ -449,6 +489,7 @@ class _VictimSearch:
         """The nodes that let the pod pass but for their resources, whoever is there."""
         cycle, required = self.cycle, self.cycle.asks[0]
         is_known = NODE_RESOURCES_FIT in cycle.plugins and len(cycle.asks) == 1 and not required.problem
+        is_known = is_known and self._spares is None
         if not is_known or self.pod.pod_affinity.required or (cycle.counts_devices and cycle.claims):
             return 0
         passed = cycle.view.signature.allowed & cycle.reached & cycle.giving(required)
@@ -471,7 +512,7 @@ class _VictimSearch:
 
     def one(self, number: int, going: Collection[str] = ()) -> "_Won | None":
         """The node as a candidate. going: uids of those who go in any case."""
-        units, node = self.lower(number), self.cluster.name_of(number)
+        units, node = self._who_may_go(number), self.cluster.name_of(number)
         unused = self.claims.unused(node)
         if not units and not unused:
             self._refuse(NO_VICTIMS, 1 << number)
@@ -493,7 +534,31 @@ class _VictimSearch:
 
     def lower(self, number: int) -> list[Unit]:
         """Who could go from the node, the most important first."""
-        return lower_units(self.cluster.by_priority.on(number), self.priority)
+        units = lower_units(self.cluster.by_priority.on(number), self.priority)
+        return [unit for unit in units if not self._is_spared(unit)] if self._spares else units
+
+    def _is_spared(self, unit: Unit) -> bool:
+        return self._spares is not None and any(map(self._spares, unit.pods))
+
+    def _who_may_go(self, number: int) -> list[Unit]:
+        """The lower units; of the pod's own tenant alone where a limit refuses it however many others go."""
+        units, node = self.lower(number), self.cluster.name_of(number)
+        others = [unit for unit in units if not self._is_of_tenant(unit)] if self._limits else []
+        if not others:
+            return units
+        with self._away(node, others):
+            is_limited = any(self._is_limited(number, required) for required in self.cycle.asks)
+        return [unit for unit in units if unit not in others] if is_limited else units
+
+    def _is_of_tenant(self, unit: Unit) -> bool:
+        """Whether what its pods have counts for a limit of the pod."""
+        limits = self.cluster.fleet.current.limited.limits
+        return all(not self._limits.isdisjoint(limits.of(pod.namespace)) for pod in unit.pods)
+
+    def _is_limited(self, number: int, required: Requirements) -> bool:
+        if not required.nodes >> number & 1:
+            return False
+        return isinstance(inner_cause(self.cluster.fleet.allocate(number, required.pending)), LimitReached)
 
     @contextmanager
     def _away(self, node: str, units: Sequence[Unit]) -> Iterator[None]:
@@ -568,6 +633,11 @@ def _windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
     first = bisect_left(numbers, start) % max(len(numbers), 1)
     numbers = numbers[first:] + numbers[:first]
     return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))
+
+
+def least_devices(claims: Iterable[Claim]) -> int:
+    """So many whole devices the claims ask for at least."""
+    return sum(min(map(_least_devices, request.alternatives)) for claim in claims for request in claim.requests)
 
 
 def _least_devices(alternative: Alternative) -> int:

@@ -36,8 +36,9 @@ class RecordState(Enum):
 class PreemptionRecord:
     """What a pod has won on a node. claims: its own that had no devices, with what they get there.
 
-    victims: uids of pods. released: uids of claims that come free. tries: preemptions that ended without a place for
-    the pod. since: when the record was made, by the clock of who keeps it.
+    victims: uids of pods. cancelled: of those, which were not bound yet, and are not any more. released: uids of claims
+    that come free. tries: preemptions that ended without a place for the pod. since: when the record was made, by the
+    clock of who keeps it.
     """
 
     pod: Pod
@@ -47,6 +48,7 @@ class PreemptionRecord:
     released: frozenset[str] = frozenset()
     tries: int = 0
     since: float = 0.0
+    cancelled: frozenset[str] = frozenset()
 
     @staticmethod
     def of(
@@ -61,14 +63,25 @@ class PreemptionRecord:
 
     def state(self, cluster: Cluster) -> RecordState:
         """How far it is, by what the watches show."""
-        there = [found for uid in self.victims if (found := cluster.pods.known(uid)) is not None]
+        there = [found for uid in self.staying(cluster) if (found := cluster.pods.known(uid)) is not None]
         if any(not found.is_deleting for found in there):
             return RecordState.EVICTING
         if there:
             return RecordState.LEAVING
-        holdings = (cluster.claims.holding(uid) for uid in self.released)
-        is_held = any(one is not None and one.allocated is not None for one in holdings)
+        is_held = any(self._is_to_be_released(cluster, uid) for uid in self.released)
         return RecordState.RELEASING if is_held else RecordState.HELD
+
+    def staying(self, cluster: Cluster) -> list[str]:
+        """The victims (uids) that are not gone from their node yet; one that was cancelled is there, and on no node."""
+        return [uid for uid in self.victims - self.cancelled if cluster.pods.node_of(uid)]
+
+    def _is_to_be_released(self, cluster: Cluster, uid: str) -> bool:
+        """Whether the claim still has its devices, and no pod but victims uses them: one may have come meanwhile."""
+        holding = cluster.claims.holding(uid)
+        if holding is None or holding.watched is None or holding.allocated is None:
+            return False
+        users = {user.uid for user in holding.watched.reserved_for if user.is_of_pods}
+        return not any(map(cluster.is_live, users - self.victims))
 
 
 class PreemptionRecords:
@@ -95,6 +108,12 @@ class PreemptionRecords:
         if record is not None:
             self._cluster.fleet.remove_allocated(record.claims)
 
+    def cancelled(self, victim: str) -> None:
+        """The attempt to bind the pod, by uid, has ended without that."""
+        for uid, record in list(self._records.items()):
+            if victim in record.victims:
+                self._records[uid] = replace(record, cancelled=record.cancelled | {victim})
+
     def on(self, node: str) -> Iterator[PreemptionRecord]:
         """Those of a node."""
         return (one for one in self._records.values() if one.node == node)
@@ -108,9 +127,13 @@ class PreemptionRecords:
         return next(found, None) if pod.nominated_node else None
 
     @contextmanager
-    def seen_by(self, pod: Pod) -> Iterator[None]:
-        """Decide for the pod: what is kept for itself, and for pods of lower priority, is free to it meanwhile."""
-        passed = [one for one in self._records.values() if self._is_passed(one, pod)]
+    def seen_by(self, pod: Pod, *others: Pod) -> Iterator[None]:
+        """Decide for the pod: what is kept for itself, and for pods of lower priority, is free to it meanwhile.
+
+        others: of its group, for which it is decided as well.
+        """
+        own = {one.uid for one in (pod, *others)}
+        passed = [one for one in self._records.values() if one.pod.uid in own or self._is_lower(one, pod)]
         for one in passed:
             self._cluster.fleet.remove_allocated(one.claims)
         try:
@@ -120,5 +143,5 @@ class PreemptionRecords:
                 self._cluster.fleet.add_allocated(one.claims)
 
     @staticmethod
-    def _is_passed(record: PreemptionRecord, pod: Pod) -> bool:
-        return record.pod.uid == pod.uid or priority_of(record.pod) < priority_of(pod)
+    def _is_lower(record: PreemptionRecord, pod: Pod) -> bool:
+        return priority_of(record.pod) < priority_of(pod)

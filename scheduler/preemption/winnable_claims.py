@@ -31,11 +31,11 @@ class WinnableClaims:
     def obstacle(self, node: str, uid: str) -> str:
         """Why the claim stays even if all its pods go from the node; empty where it comes free."""
         holding = self._cluster.claims.holding(uid)
+        if holding is not None and holding.reservation is not None:
+            return f"claim {holding.reservation.claim} is being written"
         if holding is None or holding.watched is None or holding.allocated is None:
             return ""
         claim = holding.allocated
-        if holding.reservation is not None:
-            return f"claim {claim} is being written"
         groups = [user.name for user in holding.watched.reserved_for if not user.is_of_pods]
         if groups:
             return f"claim {claim} is held by group {groups[0]}"

@@ -4,19 +4,20 @@ An object that cannot be decoded is left out, but keeps what it holds: a claim i
 its taints.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from allocator.api import TaintRule
+from allocator.limits.limit import TenantLimit
 from allocator.model import Claim
 from scheduler.cache.watch_events import Entry, Found, Undecoded
-from scheduler.client.api_resources import Resource
+from scheduler.client.api_resources import CONFIG_MAPS, Resource
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import KINDS, ObjectKind, WatchedClaim
 from scheduler.state.claims import with_devices_of
-from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, TaintRulesChanged
+from scheduler.state.cluster_changes import ClaimChanged, Event, LimitsChanged, PodChanged, TaintRulesChanged
 
 T = TypeVar("T")
 
@@ -24,10 +25,13 @@ Update = Callable[[Found[Any] | None, Found[Any] | None], Event | None]  # Any: 
 
 
 class ClusterUpdates:
-    """Takes the changes of watched objects into the cluster."""
+    """Takes the changes of watched objects into the cluster. limits: beside those of a ConfigMap."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, limits: Sequence[TenantLimit] = ()) -> None:
         self._cluster = cluster
+        self._limits = tuple(limits)
+        if self._limits:
+            cluster.set_limits(self._limits)
         self._undecoded_claims: dict[str, Claim] = {}
         self._undecoded_pods: dict[str, Pod] = {}
         self._by_kind: Mapping[str, Update] = {
@@ -35,6 +39,7 @@ class ClusterUpdates:
             "DeviceTaintRule": self._taint_rule,
             "ResourceClaim": self._claim,
             "Pod": self._pod,
+            CONFIG_MAPS.kind: self._config_map,
         }
 
     def update(self, resource: Resource, old: Found[T] | None, new: Found[T] | None) -> Event | None:
@@ -51,6 +56,15 @@ class ClusterUpdates:
         elif not isinstance(old, Entry):
             return None
         return TaintRulesChanged()
+
+    def _config_map(
+        self, old: Found[Sequence[TenantLimit]] | None, new: Found[Sequence[TenantLimit]] | None
+    ) -> Event | None:
+        """While the ConfigMap merely cannot be read, the limits that it had are in force."""
+        if isinstance(new, Undecoded) or (isinstance(old, Entry) and _value(old) == _value(new)):
+            return None
+        self._cluster.set_limits((*self._limits, *(_value(new) or ())))
+        return LimitsChanged()
 
     def _claim(self, old: Found[WatchedClaim] | None, new: Found[WatchedClaim] | None) -> Event | None:
         if isinstance(new, Undecoded):

@@ -7,7 +7,7 @@ Source: the words of KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)
 
 import ipaddress
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -18,9 +18,11 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from allocator.api import names
 from allocator.api.findings import FieldError
 from allocator.gates import RELEASES, Features, UnknownGate
+from allocator.limits.limit import TenantLimit
 from allocator.policies import UnknownPolicy, policy_of
 from allocator.policies.contract import FIRST_FIT
-from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
+from scheduler.core_v1.label_selectors import requirements, selects
+from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, read
 from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
@@ -36,8 +38,10 @@ from scheduler.plugins.profile import (
     plugins_of,
 )
 from scheduler.plugins.volume_binding import VOLUME_BINDING
+from scheduler.pod_groups.group import RECOGNIZED
+from scheduler.runtime.limit_settings import LimitSection, config_map_name, limit_problems
 from scheduler.runtime.plugin_arguments import ARGUMENTS
-from scheduler.runtime.section import Section, object_name, refused, typed
+from scheduler.runtime.section import Section, label_query, object_name, refused, typed
 
 # Profiles in the configuration file, by their field names in KubeSchedulerConfiguration.
 #
@@ -256,12 +260,10 @@ def _mode(value: object) -> object:
     return PreemptionMode.OFF if value is False else value
 
 
-def _label_selector(text: str) -> str:
-    try:
-        requirements(text)
-    except InvalidLabelQuery as error:
-        raise refused(str(error)) from error
-    return text
+def _grouping_controller(name: str) -> str:
+    if name not in RECOGNIZED:
+        raise ValueError(f"must be one of {', '.join(RECOGNIZED)}")
+    return name
 
 
 def _namespace(name: str) -> str:
@@ -451,6 +453,16 @@ class Common(Section):
     logging: Logging = Field(default_factory=Logging)
     """Logging to standard error."""
 
+    limits: list[LimitSection] = Field(default_factory=list)
+    """Limits per tenant: the most that claims of namespaces may hold (docs/limits.md)."""
+
+    limits_config_map: Annotated[str, AfterValidator(config_map_name)] = ""
+    """`NAMESPACE/NAME` of a ConfigMap with more limits under the key `limits`, which is followed. Empty: none."""
+
+    def limits_in_force(self) -> tuple[TenantLimit, ...]:
+        """The limits of the file."""
+        return tuple(one.limit() for one in self.limits)
+
     def document(self) -> Mapping[str, object]:
         """The object as a file would have it, defaults included."""
         return self.model_dump(mode="json", by_alias=True)
@@ -459,6 +471,7 @@ class Common(Section):
         """Contradictions between fields."""
         if problem := _unknown_gates(self.feature_gates, self.kubernetes):
             yield FieldError("featureGates", None, problem)
+        yield from limit_problems(self.limits)
         serving = self.secure_serving
         yield from without_other(
             "secureServing",
@@ -482,6 +495,17 @@ class Allocating(Common):
 
     binding_timeout_s: float = Field(default=600, ge=1, le=_LONGEST_S)
     """How long devices with binding conditions may take to become ready."""
+
+    preempt_pods_of: Annotated[Preemptible, Field(strict=False)] = Preemptible.ALL
+    """Whose pods may be evicted: `all`, as with kube-scheduler, or `own`: only pods of this scheduler."""
+
+    never_preempt: Annotated[str, AfterValidator(label_query)] = ""
+    """Label selector of pods that are never evicted, such as `team=research,tier!=batch`. Empty: none."""
+
+    def spared(self, is_ours: Callable[[Pod], bool]) -> Callable[[Pod], bool]:
+        """Whether a pod is never evicted for another one. is_ours: whether it is one of this scheduler."""
+        never, takes_all = requirements(self.never_preempt) or None, self.preempt_pods_of is Preemptible.ALL
+        return lambda pod: selects(never, pod.labels) or not (takes_all or is_ours(pod))
 
 
 class Configuration(Allocating):
@@ -513,14 +537,12 @@ class Configuration(Allocating):
     """Evict pods of lower priority for a pod that fits nowhere: `off`, `devices` (only for pods that lack devices), or
     `all`."""
 
-    preempt_pods_of: Annotated[Preemptible, Field(strict=False)] = Preemptible.ALL
-    """Whose pods may be evicted: `all`, as with kube-scheduler, or `own`: only pods of this scheduler."""
-
     preemption_delay_s: float = Field(default=0, ge=0, le=_LONGEST_S)
     """How long a pod is pending before others are evicted for it, so that an autoscaler may add a node first."""
 
-    never_preempt: Annotated[str, AfterValidator(_label_selector)] = ""
-    """Label selector of pods that are never evicted, such as `team=research,tier!=batch`. Empty: none."""
+    groups_of: list[Annotated[str, AfterValidator(_grouping_controller)]] = Field(default_factory=list)
+    """Controllers whose pods are groups by what these write on them: `LeaderWorkerSet`, `Kueue` (plain pods). Others
+    need a PodGroup, or our label and annotation."""
 
     allocate_prescheduled: bool = False
     """Also allocate claims of pods that were created with `spec.nodeName`, on that node."""

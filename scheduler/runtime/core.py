@@ -13,6 +13,8 @@ from typing import Any, TypeVar, get_args
 from uuid import uuid4
 
 from allocator.gates import Features
+from allocator.limits.count import exceeded_text, limit_statuses
+from allocator.limits.limit import TenantLimit
 from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time
@@ -22,7 +24,7 @@ from scheduler.attempt.step import Listener, Point
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.cache.watcher import Reflector, Watcher
-from scheduler.client.api_resources import Resource
+from scheduler.client.api_resources import CONFIG_MAPS, Resource
 from scheduler.client.connection import Api, Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
@@ -35,7 +37,8 @@ from scheduler.plugins.profile import Profile
 from scheduler.repair import EVERY_S, ClaimStatuses, Leftover, Sweep, epoch_after, recover
 from scheduler.runtime import health, metrics
 from scheduler.runtime.cluster_updates import ClusterUpdates
-from scheduler.runtime.configuration import Allocating
+from scheduler.runtime.configuration import Allocating, Common
+from scheduler.runtime.limit_settings import limits_decoder
 from scheduler.runtime.metrics import CommonMetrics, Watch
 from scheduler.state.cluster_changes import Event
 from scheduler.state.invariants import Violation
@@ -54,7 +57,7 @@ class WatchedState:
     """The reflectors. chance: gives a random number from 0 to 1. clock: seconds that only go forward.
 
     places_pods: whether volumes, Services and controllers are watched as well, which decide where a pod can be but not
-    which devices it gets. beside: models of kinds that are watched where it is not.
+    which devices it gets. beside: models of kinds that are watched where it is not. limits: of the ConfigMap with them.
     """
 
     def __init__(  # noqa: PLR0913 - what is watched, and how
@@ -66,6 +69,7 @@ class WatchedState:
         *,
         places_pods: bool,
         beside: Collection[type] = (),
+        limits: "Reflector[Sequence[TenantLimit]] | None" = None,
     ) -> None:
         self._every: dict[str, Reflector[Any]] = {}  # Any: of whatever kind
         for kind in KINDS:
@@ -73,6 +77,8 @@ class WatchedState:
             if resource and kind.is_watched and (places_pods or not kind.places_pods or kind.model in beside):
                 watcher = Watcher(connection, resource, kind.watch_decoder, chance, kind.selector, held=kind.holds)
                 self._every[kind.name] = Reflector(watcher, clock)
+        if limits is not None:
+            self._every[limits.resource.kind] = limits
         self.nodes: Reflector[Node] = self._every["Node"]
         self.pods: Reflector[Pod] = self._every["Pod"]
         self.claims: Reflector[WatchedClaim] = self._every["ResourceClaim"]
@@ -97,6 +103,19 @@ class WatchedState:
         """Wait until everything was listed once."""
         for reflector in self:
             await reflector.store.synced.wait()
+
+
+def limits_reflector(
+    configuration: Common, connection: Connection, clock: Callable[[], float]
+) -> Reflector[Sequence[TenantLimit]] | None:
+    """Of the ConfigMap with limits; None where the configuration names none. clock: as of `WatchedState`."""
+    namespace, _, name = configuration.limits_config_map.partition("/")
+    if not name:
+        return None
+    # By both names: a right to watch objects of one name is enough.
+    selected = {"fieldSelector": f"metadata.name={name},metadata.namespace={namespace}"}
+    decoder = limits_decoder(configuration.limits_in_force())
+    return Reflector(Watcher(connection, CONFIG_MAPS, decoder, random.random, selected), clock)
 
 
 # The state of the watches, for metrics and probes.
@@ -248,6 +267,7 @@ class Core:
             time.monotonic,
             places_pods=places_pods,
             beside=(PodDisruptionBudget,),
+            limits=limits_reflector(configuration, site.connection, time.monotonic),
         )
         time_limit = DecisionTimeLimit(time.monotonic)
         self.cluster = Cluster(
@@ -273,9 +293,10 @@ class Core:
         )
         self._reporter = reporter
         self._violations: Sequence[Violation] = ()
+        self._exceeded: Sequence[str] = ()
         self._sweep = Sweep(name)
         self._claim_statuses = ClaimStatuses(api, self.cluster, is_ours)
-        self._updates = ClusterUpdates(self.cluster)
+        self._updates = ClusterUpdates(self.cluster, configuration.limits_in_force())
         self._on_event = on_event
         self.watched.on_change(self.on_change)
 
@@ -374,6 +395,7 @@ class Core:
         return {
             "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations if one.claims),
             "credentials": lambda: self._connection.trouble,
+            "limits": lambda: "; ".join(self._exceeded),
         }
 
     def watches(self) -> Sequence[metrics.Watch]:
@@ -414,6 +436,16 @@ class Core:
                 if violation not in reported:
                     self._reporter.violated(violation)
             seen = set(violations)
+            self._log_exceeded()
+
+    def _log_exceeded(self) -> None:
+        """Warn of limits of which more is in use than may be: soft ones, and those that were so before they held."""
+        every = limit_statuses(self.cluster.fleet.current)
+        exceeded = [exceeded_text(one) for one in every if one.is_exceeded]
+        for text in exceeded:
+            if text not in self._exceeded:
+                _LOG.warning(text)
+        self._exceeded = exceeded
 
     def _is_bound(self, pod_uid: str) -> bool:
         return self.cluster.pods.bound(pod_uid) is not None

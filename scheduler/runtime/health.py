@@ -17,7 +17,7 @@ from aiohttp.typedefs import Handler
 
 from scheduler.runtime.access import Secure, guarding, is_open, may_not
 from scheduler.runtime.http_head import answering_own
-from scheduler.runtime.listening import listening
+from scheduler.runtime.listening import Limits, listening
 from scheduler.terminal_text import json_of
 
 _AT_ONCE = 100
@@ -104,7 +104,11 @@ async def serving(
     """
     context = secured.context if secured else None
     application = _application(served, secured, allowed_hosts)
-    async with listening("healthAddress", address, application, context) as where:
+
+    def is_for_all(path: str) -> bool:
+        return secured is not None and is_open(path, secured.open_paths)
+
+    async with listening("healthAddress", address, application, context, Limits(is_for_all=is_for_all)) as where:
         yield f"{'https' if secured else 'http'}://{where}"
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion10, HttpVersion11, web
 from aiohttp.typedefs import Handler, Middleware
 
 from scheduler.runtime.configuration import is_loopback_host
@@ -131,6 +131,24 @@ def _is_own(header: str, allowed: Collection[str]) -> bool:
     except ValueError:  # such as an IPv6 address that is none
         return False
     return is_loopback_host(host) or host in allowed
+
+
+class _AnswerInOurVersion(web.Response):
+    """An answer to a request of a version that is not ours; aiohttp would answer in that version."""
+
+    async def _write_headers(self) -> None:
+        assert self._payload_writer is not None
+        await self._payload_writer.write_headers(f"HTTP/1.1 {self.status} {self.reason}", self.headers)
+
+
+@web.middleware
+async def requiring_http_1(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answers in the place of what is served, where the request is of another version, which the parser takes."""
+    if request.version in (HttpVersion10, HttpVersion11):
+        return await handler(request)
+    refusal = _AnswerInOurVersion(status=505, text="only HTTP/1.1 and HTTP/1.0 are served\n")
+    refusal.force_close()
+    return refusal
 
 
 @web.middleware

@@ -27,7 +27,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from scheduler.runtime.configuration import host_and_port
-from scheduler.runtime.http_head import requiring_host
+from scheduler.runtime.http_head import requiring_host, requiring_http_1
 
 STOPPED_S = 1.0
 """Seconds that calls in progress have to end when the server stops."""
@@ -74,7 +74,7 @@ class Standing(IntEnum):
     """It is being closed, but its client may take its time."""
 
     STRANGER = 1
-    """Its client has sent no whole call."""
+    """Its client has sent no whole call, or none that not everybody may make."""
 
     KNOWN = 2
     """Its client has, and may do so again."""
@@ -89,16 +89,18 @@ class CannotServe(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits for all clients of a server together.
-
-    connections: open at the same time. silent: connections over TLS that have not begun their handshake. handshake_s:
-    after so many seconds, it is given up. refused: called for each connection that a limit has closed.
-    """
+    """Limits for all clients of a server together."""
 
     connections: int = MOST_CONNECTIONS
+    """Open at the same time."""
     silent: int = SILENT
+    """Connections over TLS that have not begun their handshake."""
     handshake_s: float = 10.0
+    """After so many seconds, it is given up."""
     refused: Callable[[Refusal], None] = lambda _: None
+    """Called for each connection that a limit has closed."""
+    is_for_all: Callable[[str], bool] = lambda _: False
+    """Whether strangers may read a path of an application; that somebody does makes him no better known."""
 
 
 class OpenConnection(Protocol):
@@ -136,8 +138,8 @@ async def listening(
     limits: Limits = Limits(),
 ) -> AsyncIterator[str]:
     """Serves the application, as `accepting` does. No answer says by which program, and which version of it."""
-    service = _ApplicationService()
-    application.middlewares.insert(0, requiring_host)
+    service = _ApplicationService(limits.is_for_all)
+    application.middlewares[:0] = (requiring_http_1, requiring_host)
     application.middlewares.append(service.noted)
     application.on_response_prepare.append(_without_server)
     runner = web.AppRunner(application, shutdown_timeout=STOPPED_S)
@@ -242,7 +244,8 @@ class _ApplicationService:
 
     server: web.Server | None = None
 
-    def __init__(self) -> None:
+    def __init__(self, is_for_all: Callable[[str], bool]) -> None:
+        self._is_for_all = is_for_all
         self._calling: set[OpenConnection] = set()
         self._known: set[OpenConnection] = set()
 
@@ -271,7 +274,7 @@ class _ApplicationService:
     async def noted(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The innermost: it is not called for those who may not read what is served."""
         self._calling.add(request.protocol)
-        if request.protocol not in self._known:
+        if request.protocol not in self._known and not self._is_for_all(request.path):
             self._known = {request.protocol, *(one for one in self._known if one.transport)}
         try:
             return await handler(request)

@@ -27,6 +27,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from allocator.limits.count import LimitStatus
+from allocator.limits.limit import ONE_DEVICE
 from scheduler.attempt.decision import AttemptOutcome
 from scheduler.repair import Leftover
 from scheduler.state.invariants import Invariant
@@ -48,6 +50,15 @@ class AttemptResult(StrEnum):
 
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
+
+
+class GroupAttemptResult(StrEnum):
+    """How an attempt to place a group of pods ended."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    SEARCH_ENDED = "search_ended"
     ERROR = "error"
 
 
@@ -107,6 +118,8 @@ class Reading:
     """Whether this process leads, by the name of the lease; empty where it needs none."""
     steps: Mapping[str, int]
     """Attempts under way, by the step that they are at."""
+    limits: Sequence[LimitStatus] = ()
+    """Limits per tenant."""
 
 
 class _Children(dict[Key, Kind]):
@@ -225,6 +238,13 @@ class Metrics(CommonMetrics):
         )
         self._incoming = _Children[tuple[str, str], Counter](lambda key: incoming.labels(*key))
         self._preemptions, self._victims, self._backed_off = self._of_preemptions()
+        self._group_attempts = self._own("pod_group_attempts", "Attempts to place groups of pods, by result.", "result")
+        for result in GroupAttemptResult:
+            self._group_attempts[result.value]
+
+    def group_attempted(self, result: GroupAttemptResult) -> None:
+        """An attempt to place a group ended."""
+        self._group_attempts[result.value].inc()
 
     def preempting(self) -> None:
         """Victims are looked for."""
@@ -352,6 +372,7 @@ def _of_reading(reading: Reading) -> Iterator[Metric]:
     if reading.leading:
         yield leading(reading.leading)
     yield from of_watches(reading.watches)
+    yield from of_limits(reading.limits)
     yield from _single(reading)
 
 
@@ -398,6 +419,20 @@ def of_watches(watches: Sequence[Watch]) -> Iterator[Metric]:
     for watch in watches:
         failures.add_metric([watch.resource], watch.failures)
     yield failures
+
+
+def of_limits(limits: Sequence[LimitStatus]) -> Iterator[Metric]:
+    """How much of each limit is in use, and the most: of devices, or in the unit of the capacity or counter."""
+    labels = ["limit", "namespace"]
+    text = "What counts for a limit per tenant; namespace is empty where several have it together."
+    used = GaugeMetricFamily("dra_scheduler_limit_used", text, labels=labels)
+    most = GaugeMetricFamily("dra_scheduler_limit_most", "The most that a limit per tenant allows.", labels=labels)
+    for status in limits:
+        names = [status.limit.name, status.namespace]
+        used.add_metric(names, status.used / ONE_DEVICE)
+        most.add_metric(names, status.most / ONE_DEVICE)
+    yield used
+    yield most
 
 
 def _single(reading: Reading) -> Iterator[Metric]:

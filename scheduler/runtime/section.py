@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from allocator.api import names
 from allocator.api.findings import FieldError
+from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
 from scheduler.core_v1.object_fields import field_errors
 
 # Typed reading of configurations and messages, by pydantic: values by keyword, defaults, and back to JSON.
@@ -54,3 +55,12 @@ def object_name(name: str) -> str:
     if problem := names.long_name(name):
         raise refused(problem)
     return name
+
+
+def label_query(text: str) -> str:
+    """The text, which is a label selector as kubectl takes it. Raises what is wrong with it."""
+    try:
+        requirements(text)
+    except InvalidLabelQuery as error:
+        raise refused(str(error)) from error
+    return text

@@ -17,6 +17,7 @@ from allocator.model import Claim, Node, Slice
 from allocator.outcome import AllocationError, PolicyFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
+from scheduler.defrag.search import MovePlan
 from scheduler.kinds import BY_MODEL
 from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, UnplacedPod
 from scheduler.plugins.plugin import Reason
@@ -25,6 +26,7 @@ from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
 from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
+from scheduler.simulation.moves import DefragTerms, plan_for, targets
 from scheduler.state.cluster_changes import ClaimChanged, PodChanged
 from scheduler.state.cluster_changes import Event as Change
 from scheduler.state.evicting_taints import EvictingTaints, devices_of, has_evicting
@@ -72,7 +74,12 @@ class _TolerationEnds:
     uid: str
 
 
-_Happening = SimulationEvent | _PodEnds | _TolerationEnds
+@dataclass(frozen=True, slots=True)
+class _PodsMove:
+    """Pods move, so that others that wait have a place."""
+
+
+_Happening = SimulationEvent | _PodEnds | _TolerationEnds | _PodsMove
 
 
 class Follower:
@@ -90,7 +97,7 @@ class Follower:
     def left(self, pod: Pod) -> None:
         """A pod has ended, or was deleted."""
 
-    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool = False, by_move: bool = False) -> None:
         """A pod was evicted, and is pending again. lost_s: for so long it ran in this simulation, in vain."""
 
     def hardware_changed(self) -> None:
@@ -102,10 +109,10 @@ class Simulation:
 
     on_decision: called with each. retries: a refused pod waits for what may help it, as in a living cluster; where it
     does not, it is given up. preempts: a refused pod takes the place of pods of lower priority, at once: they have no
-    grace period.
+    grace period. defrag: pods move, where that gives pods that wait a place; None where none does.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the last three have defaults
         self,
         placement: Placement,
         on_decision: Callable[[Attempted], None],
@@ -113,8 +120,10 @@ class Simulation:
         *,
         retries: bool = True,
         preempts: bool = True,
+        defrag: DefragTerms | None = None,
     ) -> None:
         self.now = 0.0
+        self._defrag = defrag
         self._began_s: float | None = None
         self._changed_s = 0.0
         self.placed: dict[str, PlacedPod] = {}
@@ -168,6 +177,7 @@ class Simulation:
         while (moment := self._next_moment()) is not None:
             if self._began_s is None:
                 self._began_s = moment
+                self._plan_moves(moment)
             self._watcher.at(max(self.now, moment))
             self.now = max(self.now, moment)
             self._happen_now()
@@ -175,6 +185,9 @@ class Simulation:
                 self._attempt(entry)
 
     def _next_moment(self) -> float | None:
+        only_moves = all(isinstance(one, _PodsMove) for _, _, one in self._following)
+        if only_moves and not self._next_given and not self.waiting():
+            return None  # nobody is left for whom others could move
         times = [self._next_given[0]] if self._next_given else []
         if self._following:
             times.append(self._following[0][0])
@@ -275,11 +288,54 @@ class Simulation:
     ) -> None:
         self._on_decision(Attempted(self.now, entry.pod, entry.attempts, node, reasons, message, failure))
 
+    # -- moves
+
+    def _plan_moves(self, moment: float) -> None:
+        if self._defrag is not None:
+            heappush(self._following, (moment + self._defrag.every_s, next(self._numbers), _PodsMove()))
+
+    def _move_pods(self) -> int:
+        """How many pods have moved for pods that wait."""
+        assert self._defrag is not None
+        number = 0
+        for pod in list(targets(self._queue.pods())):
+            look, left = self._look(pod), self._defrag.moves - number
+            plan = plan_for(self._cluster, look, left) if left > 0 and look.result is None else None
+            if plan is not None:
+                self._carry_out(pod, plan)
+                number += len(plan.moves)
+        return number
+
+    def _carry_out(self, pod: Pod, plan: MovePlan) -> None:
+        """All at once: they go, the pod has its place, and each of them its own."""
+        assert self._defrag is not None
+        moved = [placed for move in plan.moves if (placed := self.placed[move.mover.uid].pod) is not None]
+        for uid in (one.uid for one in moved if one.uid in self._durations):
+            self._durations[uid] += self._defrag.cost_s
+        self._evict(moved, by_move=True)
+        (place,) = plan.way.places
+        self._go_to(pod.uid, place.placed.node, f"moves {', '.join(map(str, moved))}")
+        for move in plan.moves:
+            self._go_to(move.mover.uid, move.placed.node)
+
+    def _go_to(self, uid: str, node: str, message: str = "") -> None:
+        """The pod goes to the node, where it has a place; it waits on where that is not so any more."""
+        entry = self._queue.get(uid)
+        assert entry is not None, "it waits for this"
+        look = self._look(entry.pod.changed(nominated_node=node))
+        decided = look.result or self._placement.decide(look)
+        if isinstance(decided, Placed):
+            self._commit(entry, look, decided, message)
+
     # -- events
 
     def _happen_now(self) -> None:
         while (due := self._next_event()) is not None:
             number, event = due
+            if isinstance(event, _PodsMove):
+                if self._move_pods() or self._next_given or self._following:
+                    self._plan_moves(self.now)
+                continue
             self._changed_s = self.now
             self._happen(number, event)
             if isinstance(event, Appears | Goes) and not isinstance(event.found, TaintRule):
@@ -383,7 +439,7 @@ class Simulation:
             assert pod is not None
             yield pod
 
-    def _evict(self, pods: Iterable[Pod], *, by_preemption: bool = False) -> None:
+    def _evict(self, pods: Iterable[Pod], *, by_preemption: bool = False, by_move: bool = False) -> None:
         """The pods lose their node and their own claims, and are pending again: their controllers recreate them."""
         evicted = list(pods)
         lost_s = [self.now - max(self._bound_s[pod.uid], self._began_s or 0.0) for pod in evicted]
@@ -391,7 +447,7 @@ class Simulation:
             self._ends.pop(pod.uid, None)
             self._release(self.placed[pod.uid])
         for pod, lost in zip(evicted, lost_s, strict=True):
-            self._watcher.evicted(pod, lost, by_preemption=by_preemption)
+            self._watcher.evicted(pod, lost, by_preemption=by_preemption, by_move=by_move)
             self._queue.add(unscheduled(pod), self.now)
 
     def _go(self, uid: str) -> None:

@@ -239,6 +239,7 @@ class _PodRecord:
 
     shape: str
     """The devices that it requests, in words."""
+    namespace: str
     arrived_s: float
     """When it arrived."""
     state: PodState = PodState.WAITING
@@ -271,11 +272,13 @@ class RunFigures(Follower):
         self._records: dict[str, _PodRecord] = {}
         self._states: Counter[PodState] = Counter()
         self._shapes: dict[str, _OfShape] = {}
+        self._namespaces: dict[str, _OfShape] = {}
         self._refusals: Counter[str] = Counter()
         self._arrived = 0
         self._decisions = 0
         self._evictions = 0
         self._preempted = 0
+        self._moved = 0
         self._lost_s = 0.0
         self._now = 0.0
         self._first: float | None = None
@@ -308,9 +311,10 @@ class RunFigures(Follower):
 
     def _add_pod(self, pod: Pod) -> None:
         shape = self._demand.shape(pod)
-        self._records[pod.uid] = _PodRecord(shape, self._now)
+        self._records[pod.uid] = _PodRecord(shape, pod.namespace, self._now)
         self._states[PodState.WAITING] += 1
         self._shapes.setdefault(shape, _OfShape()).arrivals += 1
+        self._namespaces.setdefault(pod.namespace, _OfShape()).arrivals += 1
 
     def decided(self, found: Attempted) -> None:
         """An attempt."""
@@ -321,9 +325,9 @@ class RunFigures(Follower):
         self._move(record, self._state_after(found))
         if found.node and not record.is_placed:
             record.is_placed = True
-            of_shape = self._shapes[record.shape]
-            of_shape.placed += 1
-            of_shape.waits.append(found.time_s - record.arrived_s)
+            for counts in (self._shapes[record.shape], self._namespaces[record.namespace]):
+                counts.placed += 1
+                counts.waits.append(found.time_s - record.arrived_s)
         if not record.is_decided:
             record.is_decided = True
             self._arrived += self._demand.amount(found.pod)
@@ -339,10 +343,11 @@ class RunFigures(Follower):
         if record := self._records.pop(pod.uid, None):
             self._move(record, PodState.ENDED if record.state is PodState.RUNNING else PodState.WITHDRAWN)
 
-    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool = False, by_move: bool = False) -> None:
         """Count an eviction; a pod bound at the start counts as an arrival from then on."""
         self._evictions += 1
         self._preempted += by_preemption
+        self._moved += by_move
         self._lost_s += lost_s
         if record := self._records.get(pod.uid):
             self._move(record, PodState.WAITING)
@@ -422,6 +427,8 @@ class RunFigures(Follower):
             lost_s=round(self._lost_s, _TIME_DIGITS),
             watts=float(figures.watts),
             energy_wh=round(self._watt_seconds / 3600, _DIGITS),
+            namespaces=tuple(self._shape(name, one) for name, one in sorted(self._namespaces.items())),
+            moved=self._moved,
         )
 
     def _shape(self, name: str, one: _OfShape) -> ShapeSummary:

@@ -145,6 +145,10 @@ class Summary:
     """What all nodes draw at the end; 0 where the model of a device is not known."""
     energy_wh: float = 0.0
     """What they have drawn from the first event to the last one, in watt-hours."""
+    namespaces: tuple[ShapeSummary, ...] = ()
+    """The same as of shapes, of the pods of each namespace: `shape` is its name."""
+    moved: int = 0
+    """How many of the evictions were moves that gave another pod a place."""
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -227,9 +231,10 @@ def scenario_of(text: bytes | str) -> Scenario:
 
 
 def figures(summary: Summary) -> Mapping[str, float]:
-    """Every number of the summary by its place in the document, such as `waitingS.p99`; a shape's by its words."""
+    """Every number of the summary by its place, such as `waitingS.p99`; a shape's by its words, none of namespaces."""
     document = _SUMMARY.dump_python(summary, by_alias=True)
     shapes = {one.pop("shape"): one for one in document.pop("shapes")}
+    del document["namespaces"]
     return dict(_numbers({**document, "shapes": shapes}, ""))
 
 

@@ -8,6 +8,7 @@ from operator import attrgetter, itemgetter
 
 from allocator.api import ClaimTemplate
 from allocator.gates import Features
+from allocator.limits.limit import TenantLimit
 from allocator.model import Node
 from allocator.policies.hardware import UNIT
 from allocator.words import did_you_mean
@@ -39,6 +40,7 @@ from scheduler.simulation.jobs import (
     scaled,
     with_durations,
 )
+from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario
 from scheduler.simulation.trace import Trace
 
@@ -93,12 +95,15 @@ class Settings:
     time_scale: float = 1.0
     retries: bool = True
     preempts: bool = True
+    defrag: DefragTerms | None = None
     places: Mapping[str, int] = field(default_factory=dict)
     """The place of each node in the order of the search, as for `cluster_of`; empty for the order of the names."""
     explained: frozenset[str] = frozenset()
     """Pods whose attempts are kept."""
     parameters: Mapping[str, str] = field(default_factory=dict)
     """What distinguishes the scenario, for the result."""
+    limits: Sequence[TenantLimit] = ()
+    """Of tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +129,12 @@ def run(
     prepared = _Prepared.of(start, profiles, settings, clocks.wall)
     record = prepared.record(settings, progress)
     simulation = Simulation(
-        prepared.placement, record.decided, record.metrics, retries=settings.retries, preempts=settings.preempts
+        prepared.placement,
+        record.decided,
+        record.metrics,
+        retries=settings.retries,
+        preempts=settings.preempts,
+        defrag=settings.defrag,
     )
     for pod in prepared.bound:
         simulation.adopt(pod)
@@ -264,7 +274,9 @@ def _placement(
     clock: Callable[[], float],
 ) -> _Timed:
     claims = Claims(inventory, keeps_raw=False)
-    cluster = cluster_of(inventory, claims, pods, settings.features, profiles=profiles, places=settings.places)
+    cluster = cluster_of(
+        inventory, claims, pods, settings.features, profiles=profiles, places=settings.places, limits=settings.limits
+    )
     return _Timed(cluster, claims, inventory.namespaces, clock)
 
 

@@ -308,8 +308,9 @@ class ClaimIndex:
 
     def _used_by(self, pod: Pod) -> Iterator[str]:
         """The claims, by uid, that are reserved for the pod, as the watch shows them or by its attempt."""
-        taken = self._by_pod.get(pod.uid, ())
-        yield from (uid for uid in taken if self.reservation(uid))
+        # What the attempt has written, and the watch has shown, is among the claims that name the pod.
+        taken = [uid for uid in self._by_pod.get(pod.uid, ()) if self.reservation(uid)]
+        yield from taken
         for uid in dict.fromkeys(map(self._by_name.get, awaited_claims(pod))):
             watched = self._holdings[uid].watched if uid is not None and uid not in taken else None
             # Of a claim that has lost users, one in flight may be the last one, who is in no entry yet.
@@ -355,6 +356,10 @@ class ClaimIndex:
         """The claim of that name, as the watch shows it."""
         uid = self._by_name.get((namespace, name))
         return self._holdings[uid].watched if uid is not None else None
+
+    def counted(self) -> Iterator[Claim]:
+        """The claims that count as allocated, each with all devices that count for it."""
+        return (holding.counted for holding in self._holdings.values() if holding.counted is not None)
 
     def of_extended_resources(self, pod_uid: str) -> ClaimObject | None:
         """A claim that was made for the pod's extended resources, as the watch shows it."""

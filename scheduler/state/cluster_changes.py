@@ -13,6 +13,7 @@ from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_group import PodGroup
 
 Object = TypeVar("Object")
 
@@ -109,9 +110,18 @@ class VolumeAttachmentChanged(Changed[VolumeAttachment]):
     """A VolumeAttachment."""
 
 
+class PodGroupChanged(Changed[PodGroup]):
+    """A PodGroup."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaintRulesChanged:
     """The DeviceTaintRules, in whatever way."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitsChanged:
+    """The limits of tenants, in whatever way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,4 +148,4 @@ def _counted_of(pod: Pod | None) -> object:
     return None if pod is None or not pod.node_name or pod.is_finished else (pod.labels, pod.is_deleting)
 
 
-Event = Changed[Any] | TaintRulesChanged | GivenBack  # Any: of whatever kind
+Event = Changed[Any] | TaintRulesChanged | LimitsChanged | GivenBack  # Any: of whatever kind

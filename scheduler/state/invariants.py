@@ -78,6 +78,7 @@ class Invariants:
         self._pods: set[str] = set()
         self._came_free: dict[str, frozenset[str]] = {}  # pods seen without a node: the claims they were bound with
         self._safe: set[str] = set()  # allocated claims that have had their finalizer
+        self._users: dict[str, frozenset[str]] = {}  # by claim the pods that it was last seen reserved for
 
     def on_claim(self, uid: str, before: Claim | None, now: Claim | None) -> None:
         """A claim has changed. before, now: what is in use for it. Cost: O(its devices and consumers)."""
@@ -91,8 +92,10 @@ class Invariants:
             self._safe.discard(uid)
         elif _is_protected(claim_object):
             self._safe.add(uid)
-        if claim_object is not None:
-            self._pods.update(consumer.uid for consumer in claim_object.reserved_for)
+        users = frozenset(one.uid for one in claim_object.reserved_for) if claim_object is not None else frozenset()
+        self._pods |= self._users.pop(uid, frozenset()) | users  # also those that it is reserved for no more
+        if users:
+            self._users[uid] = users
 
     def on_pod(self, uid: str, pod: Pod | None) -> None:
         """A pod has changed. pod: as it is, None once it is gone."""

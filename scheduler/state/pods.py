@@ -336,6 +336,10 @@ class NodePods:
         """Whether the pod is on a node: bound, as the watch shows it, or assumed."""
         return self.assumed_pod(uid) is not None or self._is_bound(uid)
 
+    def node_of(self, uid: str) -> str:
+        """The name of the node where the pod is, bound or assumed; empty where it is on none."""
+        return "" if uid in self._away else self._places.get(uid, "")
+
     def bound(self, uid: str) -> Pod | None:
         """The pod, where the watch shows it on a node."""
         pod = self.shown(uid)

@@ -31,7 +31,7 @@ class PodsByPriority:
     """
 
     def __init__(self, *, takes_static: bool) -> None:
-        self.spares: Callable[[Pod], bool] = _spares_nobody
+        self.spares: Callable[[Pod], bool] = spares_nobody
         # Differs from kube-scheduler, which takes mirror pods for victims.
         self._takes_static = takes_static
         self.least = np.full(_FEWEST_ROWS, HIGHEST, np.int64)
@@ -45,7 +45,7 @@ class PodsByPriority:
     def add_pod(self, number: int, pod: Pod) -> None:
         """The pod is on the node of that number."""
         self._grow(number)
-        if not self._counts(pod):
+        if not self.may_go(pod):
             return
         self._on_node.setdefault(number, {})[pod.uid] = pod
         self.changes[number] += 1
@@ -68,7 +68,8 @@ class PodsByPriority:
         self.remove_pod(number, old)
         self.add_pod(number, new)
 
-    def _counts(self, pod: Pod) -> bool:
+    def may_go(self, pod: Pod) -> bool:
+        """Whether the pod can be evicted for one of a higher priority."""
         return (self._takes_static or not pod.is_static) and not self.spares(pod)
 
     def _grow(self, number: int) -> None:
@@ -85,5 +86,6 @@ class PodsByPriority:
         return flags
 
 
-def _spares_nobody(_: Pod) -> bool:
+def spares_nobody(_: Pod) -> bool:
+    """Every pod of a lower priority may go."""
     return False

@@ -17,14 +17,17 @@ WAITS = "waits: the reason is below"
 
 @dataclass(frozen=True, slots=True)
 class LoggedDecision:
-    """A decision. time: seconds since 1970. result: such as `placed`. reason: why there is no node, or empty."""
+    """A decision."""
 
     time: float
+    """Seconds since 1970."""
     pod: str
     result: str
+    """Such as `placed`."""
     node: str = ""
     allocations: Sequence[Allocation] = ()
     reason: str = ""
+    """Why there is no node, or empty."""
 
     def cells(self, waiting: Container[str] = ()) -> list[str]:
         """Time, pod, result, node, and devices or the reason; waiting: pods whose reason stands in their own rows."""

@@ -67,10 +67,10 @@ class LiveTallies:
 
     def replace(self, old: Iterable[Tally], new: Iterable[Tally]) -> None:
         """Count these groups of a pool in place of those that it had. Cost: O(groups and claims of the pool)."""
-        for one in old:
-            self._sums[one.name].subtract(one)
-        for one in new:
-            self._sums.setdefault(one.name, _Sum()).add(one)
+        for tally in old:
+            self._sums[tally.name].subtract(tally)
+        for tally in new:
+            self._sums.setdefault(tally.name, _Sum()).add(tally)
 
     def tallies(self, known: Iterable[str] = ()) -> Sequence[Tally]:
         """The groups with devices, and those of `known`. Cost: O(groups, and claims that hold devices)."""
@@ -78,8 +78,8 @@ class LiveTallies:
         return [self._tally(name) for name in sorted(names)]
 
     def _tally(self, name: str) -> Tally:
-        one = self._sums.get(name) or _Sum()
-        return Tally(name, one.states, set(one.claims))
+        total = self._sums.get(name) or _Sum()
+        return Tally(name, total.states, set(total.claims))
 
 
 REFRESH_S = 1.0
@@ -113,10 +113,12 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _PoolView:
-    """A pool as it was last looked at. seen: of what it was made; claims: those that hold its devices, by name."""
+    """A pool as it was last looked at."""
 
     seen: Sequence[object]
+    """Of what it was made."""
     claims: Mapping[str, ClaimObject | None]
+    """Those that hold its devices, by name."""
     states: Counter[DeviceState]
     drivers: Sequence[Tally]
     classes: Sequence[Tally]
@@ -225,13 +227,13 @@ class LiveView:
             await self._published.wait()
 
     def _newer(self, version: int) -> list[_ShownRows]:
-        found = []
+        newer = []
         for group in reversed(self._groups.values()):
             if group.version <= version:
                 break
             if group.version <= self.version:
-                found.append(group)
-        return found
+                newer.append(group)
+        return newer
 
     @property
     def _snapshot(self) -> Snapshot:
@@ -292,10 +294,10 @@ class LiveView:
 
     async def _find_largest(self) -> None:
         """The largest claims, where something has changed."""
-        for name, one in self._class_views.items():
-            for _ in one.largest.catch_up():
+        for name, view in self._class_views.items():
+            for _ in view.largest.catch_up():
                 await self._breath.take()
-            self._rooms[name] = largest_claim_text(ClassRoom(one.largest.largest, self._source.cluster.name_of))
+            self._rooms[name] = largest_claim_text(ClassRoom(view.largest.largest, self._source.cluster.name_of))
 
     def _claim(self, name: str) -> ClaimObject | None:
         namespace, _, claim = name.partition("/")
@@ -343,12 +345,12 @@ class LiveView:
     def _set(self, table: str, group: str, rows: Sequence[Sequence[str]] | None) -> None:
         """rows: None for a group that is gone."""
         shown = None if rows is None else [[printable(cell) for cell in row] for row in rows]
-        found = orjson.dumps([table, group, shown])
+        text = orjson.dumps([table, group, shown])
         known = self._groups.get((table, group))
-        if (known and known.json == found) or (known is None and not rows):
+        if (known and known.json == text) or (known is None and not rows):
             return
         self._groups.pop((table, group), None)  # the order of the groups is that of their versions
-        rows_now = self._groups[table, group] = _ShownRows(self.version + 1, found)
+        rows_now = self._groups[table, group] = _ShownRows(self.version + 1, text)
         self._is_changed = True
         if rows is None:
             self._gone.append((self._clock(), (table, group), rows_now))

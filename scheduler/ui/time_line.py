@@ -111,7 +111,7 @@ class AllocatedShares:
         usage = snapshot.usage
         seen = (snapshot.by_pool.get(pool_id), usage.holders.get(pool_id), usage.shares.get(pool_id))
         known = self._pools.get(pool_id)
-        if known and all(one is other for one, other in zip(known.seen, seen, strict=True)):
+        if known and all(status is other for status, other in zip(known.seen, seen, strict=True)):
             return
         if known:
             del self._pools[pool_id]
@@ -120,10 +120,10 @@ class AllocatedShares:
         if seen[0] is None:
             return
         counted = self._pools[pool_id] = _PoolShares(seen, Counter(), Counter())
-        for one in pool_status(snapshot, pool_id).devices:
-            classes = [name for name, (_, members) in self._members.items() if members.has(one.device)]
+        for status in pool_status(snapshot, pool_id).devices:
+            classes = [name for name, (_, members) in self._members.items() if members.has(status.device)]
             counted.devices.update(classes)
-            if one.state in (DeviceState.ALLOCATED, DeviceState.SHARED):
+            if status.state in (DeviceState.ALLOCATED, DeviceState.SHARED):
                 counted.held.update(classes)
         self._devices.update(counted.devices)
         self._held.update(counted.held)

@@ -25,19 +25,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UiSource:
-    """What a program shows. title: of the page. queue: pods that wait, as JSON objects; waiting: how many they are.
-
-    troubles: what keeps the program from its work, or an operator should know of. cluster_name: such as the context of
-    the kubeconfig.
-    """
+    """What a program shows."""
 
     title: str
+    """Of the page."""
     cluster: Cluster
     decisions: DecisionLog
     queue: Callable[[], Iterable[Mapping[str, object]]]
+    """Pods that wait, as JSON objects."""
     waiting: Callable[[], int]
+    """How many they are."""
     troubles: Callable[[], Iterable[str]]
+    """What keeps the program from its work, or an operator should know of."""
     cluster_name: str
+    """Such as the context of the kubeconfig."""
 
 
 PATH, EVENTS_PATH = "/ui", "/ui/events"

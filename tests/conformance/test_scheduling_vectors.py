@@ -46,6 +46,12 @@ def test_groups_have_as_many_pods_placed_as_kube_scheduler_places_and_no_more_ev
     assert result.exit_code == 0
 
 
+def test_the_greedy_cycle_of_groups_ends_as_in_kube_scheduler() -> None:
+    result = verify("gangs", "--kubernetes", "1.37")
+    assert result.stdout == "300 passed, 0 failed, 0 skipped\n"
+    assert result.exit_code == 0
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_where_we_do_better_each_case_is_named_by_its_line_in_the_list_of_differences(name: str) -> None:
     result = verify(name, "--no-strict", "--kubernetes", "1.36")

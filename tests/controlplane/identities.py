@@ -1,8 +1,8 @@
 """Who speaks to the API server: one token for each, so that RBAC is tried as in a cluster.
 
 A service account's identity is its user name and groups; a token from a file gives both as well as the account's own
-token does. So `OURS`, `EXTENDER`, `GUARD`, `SECOND` (a second kube-scheduler) and `DRIVER` have exactly the rights that
-manifests grant to these accounts, and none before; `TENANT` has those that a test grants it.
+token does. So `OURS`, `EXTENDER`, `GUARD`, `DEFRAG`, `SECOND` (a second kube-scheduler) and `DRIVER` have exactly the
+rights that manifests grant to these accounts, and none before; `TENANT` has those that a test grants it.
 """
 
 import base64
@@ -32,13 +32,14 @@ ADMIN = Identity("admin", "admin", ("system:masters",))
 OURS = service_account("kube-system", "dra-scheduler")
 EXTENDER = service_account("kube-system", "dra-extender")
 GUARD = service_account("kube-system", "dra-guard")
+DEFRAG = service_account("kube-system", "dra-defrag")
 SECOND = service_account("kube-system", "dra-kube-scheduler")
 DRIVER = service_account("kube-system", "example-driver")
 TENANT = service_account("hostile", "tenant")
 STOCK = Identity("stock", "system:kube-scheduler")
 CONTROLLER_MANAGER = Identity("controller-manager", "system:kube-controller-manager")
 
-IDENTITIES = (ADMIN, OURS, EXTENDER, GUARD, SECOND, DRIVER, TENANT, STOCK, CONTROLLER_MANAGER)
+IDENTITIES = (ADMIN, OURS, EXTENDER, GUARD, DEFRAG, SECOND, DRIVER, TENANT, STOCK, CONTROLLER_MANAGER)
 
 
 def write_tokens(path: Path, identities: Iterable[Identity]) -> Mapping[Identity, str]:

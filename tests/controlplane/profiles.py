@@ -95,10 +95,14 @@ def gates_of_all(release: str) -> Iterator[str]:
     yield from ("DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims", "GenericWorkload")
 
 
+_OF_GROUPS: tuple[str, ...] = ("scheduling.k8s.io/v1alpha2",)
+if RELEASE >= "1.37":  # controllers watch PodGroups in the one, and CompositePodGroups in the other
+    _OF_GROUPS = ("scheduling.k8s.io/v1beta1", "scheduling.k8s.io/v1alpha3")
+
 ALL = ControlPlaneProfile(
     "all",
     gates=dict.fromkeys(gates_of_all(RELEASE), True),
-    versions=(*_OLDER, f"scheduling.k8s.io/{'v1alpha2' if RELEASE == '1.36' else 'v1alpha3'}"),
+    versions=(*_OLDER, *_OF_GROUPS),
 )
 """What DRA has in beta that is off, and in alpha."""
 

@@ -21,7 +21,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SEARCH = 'document.querySelector("input.md-search__input")'
 FOUND = '[...document.querySelectorAll(".md-search-result__link")].map(one => one.getAttribute("href"))'
 
-SHOWN = f"new Promise(done => setInterval(() => {FOUND}.length && done(), 50))"
+TYPED_ON = f'{SEARCH}.dispatchEvent(new Event("keyup"))'
+"""What is typed before the page listens is heard by nobody."""
+
+SHOWN = f"new Promise(done => setInterval(() => {FOUND}.length ? done() : {TYPED_ON}, 50))"
 
 
 def built(config: Path, site: Path) -> "subprocess.CompletedProcess[str]":

@@ -37,6 +37,7 @@ CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("policy", "poddisruptionbudgets"): READ,
     ("storage.k8s.io", "storageclasses"): READ,
     ("scheduling.k8s.io", "podgroups"): READ,
+    ("scheduling.k8s.io", "podgroups/status"): ("patch",),
     ("scheduling.k8s.io", "compositepodgroups"): READ,
     ("storage.k8s.io", "csinodes"): READ,
     ("storage.k8s.io", "csidrivers"): READ,

@@ -79,6 +79,7 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "explain-all": ["explain", "--all", "-"],
     "fit": ["fit", "pod/default/p", "-"],
     "whatif": ["whatif", "-", "--overlay", "drain:node-1", "--overlay", "remove:node/node-2"],
+    "defrag": ["defrag", "-", "--for", "p"],
     "lint": ["lint", "-"],
     "audit": ["audit", "-"],
 }

@@ -50,7 +50,7 @@ def chromium(page: Path, *flags: str) -> str:
 def colours(page: Path, *flags: str) -> Counter[Colour]:
     """How many pixels of a picture of the page have each colour."""
     picture = page.with_suffix(".png")
-    chromium(page, "--window-size=640,900", f"--screenshot={picture}", *flags)
+    chromium(page, "--window-size=700,1200", f"--screenshot={picture}", *flags)
     return Counter(pixels(picture.read_bytes()))
 
 
@@ -163,6 +163,8 @@ TOO_WIDE = """[...document.querySelectorAll("main *")].filter(one => one.checkVi
 SCROLLERS = """[...document.querySelectorAll("*")].filter(one => one.scrollWidth > one.clientWidth + 1
   && ["auto", "scroll"].includes(getComputedStyle(one).overflowX) && one.clientWidth)
   .map(one => ({index: one.tabIndex, name: one.ariaLabel}))"""
+SIDEWAYS = """[...document.querySelectorAll(".wide")].filter(one => one.scrollWidth > one.clientWidth + 1)
+  .map(one => one.ariaLabel)"""
 OPEN_ALL = 'document.querySelectorAll("details").forEach(one => { one.open = true; })'
 
 
@@ -243,8 +245,17 @@ def test_wide_tables_are_printed_whole(tab: Browser, request: pytest.FixtureRequ
     assert [one for one in tab.evaluate(TEXTS) if one["size"] < 9] == []
 
 
+@pytest.mark.parametrize("name", ["many", "hostile"])
+def test_no_table_scrolls_sideways_on_a_phone(tab: Browser, request: pytest.FixtureRequest, name: str) -> None:
+    """Its rows are cards, and each value follows its column's title."""
+    tab.open(request.getfixturevalue(name), 390)
+    assert tab.evaluate(SIDEWAYS) == []
+    title = 'getComputedStyle(document.querySelector(".wide td"), "::before").content'
+    assert "Placed, %" in tab.evaluate(f'document.querySelector(".wide caption").textContent + {title}')
+
+
 def test_what_scrolls_is_reached_by_keyboard_and_has_a_name(tab: Browser, many: Path) -> None:
-    tab.open(many, 360)
+    tab.open(many, 700)
     tab.evaluate(OPEN_ALL)
     found = tab.evaluate(SCROLLERS)
     assert len(found) > 3

@@ -1,4 +1,4 @@
-"""Two minutes with a hostile tenant: every rule holds."""
+"""A minute with a hostile tenant: every rule holds. How long pods wait is what `make soak` measures."""
 
 import json
 import os
@@ -10,13 +10,13 @@ from tests.controlplane.binaries import Binaries
 from tests.integration.conftest import ROOT
 
 TIMEOUT_S = 600
-RATES = ["--good-rate", "4", "--hostile-rate", "8"]
-"""What two replicas and the API server can carry on two cores that others use as well."""
+SIZES = ("--minutes", "1", "--kill-every", "15", "--good-rate", "4", "--hostile-rate", "8", "--bound-within", "60")
+"""What two replicas and the API server can carry on two cores that others use as well, however busy they are."""
 
 
 def test_others_are_served_beside_a_hostile_tenant(binaries: Binaries, tmp_path: Path) -> None:
     assert binaries.etcd.is_file()
-    command = [sys.executable, "-m", "tests.soak.run", "--minutes", "2", *RATES, "--output", str(tmp_path / "soak")]
+    command = [sys.executable, "-m", "tests.soak.run", *SIZES, "--output", str(tmp_path / "soak")]
     elsewhere = {**os.environ, "TMPDIR": str(tmp_path)}
     run = subprocess.run(
         command, cwd=ROOT, env=elsewhere, capture_output=True, text=True, timeout=TIMEOUT_S, check=False

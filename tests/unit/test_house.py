@@ -150,7 +150,7 @@ OF_ANOTHER_SIZE = {
     "scheduler/runtime/memory.py": "calls of the C library, which import nothing of ours",
 }
 LINES_LEAST, LINES_MOST = 40, 650
-MOST_FILES, MOST_ROOMS = 448, 43
+MOST_FILES, MOST_ROOMS = 479, 45
 
 
 def test_files_are_neither_confetti_nor_too_long_to_read() -> None:
@@ -175,20 +175,7 @@ def test_a_newcomer_can_hold_the_number_of_files_and_rooms() -> None:
 EMPTY_NAMES = {"one", "found"}
 """They say of a local only that there is something; in a comprehension it is defined beside its only use."""
 
-NAMES_NOT_DONE = (
-    "cel/",
-    "allocator/api/",
-    "allocator/explain/",
-    "allocator/features/",
-    "allocator/cluster/",
-    "allocator/requests/",
-    "scheduler/cli/",
-    "scheduler/kube_scheduler/",
-    "scheduler/output/",
-    "scheduler/plugins/",
-    "scheduler/preemption/",
-    "scheduler/ui/",
-)
+NAMES_NOT_DONE = ("scheduler/cli/", "scheduler/output/", "scheduler/plugins/", "scheduler/preemption/")
 """Rooms in which locals are still called so; so are those of modules beside all rooms."""
 
 

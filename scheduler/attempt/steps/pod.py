@@ -66,6 +66,11 @@ class PodStep(Step):
         return bound
 
     @property
+    def goes_on(self) -> bool:
+        """Whether it is tried again, however often it has failed."""
+        return False
+
+    @property
     def is_idle(self) -> bool:
         """Whether no write to the pod can be stored later."""
         return not self.attempt.pod.sent
@@ -79,7 +84,7 @@ class PodStep(Step):
         """Find out why; return where the write is to be sent again. Raises AttemptEnded where it is not."""
         attempt, pod = self.attempt, self.attempt.pod
         self.binder.progress.failed(attempt.decision.pod.uid, error)
-        if not may_pass(error):
+        if not may_pass(error) and not self.goes_on:
             pod.sent = ""
             raise ended(attempt, error, f"pod {attempt.decision.pod}") from error
         if error.is_ambiguous:
@@ -89,13 +94,13 @@ class PodStep(Step):
         if isinstance(seen, Bound):
             return seen
         current = _to_try_next(attempt, seen)
-        if attempt.slot.is_failing or (error.is_ambiguous and attempt.slot.is_slow):
+        if not self.goes_on and (attempt.slot.is_failing or (error.is_ambiguous and attempt.slot.is_slow)):
             raise AttemptEnded(_not_bound(attempt, error))
         if (moved := str(current["metadata"]["resourceVersion"])) != pod.version:
             await renew(self.binder, attempt)
         pod.version, pod.status = moved, pod_calls.of_pod_now(attempt.decision, current)
         await self.binder.time.sleep(pause_s(pod.failures, self.binder.time, first_s=0.01))
-        if pod.failures == FAILURES_MAX:
+        if pod.failures >= FAILURES_MAX and not self.goes_on:
             raise AttemptEnded(_not_bound(attempt, error))
         return None
 

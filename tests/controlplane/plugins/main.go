@@ -5,7 +5,8 @@
 // pod, what PreFilter says, what becomes of each node, and by plugin the weighted scores of those that are feasible.
 // A whole scheduler is made for each case over a fake clientset, and its phases are called one by one.
 //
-// `plugins cycle` measures decisions instead, and `plugins judge` looks at somebody else's; see cycle.go and judge.go.
+// `plugins cycle` and `plugins preempt` measure decisions instead, and `plugins judge` looks at somebody else's; see
+// cycle.go, preempt.go and judge.go.
 package main
 
 import (
@@ -19,6 +20,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,6 +58,7 @@ var kinds = map[string]func([]byte) ([]runtime.Object, error){
 	"resourceClaims":         list[resourcev1.ResourceClaim],
 	"resourceSlices":         list[resourcev1.ResourceSlice],
 	"deviceClasses":          list[resourcev1.DeviceClass],
+	"podDisruptionBudgets":   list[policyv1.PodDisruptionBudget],
 }
 
 // status is what the plugins say of a node, or of all.
@@ -99,8 +102,10 @@ func main() {
 		measureCycles(os.Args[2:])
 	case os.Args[1] == "judge":
 		judgeChoices(os.Args[2:])
+	case os.Args[1] == "preempt":
+		measurePreemptions()
 	default:
-		log.Fatalf("%s: no such command; there are cycle and judge", os.Args[1])
+		log.Fatalf("%s: no such command; there are cycle, judge and preempt", os.Args[1])
 	}
 }
 

@@ -22,9 +22,17 @@ def scene(plane: ControlPlane, proxy: Proxy, monkeypatch: pytest.MonkeyPatch) ->
     return Scene(plane, proxy)
 
 
-def await_right(ours: RestClient, *, resource: str, subresource: str, is_given: bool) -> None:
+def await_right(
+    ours: RestClient,
+    *,
+    resource: str,
+    subresource: str,
+    is_given: bool,
+    group: str = "resource.k8s.io",
+    verb: str = "update",
+) -> None:
     """Ask until the API server's authorizer has seen that the right was given, or taken away."""
-    right = {"group": "resource.k8s.io", "resource": resource, "subresource": subresource, "verb": "update"}
+    right = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
     review = {"apiVersion": REVIEW.api_version, "kind": REVIEW.kind, "metadata": {}}
     poll_until(
         lambda answer: answer["status"]["allowed"] == is_given,

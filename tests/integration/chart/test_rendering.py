@@ -166,6 +166,17 @@ def test_roles_grant_the_leases_that_are_configured(helm: Helm) -> None:
     assert granted == {name: ["other"] for name in ("dra-scheduler", "dra-guard", "dra-kube-scheduler")}
 
 
+def test_what_only_preemption_needs_is_granted_unless_it_is_off(helm: Helm) -> None:
+    def roles(config: Values) -> set[str]:
+        objects = helm.rendered({"scheduler": {"config": config}})
+        return {obj["metadata"]["name"] for obj in objects if obj["kind"].startswith("ClusterRole")}
+
+    assert roles({}) - roles({"preemption": "off"}) == {"dra-scheduler-preemption"}
+    assert roles({}) == roles({"preemption": "devices"})
+    with pytest.raises(HelmError, match="preemption"):  # YAML 1.1 reads a bare off as false
+        roles({"preemption": False})
+
+
 def test_alert_names_the_leases_that_are_configured(helm: Helm) -> None:
     values = {"scheduler": {"config": {"leaderElection": {"resourceName": "other"}}}, "monitoring": ALL["monitoring"]}
     rules = json.dumps([obj for obj in helm.rendered(values) if obj["kind"] == "PrometheusRule"])

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import extent
 from tests.controlplane.door import Door
 from tests.controlplane.ours import WITHOUT_LEASE, Guard, Scheduler
 from tests.controlplane.plane import ControlPlane, free_ports
@@ -16,7 +17,7 @@ from tests.integration.live.crowd import GPU, NAMESPACE, WITHIN_S, a_pod, empty,
 from tests.integration.live.history import History
 from tests.soak.checker import HELD_TWICE
 
-NODES, DEVICES, PODS = 10, 6, 120
+NODES, DEVICES, PODS = (10, 6, 120) if extent.is_nightly() else (8, 5, 80)
 OURS, STOCK, SECOND = "dra-scheduler", "default-scheduler", "second-scheduler"
 FAST = {"clientConnection": {"qps": 5000, "burst": 5000}}
 PAIRS = ((OURS, STOCK), (STOCK, SECOND))
@@ -33,7 +34,7 @@ def fleet(plane: ControlPlane, api: RestClient, guard: Guard) -> Iterator[RestCl
     empty(plane)
 
 
-@pytest.fixture(params=PAIRS, ids=" and ".join)
+@pytest.fixture(params=extent.part(PAIRS, 1), ids=" and ".join)
 def pair(request: pytest.FixtureRequest, plane: ControlPlane, fleet: RestClient) -> Iterator[tuple[str, str]]:
     """Two schedulers, which have begun."""
     assert fleet

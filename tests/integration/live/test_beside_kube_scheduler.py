@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import extent
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.identities import STOCK
 from tests.controlplane.ours import Scheduler
@@ -31,8 +32,7 @@ from tests.integration.live.history import History
 from tests.integration.live.world import EVENT
 from tests.soak.checker import HELD_TWICE
 
-NODES, DEVICES = 20, 13
-PODS = 250
+NODES, DEVICES, PODS = (20, 13, 250) if extent.is_nightly() else (20, 5, 95)
 ADMISSION = "admissionregistration.k8s.io/v1"
 POLICY = Kind(ADMISSION, "ValidatingAdmissionPolicy")
 POLICY_BINDING = Kind(ADMISSION, "ValidatingAdmissionPolicyBinding")

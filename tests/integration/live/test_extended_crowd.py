@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
+from tests import extent
 from tests.controlplane.faults import Fault, HangUp, cut_before, lose_answer, refuse, send_twice, withhold_answer
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import WITHOUT_LEASE, Scheduler, scheduler
@@ -37,7 +38,7 @@ pytestmark = pytest.mark.needs("DRAExtendedResource")
 TRIES = 12
 """More than one attempt makes of one write."""
 
-NODES, DEVICES = 8, 5
+NODES, DEVICES = 8, 5 if extent.is_nightly() else 3
 FEW = 6
 MANY = NODES * DEVICES
 GPU = "example.com/gpu"
@@ -121,7 +122,7 @@ def faults_of_pod(pod: Json, claims: Sequence[Json]) -> Iterator[str]:
         yield f"the claim of pod {name} has devices of another node"
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", extent.part([*FAULTS], 2))
 def test_every_pod_is_bound_with_one_claim_though_each_of_its_writes_may_go_wrong(
     plane: ControlPlane, proxy: Proxy, api: RestClient, fault: str
 ) -> None:
@@ -154,7 +155,7 @@ def crash(plane: ControlPlane, proxy: Proxy, api: RestClient, step: CrowdStep) -
         proxy.forget_rules()
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", extent.part([*STEPS], 1))
 def test_killed_at_a_write_and_started_again_it_binds_each_pod_with_one_claim(
     plane: ControlPlane, proxy: Proxy, api: RestClient, step: str
 ) -> None:
@@ -167,7 +168,7 @@ def test_killed_at_a_write_and_started_again_it_binds_each_pod_with_one_claim(
     assert history.wrongs() == []
 
 
-@pytest.mark.parametrize("step", ["make", "allocate", "tell"])
+@pytest.mark.parametrize("step", extent.part(["make", "allocate", "tell"], 1))
 def test_killed_at_a_write_it_leaves_nothing_of_pods_that_are_deleted(
     plane: ControlPlane, proxy: Proxy, api: RestClient, step: str
 ) -> None:

@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 import pytest
 
+from tests import extent
 from tests.controlplane.faults import Hold, refuse
 from tests.controlplane.ours import Scheduler
 from tests.controlplane.plane import ControlPlane
@@ -31,7 +32,7 @@ from tests.integration.live.crowd import (
 from tests.integration.live.history import History
 from tests.integration.live.replicas import DEFAULT, LONG, Start, await_leading, ended
 
-NODES, DEVICES, PODS, FEW = 20, 12, 200, 6
+NODES, DEVICES, PODS, FEW = 20, 12, 200 if extent.is_nightly() else 100, 6
 WRITES = (W1, W2, BIND)
 BUSY: Mapping[str, float] = {"leaseDurationSeconds": 8, "renewDeadlineSeconds": 6, "retryPeriodSeconds": 0.5}
 """Durations that a leader keeps even while the machine has much else to do."""

@@ -1,19 +1,13 @@
 """Pods of high priority take the place of those of low priority: room on a node, and devices."""
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.controlplane.faults import Hold, refuse
-from tests.controlplane.identities import OURS
-from tests.controlplane.ours import Scheduler, scheduler
-from tests.controlplane.plane import ControlPlane
-from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import POD, Json
-from tests.integration.live.world import PRIORITY, World, a_request, claims_of, is_free, settings_file
+from tests.integration.live.world import PRIORITY, World, a_device, a_request, is_free
 
 NOMINATION = "dra-scheduler.dev/nomination"
 CLASSES = {"low": 1, "middle": 10, "high": 20}
@@ -145,74 +139,43 @@ def test_eviction_that_is_denied_delays_the_next_try_and_is_reported(world: Worl
     assert not is_ending(world.pod("low"))
 
 
-Run = Callable[[str], AbstractContextManager[Scheduler]]
-
-
-@pytest.fixture
-def run(plane: ControlPlane, proxy: Proxy, tmp_path: Path) -> Run:
-    """Starts another process of the scheduler."""
-    file = settings_file(tmp_path, schedulerName="mortal")
-
-    def started(name: str) -> AbstractContextManager[Scheduler]:
-        return scheduler(plane, [f"--config={file}"], kubeconfig=proxy.kubeconfig(OURS), name=name)
-
-    return started
-
-
-@pytest.mark.parametrize("state", ["evicting", "leaving", "held"])
+@pytest.mark.needs("DRADeviceBindingConditions")
 @pytest.mark.usefixtures("classes")
-def test_killed_in_each_state_and_started_again_nobody_else_goes_and_no_rival_gets_the_device(
-    world: World, run: Run, state: str
-) -> None:
+def test_victim_that_is_not_bound_yet_is_cancelled_and_not_deleted(world: World) -> None:
+    world.a_class()
+    world.a_node()
+    world.a_slice("node-0", a_device(bindingConditions=["ready"], bindingFailureConditions=["broken"]))
+    a_user(world, "low", "low")
+    world.events("low", "BindingConditionsPending")
+    a_user(world, "high", "high")
+    world.events("high", "BindingConditionsPending")
+    world.report("of-high", "ready")
+    assert world.devices_of("high") == ["node-0/gpu-0"]
+    uid = world.pod("high")["metadata"]["uid"]
+    assert [one["note"] for one in world.events("low", "Preempted")] == [
+        f"Preempted by pod {uid} on node node-0, before it was bound"
+    ]
+    world.refused("low", "cannot allocate all claims")
+    assert is_free(world.claim("of-low"))
+    assert disruption(world.pod("low")) is None
+    assert deleted(world) == []
+
+
+@pytest.mark.usefixtures("classes")
+def test_call_that_fails_once_is_tried_again_and_what_is_under_way_is_shown(world: World) -> None:
     world.a_cluster()
     a_user(world, "low", "low")
     world.bound("low")
     hold = Hold()
-    with run("killed") as program:
-        if state == "evicting":
-            world.proxy.on("DELETE", r"/pods/low$", hold)
-        a_user(world, "preemptor", "middle", schedulerName="mortal")
-        world.pod_when("preemptor", lambda pod: "nominatedNodeName" in pod["status"])
-        if state == "evicting":
-            world.pod_when("low", lambda pod: disruption(pod) is not None)
-        else:
-            world.pod_when("low", is_ending)
-        program.kill()
-    if state == "held":
-        world.delete_pod("low")
-        world.claim_when("of-low", is_free)
-    a_user(world, "a-rival", "middle", schedulerName="mortal")  # listed first
-    with run("started"):
-        if state != "held":
-            world.pod_when("low", is_ending)
-            world.refused("a-rival")
-            world.delete_pod("low")
-        assert world.devices_of("preemptor") == ["node-0/gpu-0"]
-        world.refused("a-rival")
+    world.proxy.on("DELETE", r"/pods/low$", refuse(500, "InternalError"))
+    rule = world.proxy.on("DELETE", r"/pods/low$", hold)
+    a_user(world, "high", "high")
+    rule.met.wait()
+    shown = world.await_queue("high", queue="in flight")
+    assert "on node node-0 has been at step Evict (1 pod that is preempted)" in shown["message"]
     hold.release()
-    assert set(deleted(world)) == {"low"}
-
-
-@pytest.mark.usefixtures("classes")
-def test_annotation_that_a_user_writes_wins_nothing(world: World, run: Run) -> None:
-    world.a_cluster()
-    a_user(world, "holder", "middle")
-    holder = world.bound("holder")
-    a_user(world, "forger", "middle", schedulerName="mortal")
-    claims = [world.claim(name)["metadata"]["uid"] for name in claims_of(holder)]
-    record = (
-        f'{{"node": "node-0", "victims": ["{holder["metadata"]["uid"]}"], "released": ["{claims[0]}"], "tries": -9}}'
-    )
-
-    def forged(pod: Json) -> Json:
-        return {**pod, "metadata": {**pod["metadata"], "annotations": {NOMINATION: record}}}
-
-    world.api.change(POD, "forger", "live", forged)
-    world.update_pod("forger", lambda pod: {**pod["status"], "nominatedNodeName": "node-0"})
-    with run("started"):
-        world.refused("forger", "cannot allocate all claims")
-        a_user(world, "high", "high", schedulerName="mortal")
-        world.pod_when("holder", is_ending)
-        world.delete_pod("holder")
-        assert world.devices_of("high") == ["node-0/gpu-0"]
-    assert deleted(world) == ["holder"]
+    world.pod_when("low", is_ending)
+    shown = world.await_queue("high", queue="unschedulable")
+    assert "(preemption: waiting for 1 of 1 preempted pod to end on node node-0)" in shown["message"]
+    world.delete_pod("low")
+    assert world.devices_of("high") == ["node-0/gpu-0"]

@@ -200,3 +200,10 @@ def test_next_decisions_do_not_wait_for_a_slow_write(world: World) -> None:
     assert not is_allocated(world.claim("slow"))
     hold.release()
     assert world.devices_of("slow") == ["node-0/gpu-0"]
+
+
+def test_pods_of_a_group_are_placed_one_by_one_where_the_server_knows_no_groups(world: World) -> None:
+    world.a_cluster()
+    world.a_claim()
+    world.a_pod("pod", "claim", schedulingGroup={"podGroupName": "gang"})
+    assert "schedulingGroup" not in world.bound()["spec"]

@@ -1,8 +1,8 @@
-"""What a cluster does not have as it comes, but by gates and versions of the API: DeviceTaintRules, and pod groups."""
+"""What a cluster does not have as it comes, but by gates and versions of the API: DeviceTaintRules."""
 
 from tests.controlplane.profiles import ALL
 from tests.controlplane.rest import Kind
-from tests.integration.live.world import World, a_request, is_free
+from tests.integration.live.world import World, a_request
 
 PROFILE = ALL
 RULE = Kind("resource.k8s.io/v1beta2", "DeviceTaintRule")
@@ -33,11 +33,3 @@ def test_claim_that_tolerates_the_taint_of_a_rule_gets_the_device(world: World) 
     world.a_claim("claim", a_request(tolerations=[{"key": "example.com/slow", "operator": "Exists"}]))
     world.a_pod("pod", "claim")
     assert world.devices_of() == ["node-0/gpu-0"]
-
-
-def test_pod_of_a_group_is_refused_by_name(world: World) -> None:
-    world.a_cluster()
-    world.a_claim()
-    world.a_pod("pod", "claim", schedulingGroup={"podGroupName": "group"})
-    assert world.refused()["message"].startswith("0/1 nodes are available: PodGroup claims unsupported.")
-    assert is_free(world.claim())

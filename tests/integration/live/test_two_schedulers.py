@@ -1,5 +1,6 @@
 """Two of ours for the same pods, and nobody to say which of them leads: no device is ever used twice."""
 
+from tests import extent
 from tests.controlplane.ours import WITHOUT_LEASE, scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.rest import Json, RestClient
@@ -18,8 +19,7 @@ from tests.integration.live.crowd import (
 )
 from tests.integration.live.history import History
 
-NODES, DEVICES, PODS = 20, 13, 250
-LOAD = 200
+NODES, DEVICES, PODS, LOAD = (20, 13, 250, 200) if extent.is_nightly() else (20, 5, 95, 80)
 
 
 fleet = furnished(NODES, DEVICES)

@@ -97,6 +97,7 @@ ASPECTS = (
     "odd requests",
     "operations",
     "shares",
+    "spellings",
     "taints",
 )
 ABOUT = ("basics", *ASPECTS)
@@ -114,11 +115,11 @@ def amount(text: str) -> Quantity:
 _NUMA: Sequence[Attribute | None] = (("int", 0), ("int", 0), ("int", 1), ("int", 1), None)
 _QUALIFIED: Sequence[Attribute | None] = (None, None, None, None, ("int", 0), ("int", 1))
 _ROOT: Sequence[Attribute | None] = (
-    *(("string", "left"),) * 4,
-    *(("string", "right"),) * 4,
+    *(("string", "left"),) * 3,
+    *(("string", "right"),) * 3,
     ("int", 0),
-    version("1.0.0+a"),
-    version("1.0.0+b"),
+    *(version("1.0.0+a"),) * 2,
+    *(version("1.0.0+b"),) * 2,
     None,
 )
 _LISTS: Sequence[Attribute | None] = (
@@ -200,6 +201,13 @@ CAPACITIES: Sequence[Mapping[str, str]] = (
 REQUESTED = ("1", "1", "2", "500m", "700m", "3", "5")
 ODD_REQUESTED = (*REQUESTED, "0", "20E", "9223372036854775807", "-1", "1100u")
 
+FULL_NAMES = (
+    *(("a.example/memory",),) * 4,
+    ("b.example/memory",),
+    ("a.example/memory", "slots"),
+    ("a.example/memory", "memory"),
+)
+
 COUNTERS = (
     CounterSet("set-0", {"m": amount("4")}),
     CounterSet("set-1", {"m": amount("2"), "n": amount("1500m")}),
@@ -262,9 +270,22 @@ def a_random_slice(draw: Choices, aspects: Aspects, name: str, pool_id: tuple[st
     members = [a_random_device(draw, aspects, member, reach) for member in names]
     skipped = ("*",) if "operations" in aspects and draw.pick((False, True)) else ()
     driver, pool = pool_id
-    return a_slice(
+    found = a_slice(
         *members, name=name, driver=driver, pool=pool, generation=2, reach=reach, skip_node_operations=skipped
     )
+    return (
+        replace(found, devices=tuple(spelled(draw, one) for one in found.devices)) if "spellings" in aspects else found
+    )
+
+
+def spelled(draw: Choices, device: Device) -> Device:
+    """The device with some capacities under their full names, or under both: then the one with the domain counts."""
+    names = {name: f"{device.driver}/{name}" for name in device.capacity}
+    written = {name: draw.pick(((name,), (full,), (full,), (name, full))) for name, full in names.items()}
+    capacity = {one: device.capacity[name] for name, own in written.items() for one in own}
+    twice = {name: amount("9") for name, own in written.items() if len(own) > 1}
+    policies = {written[name][-1]: policy for name, policy in device.policies.items()}
+    return replace(device, capacity={**capacity, **twice}, policies=policies)
 
 
 @dataclass(frozen=True)
@@ -371,6 +392,8 @@ def an_asked(draw: Choices, aspects: Aspects, name: str, most: int) -> Alternati
         more["tolerations"] = draw.pick(TOLERATIONS)
     if not aspects.isdisjoint({"shares", "capacity"}) and draw.pick((False, True)):
         names = draw.pick((*(("memory",),) * 5, ("memory", "slots"), ("slots",), ("none",), ()))
+        if "spellings" in aspects:
+            names = draw.pick((names, *FULL_NAMES))
         amounts = ODD_REQUESTED if is_odd else REQUESTED
         more["capacity"] = {capacity: amount(draw.pick(amounts)) for capacity in names}
     if "derived" in aspects:
@@ -444,6 +467,9 @@ def a_holding(draw: Choices, aspects: Aspects, device: Device, share_id: str) ->
     is_share = device.allow_multiple_allocations is not draw.rarely(6)
     if "shares" in aspects and is_share:
         taken = draw.pick((("memory",), ("memory",), ("memory", "slots"), ()))
+        if "spellings" in aspects:
+            full = f"{device.driver}/memory"
+            taken = draw.pick((taken, (full,), (full, "slots"), (full, "memory"), ("memory", full)))
         more["share_id"] = share_id
         more["consumed_capacity"] = {name: amount(draw.pick(("1", "2", "500m"))) for name in taken}
     return a_result(device.name, driver=device.driver, pool=device.pool, **more)
@@ -452,6 +478,7 @@ def a_holding(draw: Choices, aspects: Aspects, device: Device, share_id: str) ->
 # -- all of it
 
 _ALL_GATES = {LIST_TYPE_ATTRIBUTES: True, DERIVED_ATTRIBUTES: True, COMPATIBILITY_GROUPS: True}
+RELEASES = ("1.37", "1.38")
 EVERYTHING = Features.of("1.37", _ALL_GATES | {OPTIONAL_NODE_OPERATIONS: True})
 NEEDED = {"derived": DERIVED_ATTRIBUTES, "groups": COMPATIBILITY_GROUPS, "operations": OPTIONAL_NODE_OPERATIONS}
 GATES: Sequence[Mapping[str, bool]] = (
@@ -469,9 +496,9 @@ GATES: Sequence[Mapping[str, bool]] = (
 def kubernetes(draw: Choices, aspects: Aspects) -> Features:
     """The features in force: mostly all that the instance is about."""
     if draw.rarely(3):
-        return Features.of(draw.pick(("1.37", "1.36")))
+        return Features.of(draw.pick(("1.37", "1.36", "1.38")))
     needed = {gate: not draw.rarely(8) for aspect, gate in NEEDED.items() if aspect in aspects}
-    return builders.kubernetes("1.37", **{**needed, **draw.pick(GATES)})
+    return builders.kubernetes(draw.pick(RELEASES), **{**needed, **draw.pick(GATES)})
 
 
 def an_instance(draw: Choices, about: str) -> Instance:
@@ -479,6 +506,7 @@ def an_instance(draw: Choices, about: str) -> Instance:
     number = draw.pick((0, 0, 1, 2))
     others = (draw.pick(ASPECTS) for _ in range(number))
     aspects = frozenset((about, *others))
+    aspects |= {"shares"} if "spellings" in aspects else set()
     published = slices(draw, aspects)
     claims: list[Claim] = []
     for index in range(draw.pick((1, 1, 2))):

@@ -45,6 +45,10 @@ class AllViolates(InvalidClaim):
     """All devices are asked for, and a constraint does not let one of them in."""
 
 
+class NodeRefused(Exception):
+    """All devices are asked for, and a pool on this node cannot be trusted."""
+
+
 class NaiveRequest(NamedTuple):
     """An alternative that has been looked at. devices: to choose from in order, or those that `All` has to get."""
 
@@ -83,7 +87,10 @@ class NaiveAllocator:
         self.around = Around(self.pools, self.in_use, self.features)
 
     def answer(self) -> tuple[Allocation, ...] | None:
-        asked = [request for number, claim in enumerate(self.instance.claims) for request in self.asked(number, claim)]
+        try:
+            asked = [one for number, claim in enumerate(self.instance.claims) for one in self.asked(number, claim)]
+        except NodeRefused:
+            return None
         picks = next(self.choices(asked, []), None)
         if picks is None:
             return None
@@ -98,7 +105,9 @@ class NaiveAllocator:
         """The requests of a claim with their alternatives. Raises for what cannot be decided, as it is met."""
         requests, least = [], 0
         for request in claim.requests:
-            requests.append([self.one_asked(number, request, alternative) for alternative in request.alternatives])
+            for alternative in request.alternatives:
+                self.check_gates(request, alternative)
+            requests.append([self.one_asked(number, alternative) for alternative in request.alternatives])
             least += min(asked.need for asked in requests[-1])
             if least > MOST_DEVICES:
                 raise InvalidClaim("more than 32 devices")
@@ -107,17 +116,25 @@ class NaiveAllocator:
                 raise InvalidClaim("a constraint of an unknown kind")
         return requests
 
-    def one_asked(self, number: int, request: Request, alternative: Alternative) -> NaiveRequest:
-        self.check_gates(request, alternative)
+    def one_asked(self, number: int, alternative: Alternative) -> NaiveRequest:
         if alternative.class_name not in self.classes:
             raise InvalidClaim("no such class")
         if alternative.mode == "All":
-            if any(pool.defect for pool in self.pools):
-                raise InvalidPool("all devices are asked for, and a pool cannot be trusted")
-            every = [one for pool in self.pools for one in pool.devices]
-            return NaiveRequest(number, alternative, [one for one in every if self.is_meant_by_all(alternative, one)])
+            return NaiveRequest(number, alternative, self.every_meant(alternative))
         usable = [pool for pool in self.pools if not pool.defect]
         return NaiveRequest(number, alternative, [one for pool in usable for one in pool.devices])
+
+    def every_meant(self, alternative: Alternative) -> list[Published]:
+        """The devices that `All` has to get. Before 1.38, and where not strict, pools are looked at before devices."""
+        ends = self.features.release.broken_pools_end
+        if any(pool.defect for pool in self.pools) and (ends or not self.features.is_strict):
+            raise InvalidPool("a pool cannot be trusted") if ends else NodeRefused
+        found: list[Published] = []
+        for pool in self.pools:
+            if pool.defect:
+                raise NodeRefused
+            found += [one for one in pool.devices if self.is_meant_by_all(alternative, one)]
+        return found
 
     def check_gates(self, request: Request, alternative: Alternative) -> None:
         """A field whose gate is off is not passed over."""
@@ -235,9 +252,10 @@ class NaiveAllocator:
             same = []
         if pick.alternative.admin_access:
             return not any(other.claim == pick.claim for other in same)
+        may_be_held = self.features.release.shares_hold_devices or not self.features.is_strict
+        if may_be_held and pick.device.id in self.in_use.shares and not is_shareable(pick.device, self.features):
+            return False
         if not self.features.is_strict:
-            if pick.device.id in self.in_use.shares and not is_shareable(pick.device, self.features):
-                return False
             same = [other for other in same if other.claim == pick.claim or not other.alternative.admin_access]
         return pick.device.id not in self.in_use.whole and not same
 

@@ -3,7 +3,7 @@
 Source: the KEPs of the features, named at each part.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, reduce
 from math import ceil
@@ -64,7 +64,7 @@ class InUse:
         self.shares: dict[DeviceID, list[dict[str, Fraction]]] = {}
         for claim in instance.held:
             for result in claim.allocation.results if claim.allocation else ():
-                taken = {name: exact(amount) for name, amount in result.consumed_capacity.items()}
+                taken = by_full_name(result.consumed_capacity, result.driver)
                 if result.admin_access:
                     continue
                 if not result.share_id or not instance.features.has(CONSUMABLE_CAPACITY):
@@ -86,6 +86,17 @@ class Around(NamedTuple):
 
 def exact(amount: Quantity) -> Fraction:
     return Fraction(amount.nanos, 10**9)
+
+
+def full_name(name: str, driver: str) -> str:
+    """A capacity without a domain is its driver's."""
+    return name if "/" in name else f"{driver}/{name}"
+
+
+def by_full_name(amounts: Mapping[str, Quantity], driver: str) -> dict[str, Fraction]:
+    """Of two spellings of one name, the one with the domain counts."""
+    written_in_full = sorted(amounts, key=lambda name: "/" in name)
+    return {full_name(name, driver): exact(amounts[name]) for name in written_in_full}
 
 
 # -- selectors and attributes: KEP-4381
@@ -128,12 +139,19 @@ def compared(pick: Given, name: str, features: Features) -> Attribute | None:
 def satisfied(constraint: Constraint, picks: Sequence[Given], features: Features) -> bool:
     """The constraint holds for those of a claim's picks that it covers, in their order."""
     name = constraint.match_attribute or constraint.distinct_attribute
-    found = [compared(pick, name, features) for pick in picks if covers(constraint, pick.alternative)]
+    covered = [pick for pick in picks if covers(constraint, pick.alternative)]
+    found = [compared(pick, name, features) for pick in covered]
     values = [value for value in found if value is not None]
     if len(values) < len(found):
         return False
+    is_match = bool(constraint.match_attribute)
+    if not features.release.compares_as_written:
+        derived = [name in dict(pick.alternative.derived_attributes) for pick in covered]
+        sets = [supported(one, features, is_derived=own) for one, own in zip(values, derived, strict=True)]
+        return fit_as_sets(sets, is_match=is_match)
     if features.has(LIST_TYPE_ATTRIBUTES):
-        return fit_as_sets([items(value) for value in values], is_match=bool(constraint.match_attribute))
+        sets = [items(value) for value in values]
+        return all(sets) and fit_as_sets(sets, is_match=is_match)
     if any(is_list(value) for value in values[1:]) or (
         constraint.match_attribute and values[1:] and is_list(values[0])
     ):
@@ -159,11 +177,19 @@ def items(value: Attribute) -> frozenset[Attribute]:
     return frozenset([value] if kind else [])
 
 
+def supported(value: Attribute, features: Features, *, is_derived: bool) -> frozenset[Attribute]:
+    """Since 1.38: versions by precedence, in which build metadata does not count; what cannot be compared ends it."""
+    if is_list(value) and not (features.has(LIST_TYPE_ATTRIBUTES) and value[0] and (value[1] or is_derived)):
+        raise CannotJudge("unsupported attribute value")
+    return frozenset(
+        (kind, str(item).partition("+")[0]) if kind == "version" else (kind, item) for kind, item in items(value)
+    )
+
+
 def fit_as_sets(sets: Sequence[frozenset[Attribute]], *, is_match: bool) -> bool:
-    if not all(sets):
-        return False
+    """The first device may have no value at all; it has none in common with a second one."""
     if is_match:
-        return not sets or bool(reduce(frozenset.intersection, sets))
+        return len(sets) < 2 or bool(reduce(frozenset.intersection, sets))
     return len(frozenset[Attribute]().union(*sets)) == sum(map(len, sets))
 
 
@@ -212,8 +238,15 @@ def part_of(device: Device, alternative: Alternative, features: Features) -> dic
 
 def judged_part_of(device: Device, alternative: Alternative, features: Features) -> dict[str, Quantity] | None:
     requested = alternative.capacity or {}
-    if not requested.keys() <= device.capacity.keys():
+    if features.is_strict and features.release.asks_as_written and not requested.keys() <= device.capacity.keys():
         return None
+    own = {full_name(name, device.driver): name for name in device.capacity}
+    asked = [full_name(name, device.driver) for name in requested]
+    if not set(asked) <= own.keys():
+        return None
+    if len(set(asked)) < len(asked):
+        raise CannotJudge("a capacity is requested under two names")
+    requested = dict(zip((own[name] for name in asked), requested.values(), strict=True))
     part = {
         name: amount_of(requested.get(name), value, device.policies.get(name), features)
         for name, value in device.capacity.items()
@@ -232,6 +265,8 @@ def amount_of(
 ) -> Quantity:
     if requested is None:
         return policy.default if policy and policy.default is not None else value
+    if requested.sign < 0 and features.release.negative_requests_end:
+        raise CannotJudge("a negative amount is requested")
     if policy is None:
         return requested
     if policy.valid_range and policy.valid_range.minimum is not None:
@@ -293,9 +328,11 @@ def has_room(pick: Given, picks: Sequence[Given], around: Around) -> bool:
     for other in picks:
         if other.device.id == pick.device.id and is_shareable(other.device, around.features):
             theirs = part_of(other.device, other.alternative, around.features) or {}
-            taken.append({name: exact(amount) for name, amount in theirs.items()})
+            taken.append(by_full_name(theirs, other.device.driver))
+    driver = pick.device.driver
     return all(
-        sum((one.get(name, Fraction()) for one in taken), exact(amount)) <= exact(pick.device.capacity[name])
+        sum((one.get(full_name(name, driver), Fraction()) for one in taken), exact(amount))
+        <= exact(pick.device.capacity[name])
         for name, amount in part.items()
     )
 

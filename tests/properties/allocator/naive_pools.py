@@ -48,7 +48,8 @@ def pools_of(instance: Instance, node: Node) -> list[NaivePool]:
     ids = sorted({slice_.pool_id for slice_ in seen})
     pools = [pool_of([p for p in seen if p.pool_id == one], instance.slices, features) for one in ids]
     present = [pool for pool in pools if pool is not None]
-    waiting = [pool for pool in present if any(one.device.binding_conditions for one in pool.devices)]
+    usable = [pool for pool in present if not pool.defect]
+    waiting = [pool for pool in usable if any(one.device.binding_conditions for one in pool.devices)]
     return [pool for pool in present if pool not in waiting] + waiting
 
 

@@ -81,6 +81,14 @@ CONSTRUCTS: Mapping[str, Callable[[Instance], bool]] = MappingProxyType(
         "list attribute": lambda i: any(kind.endswith("s") for d in devices(i) for kind, _ in d.attributes.values()),
         "attribute under its full name": lambda i: any("a.example/numa" in device.attributes for device in devices(i)),
         "unknown field": lambda i: any(device.unknown_fields for device in devices(i)),
+        "capacity under its full name": lambda i: any("/" in name for device in devices(i) for name in device.capacity),
+        "amounts wanted under a full name": lambda i: any(
+            "/" in name for a in alternatives(i) for name in a.capacity or ()
+        ),
+        "shares in use under a full name": lambda i: any(
+            "/" in name for c in i.held if c.allocation for r in c.allocation.results for name in r.consumed_capacity
+        ),
+        "Kubernetes 1.38": lambda i: i.features.release.name == "1.38",
         "Kubernetes 1.36": lambda i: i.features.release.name == "1.36",
         "other gates than the default": lambda i: (
             i.features.gates != frozenset(gate for gate, is_on in i.features.release.gates.items() if is_on)

@@ -17,6 +17,9 @@ from allocator.features.consumable_capacity import Capacity
 from allocator.features.contract import attempt_of
 from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule
+from allocator.features.tenant_limits import LimitRule
+from allocator.limits.count import LimitsInForce
+from allocator.limits.limit import ONE_DEVICE, CountedDevices, TenantLimit
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
 from allocator.requests.candidates import problem_of
 from allocator.requests.constraints import DistinctAttribute, MatchAttribute
@@ -39,7 +42,7 @@ from tests.builders import (
 )
 from tests.properties.allocator.choices import Choices, Values
 
-RULES = (Occupation, Capacity, CompatibleGroups, CounterRule, MatchAttribute, DistinctAttribute)
+RULES = (Occupation, Capacity, CompatibleGroups, CounterRule, LimitRule, MatchAttribute, DistinctAttribute)
 DEVICES = 4
 EACH = 10
 EVERYTHING = kubernetes(
@@ -152,6 +155,17 @@ def a_wish(draw: Choices, name: str) -> Request:
     return Request(name, (an_alternative(name, **more),))
 
 
+def some_limits(draw: Choices) -> list[TenantLimit]:
+    """One or two, of which little may be had."""
+    counted = [
+        draw.pick((CountedDevices(), CountedDevices("capacity", "memory"), CountedDevices("counters", "m"))),
+        CountedDevices(driver="other"),
+    ]
+    if draw.rarely(2):
+        counted.append(CountedDevices(selectors=(f'has(device.attributes["{DRIVER}"].numa)',)))
+    return [TenantLimit("", counted=one, most=draw.pick((2, 3, 4)) * ONE_DEVICE) for one in counted]
+
+
 def a_situation(draw: Choices, rule_type: type) -> Situation:
     """A node with four devices, of which a share may be held, and the requests of two claims."""
     sets = tuple(CounterSet(f"set-{n}", {"m": Quantity.parse("3")}) for n in range(2))
@@ -166,7 +180,10 @@ def a_situation(draw: Choices, rule_type: type) -> Situation:
         a_claim(a_wish(draw, "r0"), a_wish(draw, "r1"), name="a", constraints=[match(numa), distinct(numa)]),
         a_claim(a_wish(draw, "r2"), name="b"),
     ]
-    attempt = attempt_of(snapshot, snapshot.view(a_node()), lambda _: "")
+    if rule_type is LimitRule:
+        snapshot = snapshot.with_limits(LimitsInForce(some_limits(draw)), held)
+    bindings = snapshot.bindings(claims)
+    attempt = attempt_of(snapshot, snapshot.view(a_node()), lambda _: "", bindings=bindings)
     requests = tuple(alternatives[0] for alternatives in problem_of(snapshot, attempt, claims).requests)
     rule = next((r for c in requests for r in c.rules if isinstance(r, rule_type)), None)
     return a_situation(draw, rule_type) if rule is None else Situation(rule, requests, DEVICES)

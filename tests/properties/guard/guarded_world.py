@@ -41,6 +41,9 @@ LASTS = 10
 
 CAPACITY, COUNTER = 4, 4
 MEMORY = "memory"
+SPELLINGS = (MEMORY, f"{DRIVER}/{MEMORY}")
+"""Allocators before 1.38 write what a request says, later ones what the slice says."""
+
 TAKES = {"part-0": 2, "part-1": 2, "part-2": 3, "part-shared": 1}
 SHARED = ("shared", "part-shared")
 DEVICES = ("gpu-0", "gpu-1", *SHARED, *TAKES, "nobody-publishes")
@@ -110,7 +113,7 @@ def fits(results: Iterable[DeviceResult], others: Held) -> bool:
 def names_all(result: DeviceResult) -> bool:
     """Whether a share says what it takes of its device."""
     is_share = bool(result.share_id) and result.device in SHARED
-    return not is_share or list(result.consumed_capacity) == [MEMORY]
+    return not is_share or list(result.consumed_capacity) in [[name] for name in SPELLINGS]
 
 
 def are_beside(one: DeviceResult, other: DeviceResult) -> bool:

@@ -4,7 +4,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.model import DeviceResult
-from tests.properties.guard.guarded_world import ALTERNATIVES, DEVICES, MEMORY, NAMES, SHARED, WATCHING, World, a_result
+from tests.properties.guard.guarded_world import (
+    ALTERNATIVES,
+    DEVICES,
+    NAMES,
+    SHARED,
+    SPELLINGS,
+    WATCHING,
+    World,
+    a_result,
+)
 
 STEPS = (
     *("ask",) * 10,
@@ -35,7 +44,7 @@ def result(draw: st.DrawFn, name: str, *, is_careful: bool) -> DeviceResult:
     if is_careful:
         request = WATCHING if is_admin else request
     amount = draw(st.integers(1 if is_careful else -2, 3))
-    capacity = MEMORY if is_careful else draw(st.sampled_from((MEMORY, "bandwidth")))
+    capacity = draw(st.sampled_from(SPELLINGS if is_careful else (*SPELLINGS, "bandwidth")))
     return a_result(name, share, amount, capacity=capacity, is_admin=is_admin, request=request)
 
 

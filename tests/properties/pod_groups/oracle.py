@@ -32,7 +32,7 @@ def victims(world: World) -> tuple[frozenset[str], list[str]] | None:
 
 
 def _zones(world: World) -> set[str]:
-    return {machine.zone for machine in world.machines} if world.keeps_zone else {""}
+    return {machine.zone for machine in world.machines} if world.keeps_zone and not world.run else {""}
 
 
 def _has_place(world: World, part: Sequence[Wish], zone: str) -> bool:
@@ -75,6 +75,8 @@ def is_valid(world: World, places: Places) -> bool:
             return False
         if len(there) > 1 and any(wish.apart for wish in there):
             return False
+    if not _keeps_to_rails(world, places) or not _keeps_runs(world, places):
+        return False
     given: list[str] = []
     shared: set[frozenset[str]] = set()
     for name, (node, devices) in places.items():
@@ -86,6 +88,27 @@ def is_valid(world: World, places: Places) -> bool:
             given += devices
     given += [device for devices in shared for device in devices]
     return len(shared) <= 1 and len(given) == len(set(given))
+
+
+def _keeps_to_rails(world: World, places: Places) -> bool:
+    own = [
+        name for wish in world.wishes for name in [wish.name] if name in places and not (wish.shared and world.of_own)
+    ]
+    devices = {device for name in own for device in places[name][1]}
+    pieces = [piece for one in (*(m.pieces for m in world.machines), world.network) for piece in one]
+    rails = [piece.rail for piece in pieces if piece.name in devices]
+    if not world.rails or not rails:
+        return True
+    return -1 not in rails and len(set(rails)) == (1 if world.rails == "match" else len(rails))
+
+
+def _keeps_runs(world: World, places: Places) -> bool:
+    zone_of = {machine.name: machine.zone for machine in world.machines}
+    zones: dict[int, set[str]] = {}
+    for place, wish in enumerate(world.wishes):
+        if world.run and wish.name in places:
+            zones.setdefault(place // world.run, set()).add(zone_of[places[wish.name][0]])
+    return all(len(one) == 1 for one in zones.values())
 
 
 def _reached_from(world: World, node: str) -> frozenset[str]:

@@ -1,6 +1,7 @@
 """The members of a group that are placed are those that an exhaustive search places, in small random worlds."""
 
 from collections import Counter
+from itertools import product
 from random import Random
 
 from scheduler.decision.cluster import Cluster
@@ -9,12 +10,20 @@ from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_g
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
 from tests import extent
 from tests.properties.pod_groups.oracle import Places, best, is_valid, victims
-from tests.properties.pod_groups.worlds import World, a_full_world, a_world, cluster_of_world, with_only
+from tests.properties.pod_groups.worlds import (
+    World,
+    a_full_world,
+    a_world,
+    a_world_of_terms,
+    cluster_of_world,
+    with_only,
+)
 from tests.properties.state.contents import contents, differences
 
 WORLDS = extent.chosen("GROUP_WORLDS", 300, 20_000)
 SEED = extent.chosen("GROUP_SEED", 1, extent.day())
 FULL_WORLDS = extent.chosen("FULL_GROUP_WORLDS", 60, 2_000)
+TERM_WORLDS = extent.chosen("TERM_GROUP_WORLDS", 300, 10_000)
 DEEP = 30
 """In so many of them all that the cluster holds is compared before and after."""
 
@@ -70,6 +79,20 @@ def test_members_that_are_placed_are_those_of_an_exhaustive_search() -> None:
             error.add_note(f"GROUP_SEED={SEED}, world {number}: {world}")
             raise
     assert min(outcomes[kind] for kind in ("refused", "searched", "one by one")) > WORLDS // 20
+
+
+def test_devices_of_all_members_keep_to_terms_and_runs_to_their_domain_as_in_an_exhaustive_search() -> None:
+    outcomes: Counter[tuple[str, str]] = Counter()
+    for number in range(TERM_WORLDS):
+        world = a_world_of_terms(Random(f"{SEED}/terms/{number}"))  # noqa: S311 - not for secrets
+        try:
+            kind = world.rails or ("runs" if world.run else "neither")
+            outcomes[kind, check(world, is_deep=number < DEEP)] += 1
+        except AssertionError as error:
+            error.add_note(f"GROUP_SEED={SEED}, world of terms {number}: {world}")
+            raise
+    kinds = product(("match", "distinct", "runs"), ("refused", "searched"))
+    assert min(outcomes[kind] for kind in kinds) > TERM_WORLDS // 100
 
 
 def check_victims(world: World, *, is_deep: bool) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from allocator.model import Allocation, Claim, Request, Slice
-from scheduler.core_v1.group_terms import GroupTerms
+from scheduler.core_v1.group_terms import ANY_REQUEST, AttributeTerm, GroupTerms
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
@@ -43,12 +43,13 @@ MODELS = ("a", "b")
 
 @dataclass(frozen=True)
 class Piece:
-    """A device. half: of a machine; is_taken: somebody else has it."""
+    """A device. half: of a machine; is_taken: somebody else has it. rail: -1 for one that says none."""
 
     name: str
     model: str
     half: int
     is_taken: bool = False
+    rail: int = -1
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,11 @@ class Low:
 
 @dataclass(frozen=True)
 class World:
-    """network: devices that all nodes reach, or those of a zone if `network_zone` is not empty."""
+    """network: devices that all nodes reach, or those of a zone if `network_zone` is not empty.
+
+    rails: whether devices of all members have one rail ("match"), or each its own ("distinct"); "" for neither. of_own:
+    only those that are not shared. run: so many members in order are in one zone, and not all.
+    """
 
     machines: tuple[Machine, ...]
     wishes: tuple[Wish, ...]
@@ -97,6 +102,9 @@ class World:
     network_zone: str = ""
     keeps_zone: bool = False
     lows: tuple[Low, ...] = ()
+    rails: str = ""
+    of_own: bool = False
+    run: int = 0
 
 
 PRIORITY = 10
@@ -142,6 +150,27 @@ def a_full_world(rng: Random) -> World:
             cpu += own
         machines.append(replace(machine, cpu=cpu))
     return replace(world, machines=tuple(machines), lows=tuple(lows))
+
+
+def a_world_of_terms(rng: Random) -> World:
+    """The same with what devices of all members have in common or not, or with runs of members."""
+    world = a_world(rng)
+    rails = rng.choice(["", "match", "match", "distinct", "distinct"])
+    machines = tuple(replace(one, pieces=_on_rails(rng, one.pieces)) for one in world.machines)
+    run = rng.choice([0, 1, 2, 2, 3]) if world.keeps_zone or not rails else 0
+    return replace(
+        world,
+        machines=machines,
+        network=_on_rails(rng, world.network),
+        rails=rails,
+        of_own=rng.random() < 0.3,
+        run=run,
+        keeps_zone=world.keeps_zone or bool(run),
+    )
+
+
+def _on_rails(rng: Random, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    return tuple(replace(piece, rail=rng.choice([-1, 0, 0, 1, 1, 2])) for piece in pieces)
 
 
 def with_only(world: World, lows: Iterable[Low]) -> World:
@@ -192,8 +221,18 @@ def cluster_of_world(world: World) -> tuple[Cluster, GroupOfPods]:
     for low in world.lows:
         _put(cluster, low)
     members = tuple(_member(cluster, wish) for wish in world.wishes)
-    terms = GroupTerms(required=ZONE) if world.keeps_zone else GroupTerms()
+    terms = _terms(world)
     return cluster, GroupOfPods(GroupKey(POD_GROUP, "default", "g"), members, world.least, PRIORITY, terms=terms)
+
+
+def _terms(world: World) -> GroupTerms:
+    rails = (AttributeTerm("own" if world.of_own else ANY_REQUEST, f"{DRIVER}/rail"),)
+    return GroupTerms(
+        ZONE if world.keeps_zone else "",
+        slice_size=world.run,
+        match=rails if world.rails == "match" else (),
+        distinct=rails if world.rails == "distinct" else (),
+    )
 
 
 def _put(cluster: Cluster, low: Low) -> None:
@@ -214,8 +253,14 @@ def _put(cluster: Cluster, low: Low) -> None:
 
 
 def _slice(pool: str, pieces: tuple[Piece, ...]) -> Slice:
-    devices = [a_device(piece.name, {"model": piece.model, "half": piece.half}, pool=pool) for piece in pieces]
+    devices = [
+        a_device(piece.name, {"model": piece.model, "half": piece.half, **_rail(piece)}, pool=pool) for piece in pieces
+    ]
     return a_slice(*devices, name=f"slice-{pool}", pool=pool, reach=on_node(pool))
+
+
+def _rail(piece: Piece) -> dict[str, int]:
+    return {"rail": piece.rail} if piece.rail >= 0 else {}
 
 
 def _member(cluster: Cluster, wish: Wish) -> Pod:
@@ -239,6 +284,6 @@ def _member(cluster: Cluster, wish: Wish) -> Pod:
 
 def _claim(name: str, wish: Wish) -> Claim:
     selectors = (f'device.attributes["{DRIVER}"].model == "{wish.model}"',) if wish.model else ()
-    request: Request = a_request("r", wish.count, *selectors)
+    request: Request = a_request("shared" if wish is SHARED else "own", wish.count, *selectors)
     constraints = (match(f"{DRIVER}/half"),) if wish.matches else ()
     return a_claim(request, name=name, constraints=constraints)

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from tests.properties.preemption.worlds import (
+    CAPACITY,
+    COUNTER,
     GROUP,
     NOTHING,
+    PART,
+    SHARE,
     Held,
     Holder,
     Machine,
@@ -23,10 +27,14 @@ Cost = tuple[int, int, int, int, int]
 
 @dataclass(frozen=True)
 class Answer:
-    """victims: by node that can be won. best: the nodes that cost the least; fits: those that need nobody to go."""
+    """victims: by node that can be won. best: the nodes that cost the least; chosen: the one of them that is taken.
+
+    fits: those that need nobody to go.
+    """
 
     victims: dict[str, frozenset[str]]
     best: frozenset[str]
+    chosen: str
     fits: frozenset[str]
 
 
@@ -40,7 +48,9 @@ def answer(world: World) -> Answer:
             won[machine.name] = found
     least = min((cost for cost, _ in won.values()), default=None)
     best = frozenset(name for name, (cost, _) in won.items() if cost == least)
-    return Answer({name: victims for name, (_, victims) in won.items()}, best, free)
+    by_name = {machine.name: machine for machine in world.machines}
+    chosen = min(best, key=lambda name: (_breaks(world, by_name[name], won[name][1]), name), default="")
+    return Answer({name: victims for name, (_, victims) in won.items()}, best, chosen, free)
 
 
 def _on(world: World, machine: Machine) -> tuple[Cost, frozenset[str]] | None:
@@ -87,13 +97,18 @@ def fits(world: World, machine: Machine, gone: frozenset[str], *, waits: bool) -
     used = sum(one.cpu for one in on(world, machine) if one.name not in gone)
     if world.cpu and used + world.cpu > machine.cpu:
         return False
+    taken = _taken(world, machine, gone, waits=waits)
+    return any(True for _ in placings(list(world.wishes), machine.devices, taken))
+
+
+def _taken(world: World, machine: Machine, gone: frozenset[str], *, waits: bool) -> Taken:
     taken: Taken = NOTHING
     for held in world.claims:
         if held.node == machine.name and _holds(world, held, gone, waits=waits):
             after = with_devices(taken, held.wish, held.devices)
             assert after is not None, "a world holds no more than there is"
             taken = after
-    return any(True for _ in placings(list(world.wishes), machine.devices, taken))
+    return taken
 
 
 def _holds(world: World, held: Held, gone: frozenset[str], *, waits: bool) -> bool:
@@ -103,3 +118,36 @@ def _holds(world: World, held: Held, gone: frozenset[str], *, waits: bool) -> bo
         return True  # the group's, or reserved for nobody
     live = [one for one in listed if not one.state and one.name not in gone]
     return bool(live) or not (waits or any(one.name in gone for one in listed))
+
+
+Broken = tuple[float, ...]
+"""What can be allocated before and not afterwards: partitions, the largest first; then the largest block of others."""
+
+
+def _breaks(world: World, machine: Machine, gone: frozenset[str]) -> Broken:
+    """What the first devices that will do, one after the other, break there."""
+    taken = _taken(world, machine, gone, waits=True)
+    if not world.wishes:
+        return ()
+    before = _partitions(machine, taken)
+    largest: list[tuple[float, ...]] = []
+    for wish, chosen in zip(world.wishes, next(placings(list(world.wishes), machine.devices, taken)), strict=True):
+        for one in chosen:
+            free = [
+                other for other in machine.devices if other.kind == wish.kind and with_devices(taken, wish, [other])
+            ]
+            room = (CAPACITY - taken[2].get(one.name, 0)) / wish.amount if wish.kind == SHARE else 0
+            alike = sum(other.model == one.model for other in free) if any(w.matches for w in world.wishes) else 0
+            largest.append((room, alike, len(free)))
+            after = with_devices(taken, wish, [one])
+            assert after is not None
+            taken = after
+    lost = [was - left for was, left in zip(before, _partitions(machine, taken), strict=True)]
+    return (*lost, *map(max, zip(*largest, strict=True)))
+
+
+def _partitions(machine: Machine, taken: Taken) -> list[int]:
+    """How many of each size can be cut from what is left, the largest size first."""
+    left = COUNTER - taken[1]
+    uncut = [one.size for one in machine.devices if one.kind == PART and one.name not in taken[0]]
+    return [min(uncut.count(size), left // size) for size in (3, 2, 1)]

@@ -163,6 +163,19 @@ def a_world(rng: Random) -> World:
     return World(machines, holders, claims, budgets, rng.choice((5, 10)), rng.choice((0, 1, 1, 2)), wishes)
 
 
+def a_full_world(rng: Random) -> World:
+    """Nodes whose devices pods of one priority and start hold, one pod for each claim: many of them cost the same."""
+    names = [f"n{number}" for number in range(rng.randint(2, 3))]
+    machines = [Machine(name, 2, _hardware(rng, name)) for name in names]
+    claims = [replace(one, others="", is_listed=True) for one in _claims(rng, machines, at_most=9)]
+    holders = [
+        Holder(f"p{number}", held.node, rng.choice((0, 0, 0, 0, 12)), 0, 0, (held.name,))
+        for number, held in enumerate(claims)
+    ]
+    wishes = [_wish(rng) for _ in range(rng.choice((1, 1, 2)))]
+    return World(machines, holders, claims, (), 10, 0, wishes)
+
+
 def _hardware(rng: Random, node: str) -> tuple[Hardware, ...]:
     kinds = [rng.choice((WHOLE, WHOLE, PART, SHARE)) for _ in range(rng.randint(0, 4))]
     return tuple(
@@ -178,10 +191,10 @@ def _wish(rng: Random) -> Wish:
     return Wish(kind, rng.choice((1, 1, 2)), matches=kind == WHOLE and rng.random() < 0.4)
 
 
-def _claims(rng: Random, machines: Sequence[Machine]) -> Iterator[Held]:
+def _claims(rng: Random, machines: Sequence[Machine], at_most: int = 0) -> Iterator[Held]:
     for machine in machines:
         taken = NOTHING
-        for number in range(rng.randint(0, 4)):
+        for number in range(at_most or rng.randint(0, 4)):
             wish = _wish(rng)
             ways = list(placings([wish], machine.devices, taken))
             if ways:

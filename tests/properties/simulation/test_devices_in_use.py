@@ -68,7 +68,7 @@ class OnlyLower(Follower):
     def __init__(self) -> None:
         self.victims: list[Pod] = []
 
-    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool = False, by_move: bool = False) -> None:
         assert lost_s >= 0
         self.victims += [pod] * by_preemption
 
@@ -162,8 +162,8 @@ def test_pods_do_go_for_others_in_these_runs() -> None:
     victims = 0
 
     class Counting(Follower):
-        def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
-            del pod, lost_s
+        def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool = False, by_move: bool = False) -> None:
+            del pod, lost_s, by_move
             nonlocal victims
             victims += by_preemption
 

@@ -223,8 +223,8 @@ class Watch(RunFigures):
         super().bound(claims)
         self.world.claims += claims
 
-    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
-        super().evicted(pod, lost_s, by_preemption=by_preemption)
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool = False, by_move: bool = False) -> None:
+        super().evicted(pod, lost_s, by_preemption=by_preemption, by_move=by_move)
         self.world.evicted += 1
 
 

@@ -390,6 +390,14 @@ def test_binding_conditions_of_a_slice_on_another_node_do_not_move_a_pool() -> N
     assert [pool.id.pool for pool in seen(*first, a_slice("y", pool="b"))] == ["a", "b"]
 
 
+@pytest.mark.parametrize("release", ["1.36", "1.37", "1.38"])
+@pytest.mark.parametrize("slice_count", [1, 2], ids=["invalid", "being updated"])
+def test_binding_conditions_do_not_move_a_pool_that_offers_no_device(release: str, slice_count: int) -> None:
+    waiting = a_device("w", binding_conditions=("ready",))
+    first = a_slice(waiting, waiting, pool="a", slice_count=slice_count)
+    assert [pool.id.pool for pool in seen(first, a_slice("y", pool="b"), features=Features.of(release))] == ["a", "b"]
+
+
 def test_device_with_binding_conditions_keeps_its_place_inside_its_pool() -> None:
     waiting = a_device("w", binding_conditions=("ready",))
     assert device_names(a_slice(waiting, "x")) == ["w", "x"]

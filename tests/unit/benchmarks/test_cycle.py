@@ -3,6 +3,7 @@
 import pytest
 
 from allocator.policies import policy_of
+from benchmarks.cycle import limits
 from benchmarks.cycle.cases import CASES, cluster
 from benchmarks.cycle.correctness import WrongChoice, check
 from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times, policy_rows, policy_table, rows, table
@@ -30,6 +31,12 @@ def test_our_decisions_are_right_in_every_case(asks: Asks) -> None:
 def test_decisions_by_policies_are_right(policy: str) -> None:
     found, waiting = loaded(cluster(PLAIN, NODES, WAITING), policy_of(policy))
     check(PLAIN, NODES, [cycle(found, pod) for pod in waiting])
+
+
+def test_limits_that_leave_enough_change_no_decision() -> None:
+    found = limits.measured(NODES, WAITING)
+    assert {case: len(each) for case, each in found.items()} == dict.fromkeys(limits.CASES, WAITING)
+    assert len(limits.limits(NODES)) == limits.LIMITS
 
 
 @every_case

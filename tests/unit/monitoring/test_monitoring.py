@@ -11,6 +11,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from allocator.limits.count import LimitStatus
+from allocator.limits.limit import TenantLimit
 from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.runtime.metrics import (
@@ -39,8 +41,11 @@ def scheduler() -> Metrics:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
     queues = dict.fromkeys(("active", "backoff", "unschedulable", "gated"), 0)
     leases = {"dra-scheduler": True}
+    limits = [LimitStatus(TenantLimit("few", most=1), (0, ""), 1, 1)]
     metrics = Metrics(
-        lambda: Reading(queues, {("mine", "NodePorts"): 0}, {"nodes": 0}, [watch], 0, 0, 0, 0, leases, {"Bind": 0})
+        lambda: Reading(
+            queues, {("mine", "NodePorts"): 0}, {"nodes": 0}, [watch], 0, 0, 0, 0, leases, {"Bind": 0}, limits
+        )
     )
     for result in AttemptResult:
         metrics.attempted("mine", result, 1)

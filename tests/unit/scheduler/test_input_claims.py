@@ -242,9 +242,7 @@ def test_a_missing_template_or_claim_comes_with_those_that_are_like_it() -> None
     )
 
 
-def test_claims_of_a_pod_group_are_refused_by_name() -> None:
-    pod = a_pod("p", template="one", schedulingGroup={"podGroupName": "g"})
-    assert reason_to_wait(pod, a_template("one")) == "belongs to a pod group: PodGroup claims unsupported"
+def test_claim_of_another_ones_pod_group_is_refused_by_name() -> None:
     claim = a_claim("c", metadata=owned_by("PodGroup", "g"))
     assert reason_to_wait(a_pod("p", claim="c"), claim) == (
         "claim default/c belongs to a pod group: PodGroup claims unsupported"

@@ -156,7 +156,7 @@ def test_one_line_counts_the_pods_by_what_is_not_looked_at() -> None:
         a_pod("b", claim="c", schedulingGroup={"podGroupName": "g"}),
         a_pod("c", claim="c"),
     )
-    assert lines == ["warning: pod groups are ignored (2 pods)"]
+    assert lines == ["warning: without a PodGroup in the input, pod groups are ignored (2 pods)"]
 
 
 def test_of_pods_that_ask_for_no_more_than_is_looked_at_nothing_is_reported() -> None:

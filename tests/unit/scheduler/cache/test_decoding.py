@@ -92,8 +92,8 @@ def test_line_that_is_no_json_is_an_answer_that_did_not_come() -> None:
 @pytest.mark.parametrize(
     ("metadata", "error"),
     [
-        ({"name": 7}, "metadata.name: must be a text that is not empty (got 7)"),
-        ({"uid": ""}, 'metadata.uid: must be a text that is not empty (got "")'),
+        ({"name": 7}, "metadata.name: must be a string that is not empty (got 7)"),
+        ({"uid": ""}, 'metadata.uid: must be a string that is not empty (got "")'),
         ({"namespace": []}, "metadata.namespace: must be a string (got a list of 0 entries)"),
     ],
 )

@@ -395,7 +395,7 @@ def test_pods_that_ask_for_more_than_is_looked_at_are_counted_once() -> None:
     pods = [a_pod(name, template="one", schedulingGroup={"podGroupName": "g"}) for name in "ab"]
     bound = a_pod("c", claim="c", nodeName="node-1", schedulingGroup={"podGroupName": "g"})
     run = allocate([*a_cluster(), *pods, an_allocated_claim("c", "gpu-0"), bound])
-    assert run.err.splitlines()[0] == "warning: pod groups are ignored (2 pods)"
+    assert run.err.splitlines()[0] == "warning: without a PodGroup in the input, pod groups are ignored (2 pods)"
     assert allocate([*a_cluster(), *pods], "--pod", "a").err.splitlines()[0].endswith("pod groups are ignored (1 pod)")
 
 

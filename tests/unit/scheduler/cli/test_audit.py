@@ -6,7 +6,11 @@ from xml.etree.ElementTree import fromstring
 import orjson
 import pytest
 
-from scheduler.checks.audit import RULES
+from allocator.api import Decoded
+from scheduler.checks.audit import RULES, ClusterState
+from scheduler.checks.contract import Check
+from scheduler.input.inventory import InputClaim
+from tests.builders import an_allocated_claim as an_allocated
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,
@@ -95,6 +99,31 @@ def test_shares_beyond_the_capacity_are_an_error() -> None:
     assert found([a_node(), a_class(), slice_, *claims, *pods]) == [
         ("capacity-exceeded", f"device/{DRIVER}/node-1/gpu-0", message)
     ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_no_rule_stops_at_a_claim_of_which_only_the_devices_can_be_read(rule: Check[ClusterState]) -> None:
+    claim = an_allocated("gpu-0", name="a")
+    state = ClusterState(
+        [], {("default", "a"): InputClaim(claim, Decoded(None), error="has errors")}, [], knows_pods=True
+    )
+    assert [one.field for one in rule.check(state) if one.field == "metadata.finalizers"] == []
+
+
+@pytest.mark.parametrize("published", ["bw", f"{DRIVER}/bw"])
+@pytest.mark.parametrize("held", [("bw", f"{DRIVER}/bw"), (f"{DRIVER}/bw", f"{DRIVER}/bw"), ("bw", "bw")])
+def test_shares_count_together_however_their_capacity_is_spelled(published: str, held: tuple[str, str]) -> None:
+    device = {"name": "nic-0", "allowMultipleAllocations": True, "capacity": {published: {"value": "10"}}}
+    claims = [a_held_claim(name, "nic-0") for name in "ab"]
+    for number, (claim, name, taken) in enumerate(zip(claims, held, ("8", "4"), strict=True)):
+        share = f"0f6c1b2a-1111-4222-8333-44445555666{number}"
+        result = claim["status"]["allocation"]["devices"]["results"][0]
+        result.update(shareID=share, consumedCapacity={name: taken})
+    cluster = [a_node(), a_class(), a_slice(devices=[device]), *(a_bound_pod(name, name) for name in "ab")]
+    message = f"capacity {published} is 10, but shares of claims default/a, default/b take 2 more"
+    assert found([*cluster, *claims]) == [("capacity-exceeded", f"device/{DRIVER}/node-1/nic-0", message)]
+    result["consumedCapacity"] = {held[1]: "2"}
+    assert found([*cluster, *claims]) == []
 
 
 def test_a_share_that_does_not_say_what_it_takes_is_an_error() -> None:

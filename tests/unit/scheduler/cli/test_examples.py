@@ -15,7 +15,7 @@ FLEET = "manifests/examples/fleet"
 CUT = " ..."
 """At the end of a line of a page: the rest of it is left out."""
 
-PAGES = ("allocate", "audit", "cel", "claims", "dump", "fit", "lint", "plan", "status", "verify", "whatif")
+PAGES = ("allocate", "audit", "cel", "claims", "defrag", "dump", "fit", "lint", "plan", "status", "verify", "whatif")
 ELSEWHERE = {
     "compare": "differential/test_compare.py",
     "completion": "unit/scheduler/cli/test_main.py",
@@ -31,11 +31,16 @@ ELSEWHERE = {
 
 def examples(page: str) -> Iterator[tuple[str, list[str]]]:
     """The commands on the bundled fleet with the lines below them."""
+    return examples_of(page, FLEET)
+
+
+def examples_of(page: str, files: str) -> Iterator[tuple[str, list[str]]]:
+    """The commands on these files with the lines below them."""
     text = page_of(page)
     for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, *lines = part.rstrip("\n").split("\n")
-            if command.startswith(("dra ", "echo ")) and (FLEET in command or command.endswith(" -")):
+            if command.startswith(("dra ", "echo ")) and (files in command or command.endswith(" -")):
                 yield command, lines
 
 

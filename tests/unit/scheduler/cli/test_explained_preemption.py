@@ -68,6 +68,30 @@ def test_what_preemption_would_do_is_named_where_it_is_off() -> None:
     ]
 
 
+def configured(folder: Path, **settings: str) -> list[str]:
+    """The lines of that part, by a configuration of the live scheduler; both pods of lower priority are of team a."""
+    file = folder / "config.json"
+    kind = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
+    file.write_bytes(orjson.dumps({**kind, **settings}))
+    objects = [labelled(one) if one["kind"] == "Pod" else one for one in contended()]
+    return preemption(objects, f"--config={file}")
+
+
+def test_configuration_of_the_live_scheduler_says_who_is_evicted(tmp_path: Path) -> None:
+    assert configured(tmp_path, preemption="off")[:3] == [
+        "  evicts nobody: preemption is off in the configuration",
+        "  would fit if",
+        "    these pods were evicted from node a: default/low (priority 1)",
+    ]
+    assert configured(tmp_path, preemption="devices")[0] == "  evicts from node a: default/low (priority 1)"
+    for settings in ({"neverPreempt": "team=a"}, {"preemptPodsOf": "own"}):
+        assert configured(tmp_path, **settings)[0] == "  nobody can make room on 1 node (a)"
+
+
+def labelled(pod: Json) -> Json:
+    return {**pod, "metadata": {**pod["metadata"], "labels": {"team": "a"}}}
+
+
 def test_preemption_is_told_to_programs_and_on_the_page() -> None:
     found = orjson.loads(explained(contended(), "-o", "json"))["preemption"]
     assert (found["off"], found["node"], found["claims"], found["violatedBudgets"]) == (

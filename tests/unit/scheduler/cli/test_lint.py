@@ -222,7 +222,7 @@ def test_an_object_of_an_old_version_is_a_warning() -> None:
     old = a_class("old", expressions=["true"])
     old["apiVersion"] = "resource.k8s.io/v1beta2"
     assert found([*cluster(), old]) == [
-        ("old-version", "DeviceClass/old", "apiVersion", "is of version resource.k8s.io/v1beta2")
+        ("old-version", "DeviceClass/old", "apiVersion", "is of version resource.k8s.io/v1beta2, not v1")
     ]
 
 
@@ -420,10 +420,14 @@ def test_a_version_that_the_release_does_not_serve_is_an_error() -> None:
     assert REFUSED.isdisjoint(one[0] for one in found([rule]))
 
 
-def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_stable_one() -> None:
+def test_an_older_version_of_a_taint_rule_is_a_warning_once_there_is_a_newer_one() -> None:
     rule = MANIFEST_CASES["taint rule of v1beta2"].raw
     assert "old-version" not in {one[0] for one in found([rule], "--kubernetes", "1.36")}
     assert "old-version" in {one[0] for one in found([rule])}
+    alpha = {**rule, "apiVersion": "resource.k8s.io/v1alpha3"}
+    assert "old-version" not in {one[0] for one in found([alpha], "--kubernetes", "1.35")}
+    (old,) = [one for one in found([alpha], "--kubernetes", "1.36") if one[0] == "old-version"]
+    assert old[3] == "is of version resource.k8s.io/v1alpha3, not v1beta2"
 
 
 def test_a_namespace_of_a_class_is_a_warning_and_the_class_counts() -> None:

@@ -78,8 +78,14 @@ def test_volumes_that_the_input_reports_too_little_of_are_not_checked(objects: t
 @pytest.mark.parametrize(
     ("spec", "reported"),
     [
-        ({"schedulingGroup": {"podGroupName": "workers"}}, "pod groups are ignored (1 pod)"),
-        ({"workloadRef": {"name": "train", "podGroup": "workers"}}, "pod groups are ignored (1 pod)"),
+        (
+            {"schedulingGroup": {"podGroupName": "workers"}},
+            "without a PodGroup in the input, pod groups are ignored (1 pod)",
+        ),
+        (
+            {"workloadRef": {"name": "train", "podGroup": "workers"}},
+            "without a PodGroup in the input, pod groups are ignored (1 pod)",
+        ),
     ],
 )
 def test_what_placement_does_not_look_at_is_reported(spec: Json, reported: str) -> None:

@@ -22,6 +22,7 @@ from tests.unit.scheduler.manifests import (
     a_cluster,
     a_node,
     a_pod,
+    a_request,
     a_slice,
     a_template,
     an_allocated_claim,
@@ -168,6 +169,52 @@ def test_evictions_and_lost_time_are_in_the_document_the_table_and_the_page(tmp_
     assert row.split()[-3:] == ["1", "1", "40s"]
     page = dra("simulate", saved(tmp_path, *objects), "--trace", trace, "--explain", "urgent", "-o", "html").out
     assert all(text in page for text in ("Evicted for a higher priority", "Run in vain, s", "evicts default/first"))
+
+
+def a_trace_that_needs_a_move(folder: Path) -> Path:
+    """Two nodes of two devices have one in use each after 10 s, and a pod asks for two from 20 s on."""
+    return a_trace(
+        folder,
+        an_arrival(0, "first", duration=10),
+        an_arrival(1, "second", duration=10_000),
+        an_arrival(2, "third", duration=10_000),
+        {"time": 20, "pod": a_pod("wide", template="two"), "duration": 100},
+    )
+
+
+def test_pods_move_so_that_one_that_waits_has_a_place(tmp_path: Path) -> None:
+    trace = a_trace_that_needs_a_move(tmp_path)
+    objects = [*a_cluster("n1", "n2", count=2), a_template("two", a_request(count=2))]
+    asked = (tmp_path, objects, "--trace", trace, "--policy", "spread", "--explain", "wide")
+    alone = only(simulate(*asked))
+    assert explained(alone)[-1] == "10001 wide n2"
+    assert alone.summary.moved == 0
+    moving = ("--defrag", "every=1m,max-moves=1", "--move-cost", "7")
+    scenario = only(simulate(*asked, *moving))
+    summary = scenario.summary
+    assert (summary.evictions, summary.moved, summary.preempted) == (1, 1, 0)
+    assert explained(scenario)[-1] == "60 wide n2"
+    assert scenario.explained[-1].reason == "moves default/second"
+    table = dra("simulate", saved(tmp_path, *objects), "--trace", trace, "--policy", "spread", *moving).out
+    assert table.splitlines()[0].split()[-2:] == ["MOVED", "LOST"]
+    assert summary.lost_s == 59
+    assert summary.end_s == 60 + 10_000 + 7  # it starts anew, and runs longer by what its move costs
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--defrag", "max-moves=1"], "does not say every=TIME"),
+        (["--defrag", "every=0h"], "'0h': the time '0' is not a number above 0"),
+        (["--defrag", "every=1h,moves=3"], "moves is neither every nor max-moves"),
+        (["--defrag", "every=1h,max-moves=0"], "max-moves is a number above 0"),
+        (["--move-cost", "3"], "--move-cost needs --defrag"),
+    ],
+)
+def test_terms_of_moves_that_mean_nothing_are_refused(tmp_path: Path, options: list[str], message: str) -> None:
+    run = dra("simulate", saved(tmp_path, *a_cluster("n1", count=1)), *options)
+    assert run.code == 2
+    assert message in run.err
 
 
 def test_nobody_is_evicted_for_a_priority_without_preemption_or_for_devices_in_strict_mode(tmp_path: Path) -> None:

@@ -355,7 +355,49 @@ def test_a_run_with_groups_that_places_less_or_evicts_more_fails(expected: Json,
     assert difference in run.out
 
 
-def test_a_run_with_groups_is_not_compared_to_the_letter() -> None:
-    run = verify(a_group_case(stable=a_run(0)))
+def condition(status: str, reason: str, message: str = "") -> Json:
+    return {"g": {"type": "PodGroupInitiallyScheduled", "status": status, "reason": reason, "message": message}}
+
+
+FOUND = (
+    "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, "
+    "pod group preemption: found a placement for podgroup, preempting 1 victims"
+)
+LETTER = {"pods": {"g-0": {"message": FOUND}, "g-1": {"message": "0/2 nodes are available: 2 Insufficient cpu."}}}
+
+
+def a_run_to_the_letter() -> Json:
+    """One member fits beside the pod of lower priority, which goes for the other."""
+    first = {**a_run(0, "low"), **LETTER, "podGroups": condition("False", "Unschedulable", FOUND)}
+    return a_group_case(stable=first, after={**a_run(2, "low"), "podGroups": condition("True", "Scheduled")})
+
+
+def test_a_run_with_groups_is_compared_with_the_conditions_and_words_of_kube_scheduler() -> None:
+    run = verify(a_run_to_the_letter())
+    assert run.out == "1 passed, 0 failed, 0 skipped\n"
+
+
+@pytest.mark.parametrize(
+    ("part", "changed", "difference"),
+    [
+        ("stable", a_run(1, "low"), "pods of group g: expected 1 bound, got 0"),
+        ("stable", a_run(0), "evicted: expected nobody, got low"),
+        ("stable", {"podGroups": {}}, "group g: expected no condition, got False Unschedulable"),
+        ("stable", {"podGroups": condition("True", "Scheduled")}, "group g: expected True Scheduled '', got False"),
+        ("stable", {"pods": {"g-1": {"message": "gone"}}}, "pod g-1: expected 'gone', got '0/2 nodes are available"),
+        ("stable", {"pods": {"g-0": {"message": "gone"}}}, "pod g-0: expected 'gone', got 'minCount (2) cannot"),
+        ("after", a_run(1, "low"), "after evictions, pods of group g: expected 1 bound, got 2"),
+    ],
+)
+def test_a_run_with_groups_that_ends_otherwise_fails(part: str, changed: Json, difference: str) -> None:
+    case = a_run_to_the_letter()
+    case["expected"][part].update(changed)
+    run = verify(case)
+    assert run.code == 1
+    assert difference in run.out
+
+
+def test_the_cycle_for_groups_is_that_of_one_release() -> None:
+    run = verify(a_run_to_the_letter(), options=("--kubernetes", "1.36"))
     assert run.code == 2
-    assert "case groups is a run with groups, which is compared with --no-strict only" in run.err
+    assert "case groups is a run with groups, which is compared with --no-strict or --kubernetes 1.37 only" in run.err

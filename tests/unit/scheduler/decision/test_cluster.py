@@ -487,10 +487,13 @@ def test_claim_that_its_owner_puts_in_the_place_of_a_bound_pods_is_no_violation(
     assert violations(cluster) == []
 
 
-def test_claim_that_a_bound_pod_has_lost_is_a_violation_while_it_is_the_same(cluster: Cluster) -> None:
+@pytest.mark.parametrize("is_reserved", [True, False])
+def test_claim_that_a_bound_pod_has_lost_is_a_violation_while_it_is_the_same(
+    cluster: Cluster, *, is_reserved: bool
+) -> None:
     pod = bind(cluster, "pod", an_allocated_claim("gpu-0", name="a"))
     assert violations(cluster) == []
-    cluster.set_claim(watched(a_claim(name="a"), users=[pod]), 2)
+    cluster.set_claim(watched(a_claim(name="a"), users=[pod] if is_reserved else []), 2)
     assert violations(cluster) == [("I2", "it is bound, and claim default/a is not allocated")]
 
 

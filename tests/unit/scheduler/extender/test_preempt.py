@@ -10,7 +10,9 @@ from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
+from scheduler.extender.configuration import ExtenderConfiguration
 from scheduler.extender.kept_nodes import kept_nodes, preemptor_of
+from scheduler.runtime.configuration import load
 from tests.builders import (
     a_claim,
     a_container,
@@ -88,6 +90,22 @@ def test_strict_adds_nobody() -> None:
     hold(cluster, "b", "node-1", "gpu-0")
     bound(cluster, "c", "node-1")
     assert going(cluster, {"node-0": [], "node-1": ["c"]}, priority=1) == {"node-0": None}
+
+
+def test_pods_that_are_never_evicted_stay_although_kube_scheduler_takes_them_for_victims() -> None:
+    for settings in ({"neverPreempt": "team=a"}, {"preemptPodsOf": "own"}):
+        cluster = a_cluster(1, 1)
+        spared = load(ExtenderConfiguration, None, settings).spared(lambda pod: pod.scheduler_name == "ours")
+        cluster.by_priority.spares = spared
+        for node, name, more in (
+            ("node-0", "a", {"labels": {"team": "a"}}),
+            ("node-1", "b", {"scheduler_name": "ours"}),
+        ):
+            hold(cluster, name, node, "gpu-0")
+            pod = bound(cluster, name, node, name)
+            cluster.set_pod(pod.changed(**more))
+        asked = {"node-0": ["a"], "node-1": []}
+        assert going(cluster, asked, priority=1) == {"node-1": (["b"], 0)}, settings
 
 
 def test_those_who_hold_devices_go_where_nobody_has_to_for_anything_else() -> None:

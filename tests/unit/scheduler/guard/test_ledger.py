@@ -35,6 +35,9 @@ def cause(ledger: Ledger, name: str, *results: DeviceResult, version: int = 5) -
     return refusal.cause if refusal else ""
 
 
+SPELLINGS = ("bw", f"{DRIVER}/bw")
+
+
 def test_further_share_of_a_device_in_use_is_not_charged_although_the_driver_has_taken_counters_away() -> None:
     shared = a_device("shared", allow_multiple_allocations=True, consumes_counters=consumes(2))
     single = a_device("single", consumes_counters=consumes(1))
@@ -218,6 +221,27 @@ def test_capacity_that_a_device_has_in_both_spellings_is_named_once() -> None:
     cluster = a_cluster(a_device("shared", allow_multiple_allocations=True, capacity=room))
     share = replace(a_result("shared", "one"), consumed_capacity={f"{DRIVER}/memory": Quantity.parse("1")})
     assert cause(Ledger(cluster), "a", share) == ""
+
+
+@pytest.mark.parametrize("published", SPELLINGS)
+@pytest.mark.parametrize("held", SPELLINGS)
+def test_what_is_held_under_one_spelling_is_not_left_under_the_other(published: str, held: str) -> None:
+    cluster = a_cluster(a_device("shared", allow_multiple_allocations=True, capacity={published: "10"}))
+    share = replace(a_result("shared", "first"), consumed_capacity={held: Quantity.parse("8")})
+    cluster.set_claim(an_object(with_devices("a", share)), 3)
+    for asked in SPELLINGS:
+        more = replace(share, share_id="second", consumed_capacity={asked: Quantity.parse("4")})
+        assert cause(Ledger(cluster), "b", more) == CAPACITY
+        fits = replace(share, share_id="second", consumed_capacity={asked: Quantity.parse("2")})
+        assert cause(Ledger(cluster), "b", fits) == ""
+
+
+def test_share_that_is_asked_for_again_in_another_spelling_takes_its_amount_once() -> None:
+    cluster = a_cluster(a_device("shared", allow_multiple_allocations=True, capacity={"bw": "10"}))
+    ledger = Ledger(cluster)
+    for share_id, name in (("one", SPELLINGS[0]), ("two", SPELLINGS[1])):
+        share = replace(a_result("shared", share_id), consumed_capacity={name: Quantity.parse("6")})
+        assert ledger.admit(Update(with_devices("a", share), 1), 10.0) is None
 
 
 @pytest.mark.parametrize("release", ["1.34", "1.37"])

@@ -21,7 +21,8 @@ from scheduler.client.errors import ApiError, ApiStatus
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import claim_of
-from scheduler.live.loop import Loop, LoopDependencies
+from scheduler.live.endings import LoopDependencies
+from scheduler.live.loop import Loop
 from scheduler.queue import Queue
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import Metrics

@@ -23,7 +23,8 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
-from scheduler.live.loop import LEFT_S, Loop, LoopDependencies
+from scheduler.live.endings import LoopDependencies
+from scheduler.live.loop import LEFT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.queue import GATED_S, Queue
 from scheduler.reporting import Events, Refusals

@@ -1,28 +1,37 @@
 """What is kept for pods that have won a place, when they may try again, and what an annotation is worth."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import repeat
+from typing import Any
 
 import pytest
 
+from allocator.model import Allocation, DeviceResult
 from scheduler.attempt.eviction import NOMINATION, StoredRecord, stored_record
-from scheduler.core_v1.label_selectors import requirements
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
-from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
+from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
+from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.preemption.records import RecordState
+from scheduler.runtime.configuration import Configuration, load
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
 from tests.builders import (
+    DRIVER,
     NODE,
     a_claim,
     a_class,
     a_node,
+    a_request,
     a_slice,
     a_user,
     amounts,
     an_allocated_claim,
     kubernetes,
+    on_node,
     watched,
 )
 
@@ -33,17 +42,34 @@ RIVAL = a_user("rival", "rivals", priority=10, scheduler_name="ours")
 OWN, RIVALS = a_claim(name="own"), a_claim(name="rivals")
 
 
+RETRIED_S = 1.0
+"""So soon a pod is tried again whose victims have gone."""
+UNSCHEDULABLE_S = 300.0
+"""After so long without an event."""
+HALF_AN_HOUR_S = 1800.0
+
+
+def is_ours(pod: Pod) -> bool:
+    return pod.scheduler_name == "ours"
+
+
+def spared(**settings: str) -> Callable[[Pod], bool]:
+    """The pods that a configuration with these fields spares."""
+    return load(Configuration, None, settings).spared(is_ours)
+
+
 class Room:
     """One node whose only device a pod of priority 1 has, and the preemptions there."""
 
-    def __init__(self, **terms: object) -> None:
-        self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True)
+    def __init__(self, *, times: Iterator[float] | None = None, **terms: Any) -> None:
+        limit = DecisionTimeLimit((times or repeat(0.0)).__next__)
+        self.cluster = cluster = Cluster(kubernetes(), is_ours=lambda _: True, time_limit=limit)
         self.given_back: list[Event] = []
         self.in_vain = 0
         self.preemptions = Preemptions(
             cluster,
-            PreemptionTerms(is_on=True, **terms),  # type: ignore[arg-type] # as each test names them
-            lambda pod: pod.scheduler_name == "ours",
+            PreemptionTerms(is_on=True, **terms),
+            is_ours,
             self.given_back.append,
             self._count,
         )
@@ -80,6 +106,15 @@ class Room:
         self.preemptions.evicted(URGENT.uid)
         return won
 
+    def a_node_with_a_pod_of_ours(self) -> None:
+        """Another one, whose only device a pod of this scheduler has."""
+        self.cluster.set_node(a_node("node-1", allocatable=amounts(cpu="2", memory="1Gi", pods="9")))
+        self.cluster.set_slice(a_slice("gpu-1", name="slice-1", pool="pool-1", reach=on_node("node-1")))
+        victim = a_user("own-victim", "held-1", node_name="node-1", priority=1, scheduler_name="ours")
+        self.cluster.set_pod(victim)
+        claim = a_claim(name="held-1", allocation=Allocation((DeviceResult("gpus", DRIVER, "pool-1", "gpu-1"),)))
+        self.cluster.set_claim(watched(claim, users=[victim]), 1)
+
     def nothing_happens(self) -> None:
         pass
 
@@ -89,8 +124,8 @@ class Room:
     def victim_goes(self) -> None:
         self.cluster.remove_pod(VICTIM.uid)
 
-    def claim_is_released(self) -> None:
-        self.cluster.set_claim(watched(replace(HELD, allocation=None)), 2)
+    def claim_is_released(self, version: int = 2) -> None:
+        self.cluster.set_claim(watched(replace(HELD, allocation=None)), version)
 
     @property
     def state(self) -> RecordState:
@@ -129,6 +164,40 @@ def test_eviction_of_which_a_call_has_failed_is_begun_again() -> None:
     assert isinstance(room.ask(), PlaceToWin)
 
 
+def test_call_that_fails_is_tried_again_at_once_and_after_a_backoff_if_it_fails_again() -> None:
+    room = Room()
+    room.preempt()
+    evicted = room.preemptions.evicted
+    waits = [evicted(URGENT.uid, has_failed=one) for one in (True, True, False, True)]
+    assert waits[0] == waits[3] == 0.0
+    assert waits[1] is None
+
+
+def test_victim_that_was_cancelled_before_it_was_bound_is_gone_although_it_is_there() -> None:
+    room = Room()
+    unbound, asked = replace(VICTIM, node_name=""), replace(HELD, allocation=None)
+    room.cluster.set_pod(unbound)
+    room.cluster.set_claim(watched(asked), 2)
+    placed = decide(room.cluster, unbound, [asked])
+    assert isinstance(placed, Placed)
+    room.cluster.reserve(unbound, placed)
+    assert isinstance(room.ask(), NothingToWin)  # what is being written is not won
+    room.cluster.written(HELD.uid, 3)
+    room.cluster.set_claim(watched(HELD, users=[VICTIM]), 3)
+    room.preempt()
+    told = [(room.state.value, room.preemptions.status(URGENT.uid))]
+    steps: list[Callable[[], None]] = [partial(room.cluster.unreserve, VICTIM.uid), partial(room.claim_is_released, 4)]
+    for step in steps:
+        step()
+        told.append((room.state.value, room.preemptions.status(URGENT.uid)))
+    assert told == [
+        ("evicting", f"waiting for 1 of 1 preempted pod to end on node {NODE}"),
+        ("releasing", f"waiting for claims of 1 preempted pod to be deallocated on node {NODE}"),
+        ("held", f"node {NODE} is kept for it, with all that 1 preempted pod had to give"),
+    ]
+    assert isinstance(room.ask(), Placed)
+
+
 def test_preemption_that_wins_no_place_delays_the_next_one_longer_each_time() -> None:
     room, waits, now = Room(), [], 0.0
     thief, taken = replace(VICTIM, uid="thief", name="thief"), an_allocated_claim("gpu-0", name="stolen")
@@ -141,6 +210,7 @@ def test_preemption_that_wins_no_place_delays_the_next_one_longer_each_time() ->
         found = room.ask(now=now)
         assert isinstance(found, NothingToWin)
         assert found.is_backed_off
+        assert not found.clears  # as for every pod that may not preempt now
         assert found.again_s is not None
         waits.append(found.again_s)
         now += found.again_s
@@ -151,7 +221,37 @@ def test_preemption_that_wins_no_place_delays_the_next_one_longer_each_time() ->
     assert waits == [20, 40, 80]
     assert room.in_vain == 3
     # From now on pods of other schedulers are spared.
-    assert isinstance(room.ask(now=now), NothingToWin)
+    spared = room.ask(now=now)
+    assert isinstance(spared, NothingToWin)
+    assert spared.text.endswith(SPARED)
+    room.a_node_with_a_pod_of_ours()
+    won = room.ask(now=now)
+    assert isinstance(won, PlaceToWin), won
+    assert won.record.victims == {"uid-own-victim"}
+
+
+@pytest.mark.parametrize(("rival", "most"), [("other", 3), ("ours", 8)])
+def test_rival_that_puts_the_victim_back_at_once_costs_few_evictions(rival: str, most: int) -> None:
+    room, times, now = Room(), list[float](), 0.0
+    victim = replace(VICTIM, scheduler_name=rival)
+    room.cluster.set_pod(victim)
+    for number in range(100):
+        found = room.ask(now=now)
+        if isinstance(found, PlaceToWin):
+            times.append(now)
+            room.preemptions.begin(found)
+            room.preemptions.evicted(URGENT.uid)
+            room.cluster.remove_pod(victim.uid)
+            room.claim_is_released(2 * number + 2)
+            # Before anything is decided for the pod, another scheduler has put a new one of the victim's owner there.
+            victim = replace(victim, uid=f"victim-{number}")
+            room.cluster.set_pod(victim)
+            room.cluster.set_claim(watched(HELD, users=[victim]), 2 * number + 3)
+        assert not isinstance(found, Placed)
+        now += RETRIED_S if isinstance(found, PlaceToWin) else found.again_s or UNSCHEDULABLE_S
+    assert now > 10 * HALF_AN_HOUR_S  # for as long as this goes on
+    begins = [sum(begin <= one < begin + HALF_AN_HOUR_S for one in times) for begin in times]
+    assert 1 < max(begins) <= most
 
 
 def test_what_a_pod_had_won_is_given_back_when_the_pod_goes() -> None:
@@ -160,6 +260,34 @@ def test_what_a_pod_had_won_is_given_back_when_the_pod_goes() -> None:
     room.preemptions.on_event(PodChanged(URGENT, None))
     assert room.preemptions.records == {}
     assert [type(one) for one in room.given_back] == [GivenBack]
+
+
+CLAIMS_LOST: dict[str, Callable[[Cluster], None]] = {
+    "gone": lambda cluster: cluster.remove_claim(OWN.uid),
+    "ending": lambda cluster: cluster.set_claim(watched(OWN, deleting=True), 2),
+    "another of its name": lambda cluster: cluster.set_claim(watched(replace(OWN, uid="another")), 2),
+}
+"""What may become of the claim for which a pod has won devices."""
+
+
+@pytest.mark.parametrize("fate", CLAIMS_LOST)
+@pytest.mark.parametrize("steps", [0, 3])
+def test_nothing_is_kept_for_a_claim_that_is_gone(fate: str, steps: int) -> None:
+    """Otherwise an owner of one claim at a time could keep all devices from everybody."""
+    room = Room()
+    room.preempt()
+    for step in (room.victim_ends, room.victim_goes, room.claim_is_released)[:steps]:
+        step()
+    room.preemptions.end_hopeless(0.0)
+    assert room.preemptions.records
+    if fate == "another of its name":
+        room.cluster.remove_claim(OWN.uid)
+    CLAIMS_LOST[fate](room.cluster)
+    room.preemptions.end_hopeless(0.0)
+    assert not room.preemptions.records
+    assert len(room.given_back) == 1
+    assert room.in_vain == 1
+    assert isinstance(room.ask(RIVAL), Placed) is (steps == 3)
 
 
 def test_nomination_that_somebody_else_clears_ends_the_preemption_and_one_not_shown_yet_counts() -> None:
@@ -187,9 +315,9 @@ def test_attempt_that_fails_leaves_what_was_won() -> None:
 
 
 @pytest.mark.parametrize(
-    "terms", [{"of_all": False}, {"never": requirements("team=a")}, {"delay_s": 5.0}], ids=["own", "never", "delay"]
+    "terms", [{"spares": spared(preemptPodsOf="own")}, {"spares": spared(neverPreempt="team=a")}, {"delay_s": 5.0}]
 )
-def test_terms_keep_pods(terms: dict[str, object]) -> None:
+def test_terms_keep_pods(terms: dict[str, Any]) -> None:
     room = Room(**terms)
     assert isinstance(room.ask(now=1.0), NothingToWin)
 
@@ -211,8 +339,52 @@ def test_record_is_restored_while_its_victim_ends_and_after() -> None:
 def test_record_is_not_restored_while_its_victim_lives() -> None:
     room = Room()
     record = StoredRecord(NODE, {}, frozenset({VICTIM.uid}), frozenset({HELD.uid}), tries=-9)
-    assert not room.preemptions.restore(replace(URGENT, nominated_node=NODE), record, 0.0)
+    pod = replace(URGENT, nominated_node=NODE)
+    room.cluster.set_pod(pod)
+    assert not room.preemptions.restore(pod, record, 0.0)
     assert not room.preemptions.records
+
+
+CLAIMS_MADE_ANEW = {
+    "with a selector that fails": a_request("gpus", 1, 'device.attributes["missing.example"].model == "a"'),
+    "with a selector that does not compile": a_request("gpus", 1, "not ("),
+    "of a class that is not there": a_request("gpus", class_name="missing"),
+    "for more than there is": a_request("gpus", 2),
+}
+"""What the owner of a pod that was promised a node may put in the place of its claim."""
+
+
+@pytest.mark.parametrize("claim", CLAIMS_MADE_ANEW)
+def test_record_is_not_restored_where_the_claims_are_others_by_now(claim: str) -> None:
+    stored, later = StoredRecord.of(Room().preempt().record), Room()
+    later.victim_goes()
+    later.claim_is_released()
+    later.cluster.set_claim(watched(a_claim(CLAIMS_MADE_ANEW[claim], name="own")), 3)
+    pod = replace(URGENT, nominated_node=NODE)
+    later.cluster.set_pod(pod)
+    assert not later.preemptions.restore(pod, stored, 0.0)
+    assert isinstance(later.ask(RIVAL), Placed)
+
+
+def test_record_is_not_restored_where_that_takes_long() -> None:
+    stored, later = StoredRecord.of(Room().preempt().record), Room(times=iter((0.0, *[MOST_S] * 99)))
+    later.victim_goes()
+    later.claim_is_released()
+    pod = replace(URGENT, nominated_node=NODE)
+    later.cluster.set_pod(pod)
+    assert not later.preemptions.restore(pod, stored, 0.0)
+
+
+@pytest.mark.parametrize("changes", [None, {"node_name": NODE}, {"is_deleting": True}])
+def test_record_of_a_pod_that_waits_no_more_is_not_restored(changes: dict[str, Any] | None) -> None:
+    stored, later = StoredRecord.of(Room().preempt().record), Room()
+    later.victim_goes()
+    later.claim_is_released()
+    pod = replace(URGENT, nominated_node=NODE)
+    if changes:
+        later.cluster.set_pod(replace(pod, **changes))
+    assert not later.preemptions.restore(pod, stored, 0.0)
+    assert not later.preemptions.records
 
 
 @pytest.mark.parametrize(

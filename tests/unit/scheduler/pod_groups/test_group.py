@@ -37,6 +37,18 @@ def only_group(
     return group
 
 
+@pytest.mark.parametrize("name", ["PodGroupScheduled", "PodGroupInitiallyScheduled"])
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_pod_group_says_whether_it_was_scheduled(name: str, status: str) -> None:
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    conditions = [{"type": "DisruptionTarget", "status": "True"}, {"type": name, "status": status}]
+    raw = {"metadata": {"name": "g", "namespace": "default"}, "spec": spec, "status": {"conditions": conditions}}
+    group, _ = decode_pod_group(raw)
+    assert group is not None
+    assert group.is_scheduled == (status == "True")
+    assert not gang().is_scheduled
+
+
 def members(number: int, **more: Any) -> list[Pod]:
     return [a_pod(name=f"p{place}", **{"group": "g", **more}) for place in range(number)]
 

@@ -362,3 +362,52 @@ def test_a_pod_that_names_one_claim_twice_leaves_the_queue_as_any_other(room: Qu
     assert room.place() is PodPlace.GATED
     room.queue.remove(twice.uid)
     assert room.queue.get(twice.uid) is None
+
+
+def test_pod_is_taken_out_of_its_turn_wherever_it_waits(room: QueueRoom) -> None:
+    for name in ("active", "refused", "failed"):
+        room.queue.add(a_pod(name=name), 0.0)
+        if name == "refused":
+            room.queue.take("uid-refused", 0.0)
+            room.queue.refused("uid-refused", a_refusal(CLASSES), 0.0)
+        elif name == "failed":
+            room.queue.take("uid-failed", 0.0)
+            room.queue.failed("uid-failed", 0.0)
+    assert [room.place(name) for name in ("active", "refused", "failed")] == [
+        PodPlace.ACTIVE,
+        PodPlace.UNSCHEDULABLE,
+        PodPlace.BACKOFF,
+    ]
+    for name in ("active", "refused", "failed"):
+        entry = room.queue.take(f"uid-{name}", 0.1)
+        assert entry is not None
+        assert entry.place is PodPlace.IN_FLIGHT
+        assert room.queue.take(f"uid-{name}", 0.1) is None
+    assert room.pop(100.0) is None
+
+
+def test_pod_that_is_not_to_be_tried_yet_is_not_taken(room: QueueRoom) -> None:
+    room.queue.add(a_pod(name="gated", claims=(PodClaim("own", "missing"),)), 0.0)
+    assert room.queue.take("uid-gated", 0.0) is None
+    assert room.queue.take("uid-unknown", 0.0) is None
+    room.claims.add(("default", "missing"))
+    assert room.queue.take("uid-gated", 0.0) is not None
+
+
+def test_backoff_of_before_does_not_end_that_of_a_pod_that_was_taken_meanwhile(room: QueueRoom) -> None:
+    room.queue.add(a_pod(name="pod"), 0.0)
+    room.queue.take("uid-pod", 0.0)
+    room.queue.failed("uid-pod", 0.0)  # until 1.0
+    room.queue.take("uid-pod", 0.5)
+    room.queue.failed("uid-pod", 0.5)  # until 2.5
+    assert room.pop(1.5) is None
+    assert room.pop(2.5) == "pod"
+
+
+def test_gated_pod_is_looked_at_again(room: QueueRoom) -> None:
+    room.queue.add(a_pod(name="pod", claims=(PodClaim("own", "missing"),)), 0.0)
+    room.queue.look_again("uid-pod", 1.0, "PodGroupChanged")
+    assert room.place() is PodPlace.GATED
+    room.claims.add(("default", "missing"))
+    room.queue.look_again("uid-pod", 1.0, "PodGroupChanged")
+    assert room.pop(1.0) == "pod"

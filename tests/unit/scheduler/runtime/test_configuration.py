@@ -170,3 +170,10 @@ def test_configuration_of_the_manifests_is_valid_with_the_flags_of_the_pod(type_
     flags = {"publish": {"podIp": "10.1.2.3"}} if type_ is GuardConfiguration else {}
     path = ROOT / "manifests" / folder / "config.yaml"
     assert load(type_, path, flags).health_address == "0.0.0.0:10260"
+
+
+def test_controllers_whose_pods_are_groups_are_named(tmp_path: Path) -> None:
+    assert load(Configuration, stored(tmp_path, "groupsOf: [Kueue]\n"), {}).groups_of == ["Kueue"]
+    wrong = problem(stored(tmp_path, "groupsOf: [JobSet]\n"), {})
+    assert "groupsOf[0]" in wrong
+    assert "must be one of LeaderWorkerSet, Kueue" in wrong

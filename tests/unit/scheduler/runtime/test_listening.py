@@ -83,6 +83,10 @@ class Server:
         return stream
 
 
+PROBE = "/probe"
+"""What everybody may read."""
+
+
 def anybodys() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -90,8 +94,8 @@ def anybodys() -> ssl.SSLContext:
     return context
 
 
-async def says_ok(stream: Stream) -> bool:
-    stream[1].write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+async def says_ok(stream: Stream, path: str = "/") -> bool:
+    stream[1].write(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path.encode())
     return await is_answered(stream)
 
 
@@ -131,8 +135,9 @@ async def serving(limits: Limits, *, is_secure: bool) -> AsyncIterator[Server]:
     application.router.add_get("/stream", handle_stream)
     application.router.add_get("/", handle)
     application.router.add_get("/later", handle_later)
+    application.router.add_get(PROBE, handle)
     refused: list[Refusal] = []
-    reported = replace(limits, refused=refused.append)
+    reported = replace(limits, refused=refused.append, is_for_all=PROBE.__eq__)
     context = self_signed()[0] if is_secure else None
     async with listening("address", "127.0.0.1:0", application, context, reported) as address:
         server = Server(int(address.rpartition(":")[2]), called, answer, is_secure=is_secure, refused=refused)
@@ -258,6 +263,21 @@ def test_those_who_have_called_before_keep_their_places(loop: Loop, *, is_secure
 
 
 @LOOPS
+def test_those_who_read_what_is_for_all_again_and_again_keep_nobody_out(loop: Loop) -> None:
+    async def use(server: Server) -> None:
+        known = await server.ready()
+        assert await says_ok(known)
+        probing = [await server.ready() for _ in range(3)]
+        assert all([await says_ok(one, PROBE) for _ in range(3) for one in probing])
+        arriving = [await server.ready() for _ in range(3)]
+        assert all([await says_ok(one, PROBE) for one in arriving])
+        assert all([await is_closed(one) for one in probing])
+        assert await says_ok(known)
+
+    run(loop, use, Limits(connections=4))
+
+
+@LOOPS
 def test_connection_whose_client_does_not_let_it_be_closed_makes_room_first(loop: Loop) -> None:
     async def use(server: Server) -> None:
         lingering = [await server.ready() for _ in range(3)]
@@ -333,7 +353,7 @@ def test_log_says_once_in_a_while_that_connections_are_refused(
     refused: list[Refusal] = []
 
     async def refuse(times: int) -> None:
-        acceptor = _Acceptor(cast(Service, None), None, Limits(refused=refused.append))
+        acceptor = _Acceptor(cast(Service, None), None, Limits(refused=refused.append, is_for_all=PROBE.__eq__))
         for _ in range(times):
             acceptor._refuse("connections")
 
@@ -358,6 +378,7 @@ REQUESTS = {
         b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n",
     ],
     404: [b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"],
+    505: [b"GET / HTTP/0.9\r\nHost: a\r\n\r\n", b"GET /\r\n\r\n", b"GET / HTTP/2.0\r\nHost: a\r\n\r\n"],
     405: [b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\nx"],
 }
 

@@ -80,7 +80,8 @@ class Evictions(Follower):
     def __init__(self) -> None:
         self.told: list[tuple[str, float, bool]] = []
 
-    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool) -> None:
+    def evicted(self, pod: Pod, lost_s: float, *, by_preemption: bool = False, by_move: bool = False) -> None:
+        assert not by_move
         self.told.append((pod.name, lost_s, by_preemption))
 
 

@@ -1,0 +1,99 @@
+"""Room that is kept for a pod while others move away for it: how it is asked for, and how the scheduler answers.
+
+Who moves pods writes an annotation on the target, and then nominates it in its status: a user may write the one, and
+not the other. The scheduler keeps room and devices as it does for a preemption, and says so in a condition. That ends
+with the pod's binding, with the nomination, or at its time, so that nobody who was killed leaves devices without use.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from allocator.api.versions import Json
+from scheduler.attempt import eviction, pod_calls
+from scheduler.attempt.binder import Binder
+from scheduler.client.api_resources import PODS
+from scheduler.client.connection import MERGE, STRATEGIC_MERGE, Api
+from scheduler.core_v1.object_fields import NamespacedName
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_status import Condition
+
+ROOM = "dra-scheduler.dev/room"
+"""The annotation of a pod for which others move."""
+
+ROOM_KEPT = "dra-scheduler.dev/RoomKept"
+"""The condition of such a pod: "True" while the scheduler keeps its room."""
+
+KEPT, ENDED = "KeptForMoves", "MovesEnded"
+"""Its reasons."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What is asked for. moving: uids of the pods that go. until: in seconds since 1970. name: of this request."""
+
+    name: str
+    node: str
+    moving: frozenset[str]
+    until: float
+
+    def __str__(self) -> str:
+        fields = {"name": self.name, "node": self.node, "moving": sorted(self.moving), "until": self.until}
+        return orjson.dumps(fields).decode()
+
+
+def room_of(pod: Mapping[str, Any]) -> Room | None:  # Any: JSON
+    """What is asked for the pod, if its status names the node; None as well for what is not of our form."""
+    text = (pod["metadata"].get("annotations") or {}).get(ROOM)
+    try:
+        fields = orjson.loads(text) if isinstance(text, str) else None
+    except orjson.JSONDecodeError:
+        return None
+    match fields:
+        case {"name": str(name), "node": str(node), "moving": list(moving), "until": int() | float() as until}:
+            is_promised = node and (pod.get("status") or {}).get("nominatedNodeName") == node
+            uids = frozenset(one for one in moving if isinstance(one, str))
+            return Room(name, node, uids, float(until)) if is_promised else None
+        case _:
+            return None
+
+
+def keeps(pod: Mapping[str, Any], room: Room) -> bool:  # Any: JSON
+    """Whether the scheduler keeps the room."""
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    said = [(one.get("status"), one.get("message")) for one in conditions if one.get("type") == ROOM_KEPT]
+    return said == [("True", room.name)]
+
+
+async def ask_for(api: Api, pod: NamespacedName, uid: str, room: Room) -> None:
+    """Ask for the room, first or again for longer. Raises CallFailed."""
+    metadata = {"uid": uid, "annotations": {ROOM: str(room)}}
+    await api.request("PATCH", PODS.path(*pod), body={"metadata": metadata}, content_type=MERGE)
+    body = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": room.node}}
+    await api.request("PATCH", PODS.path(*pod, "status"), body=body, content_type=MERGE)
+
+
+async def do_without(api: Api, pod: NamespacedName, uid: str) -> None:
+    """The room is needed no more. Raises CallFailed."""
+    nobody: Json = {"metadata": {"uid": uid}, "status": {"nominatedNodeName": None}}
+    await api.request("PATCH", PODS.path(*pod, "status"), body=nobody, content_type=MERGE)
+    metadata = {"uid": uid, "annotations": {ROOM: None}}
+    await api.request("PATCH", PODS.path(*pod), body={"metadata": metadata}, content_type=MERGE)
+
+
+async def answer(binder: Binder, pod: Pod, room: Room, *, is_kept: bool) -> None:
+    """Say on the pod whether its room is kept; with its end, the nomination ends. Raises CallFailed."""
+    said = Condition(ROOM_KEPT, "True" if is_kept else "False", KEPT if is_kept else ENDED, room.name)
+    path, status = PODS.path(pod.namespace, pod.name, "status"), pod_calls.status_with(said, None, binder.time.now())
+    body = {"metadata": {"uid": pod.uid}, "status": status}
+    await binder.api.request("PATCH", path, body=body, content_type=STRATEGIC_MERGE)
+    if not is_kept:
+        await eviction.clear_nomination(binder, pod)
+
+
+async def read(api: Api, pod: NamespacedName, uid: str) -> tuple[Json | None, Room | None]:
+    """The pod as it is stored, and what is asked for it. Raises CallFailed."""
+    stored = await pod_calls.get(api, *pod, uid)
+    return stored, room_of(stored) if stored is not None else None

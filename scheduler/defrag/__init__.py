@@ -1,0 +1,1 @@
+"""Defragmentation: which pods to move, so that a target fits, and where each of them goes."""

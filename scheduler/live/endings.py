@@ -1,0 +1,173 @@
+"""What becomes of a pod once it is decided: in the queue, and in what the pod and its operators are told."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from scheduler.attempt import pod_calls
+from scheduler.attempt.attempts import Attempts
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
+from scheduler.attempt.pod_fate import REPORT_S
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.live.group_conditions import GroupConditions
+from scheduler.live.groups import Groups
+from scheduler.live.preemptions import GroupToWin, NothingToWin, PlaceToWin, Preemptions
+from scheduler.plugins.plugin import Refusal
+from scheduler.queue import Queue, QueuedPod
+from scheduler.reporting import Events, Refusals
+from scheduler.runtime.metrics import AttemptResult, Metrics
+from scheduler.state.pods import pod_requests
+from scheduler.ui.decision_log import DecisionLog
+
+LOST_S = 1.0
+"""How soon a pod is retried after it was lost to another process."""
+
+QUIET_ATTEMPTS = 3
+"""How many attempts a pod may lose to another scheduler before that is reported."""
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownGroups:
+    """The groups of pods, and what their objects are told."""
+
+    groups: Groups
+    conditions: GroupConditions
+
+
+@dataclass(frozen=True, slots=True)
+class LoopDependencies:
+    """What a loop works with."""
+
+    cluster: Cluster
+    queue: Queue
+    binder: Binder
+    attempts: Attempts
+    events: Events
+    refusals: Refusals
+    metrics: Metrics
+    preemptions: Preemptions | None = None
+    decisions: DecisionLog = field(default_factory=DecisionLog)
+    known: KnownGroups | None = None
+
+
+class Endings:
+    """The ends of attempts, each told once. clock: as of the queue. is_dry: nothing is written."""
+
+    def __init__(
+        self, dependencies: LoopDependencies, preemptions: Preemptions, clock: Callable[[], float], *, is_dry: bool
+    ) -> None:
+        self._queue = dependencies.queue
+        self._attempts = dependencies.attempts
+        self._events = dependencies.events
+        self._refusals = dependencies.refusals
+        self._metrics = dependencies.metrics
+        self._decisions = dependencies.decisions
+        self.preemptions = preemptions
+        self._clock = clock
+        self._is_dry = is_dry
+
+    def report(self, entry: QueuedPod, outcome: AttemptOutcome) -> None:
+        """Report why the pod is not bound."""
+        match outcome:
+            case Unschedulable(reason):
+                self.report_reason(entry.pod, "Unschedulable", reason)
+            case Retry(reason, is_lost=is_lost):
+                # A condition would move the pod's version while the faster one is about to bind it.
+                if not is_lost or entry.attempts > QUIET_ATTEMPTS:
+                    self.report_reason(entry.pod, "SchedulerError", reason)
+            case Fatal(reason):
+                self.report_reason(entry.pod, "SchedulerError", reason)
+
+    def end(self, entry: QueuedPod, outcome: AttemptOutcome, started: float) -> None:
+        """Finish or requeue the pod; its condition and event are written already."""
+        pod = PodKey.of(entry.pod)
+        if isinstance(outcome, Bound | BoundElsewhere | Gone):
+            self.preemptions.placed(pod.uid)
+        else:
+            self.preemptions.unplaced(entry.pod)
+            self.preemptions.cancelled(pod.uid)
+        match outcome:
+            case Bound(node):
+                self._queue.done(pod.uid)
+                self._events.scheduled(pod, node)
+                for preemptor in self.preemptions.preemptors_of(pod.uid):  # it was to be cancelled, and was faster
+                    self._queue.wake(preemptor.uid, self._clock(), "VictimBound")
+                self.count_scheduled(entry, started)
+                _LOG.debug("bound", extra={"pod": str(pod), "node": node})
+            case Unschedulable(reason, by):
+                self.refused(entry, Refusal(frozenset({by}), pod_requests(entry.pod), message=reason), started)
+            case Retry(reason, after_s=None, is_lost=True):
+                self.failed(entry, reason, started, LOST_S)
+            case Retry(reason, after_s=after_s):
+                self.failed(entry, reason, started, after_s)
+            case Gone(reason) | BoundElsewhere(reason=reason):
+                _LOG.info("nothing left to schedule", extra={"pod": str(pod), "reason": reason})
+                self._queue.remove(pod.uid)
+            case Fatal(reason):
+                self.failed(entry, reason, started)
+
+    def count_scheduled(self, entry: QueuedPod, started: float) -> None:
+        """The pod is bound, or would be."""
+        now = self._clock()
+        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.SCHEDULED, now - started)
+        self._metrics.scheduled(entry.attempts, now - (entry.first or started))
+
+    def refuse(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
+        """No node passes: the pod is told, and waits for an event that helps."""
+        self.report_reason(entry.pod, "Unschedulable", refusal.message, refusal.gist)
+        self.refused(entry, refusal, started)
+
+    def refused(self, entry: QueuedPod, refusal: Refusal, started: float) -> None:
+        """The same of a pod that was told already."""
+        now = self._clock()
+        self._attempts.refused(entry.pod.uid)
+        self._queue.refused(entry.pod.uid, refusal, now)
+        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.UNSCHEDULABLE, now - started)
+
+    def hold(self, entry: QueuedPod, problem: str, started: float, until: float | None = None) -> None:
+        """Delay a pod, since more writes in its namespace would fail, or have to wait, as well.
+
+        It keeps its own error if it has one. until: when it is tried again, None for its backoff.
+        """
+        self._queue.held(entry.pod.uid, started, until, why=problem)
+        standing = pod_calls.current(entry.pod.conditions)
+        has_waited = until is None or started - (entry.first or started) >= REPORT_S
+        if has_waited and (standing is None or standing.reason != "SchedulerError"):
+            self.report_reason(entry.pod, "SchedulerError", problem)
+
+    def fail(self, entry: QueuedPod, reason: str, started: float) -> None:
+        """An error: the pod is told, and tried again after its backoff."""
+        self.report_reason(entry.pod, "SchedulerError", reason)
+        self.failed(entry, reason, started)
+
+    def failed(self, entry: QueuedPod, reason: str, started: float, after_s: float | None = None) -> None:
+        """The same of a pod that was told already. after_s: as of `Queue.failed`."""
+        now = self._clock()
+        self._queue.failed(entry.pod.uid, now, after_s, why=reason)
+        self._metrics.attempted(entry.pod.scheduler_name, AttemptResult.ERROR, now - started)
+
+    def report_reason(self, pod: Pod, reason: pod_calls.Reason, message: str, gist: str = "") -> None:
+        """gist: of the message, "" if it has no details that change all the time."""
+        self._decisions.answered(time.time(), str(pod), reason, message)
+        if self._is_dry:
+            _LOG.info("not placed", extra={"pod": str(pod), "reason": reason, "message_of_pod": message})
+            return
+        if self._queue.get(pod.uid) is None:
+            return  # it has gone, or is bound: there is nobody to tell
+        self._events.failed_scheduling(PodKey.of(pod), message, gist)
+        if not pod.node_name:  # of one that has a node its kubelet says that it is scheduled
+            self._refusals.refuse(pod, reason, message, gist)
+
+
+def with_text(refusal: Refusal, won: PlaceToWin | GroupToWin | NothingToWin) -> Refusal:
+    """The refusal that also says what preemption comes to."""
+    text = won.text if isinstance(won, NothingToWin) else won.preemption.text
+    if not text:
+        return refusal
+    message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."
+    return replace(refusal, message=f"{message} {text}", gist=refusal.gist or refusal.message)

@@ -1,0 +1,493 @@
+"""One cycle for a group of pods: taken from the queue with all that wait, decided whole, reserved whole, bound at once.
+
+What single pods have is kept: each member has its attempt, its condition and its backoff. But a member is only tried
+with its group; none is bound before all have written; and a group that is refused keeps nothing: devices that an
+earlier process had allocated for its members are given back.
+Source: KEP-4671.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+
+from allocator.outcome import AllocationError
+from scheduler.attempt import device_readiness, eviction, pod_calls
+from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
+from scheduler.attempt.claim_objects import consumers_of
+from scheduler.attempt.deallocate import may_be_deallocated
+from scheduler.attempt.decision import AttemptOutcome, PodKey
+from scheduler.attempt.together import Together
+from scheduler.attempt.write_outcome import is_refused_for_good
+from scheduler.client.errors import CallFailed
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.pod_cycle import classes_of
+from scheduler.decision.schedule_result import Placed
+from scheduler.decision.time_limits import TooLong, timed_out
+from scheduler.live.endings import Endings, KnownGroups, LoopDependencies, with_text
+from scheduler.live.preemptions import GroupToWin, NothingToWin
+from scheduler.plugins.plugin import OF_GROUP, Refusal
+from scheduler.pod_groups.group import GroupKey, GroupOfPods
+from scheduler.pod_groups.group_placer import missing_text, place_group
+from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupResult, GroupUnknown
+from scheduler.preemption.records import PreemptionRecord
+from scheduler.queue import PodPlace, QueuedPod
+from scheduler.runtime.metrics import GroupAttemptResult
+from scheduler.state.claims import AlreadyReserved, ClaimObject, Waiting
+from scheduler.state.cluster_changes import Event, PodChanged
+from scheduler.state.pods import pod_requests
+
+_LOG = logging.getLogger(__name__)
+
+DECISION_S = 3.0
+"""A decision about a group that takes longer fails with a time-out."""
+
+CLUSTER = "cluster"
+"""The node of a group's victims, in their event."""
+
+BUSY_S = 0.2
+"""How soon a member is looked at again while others of its group are being bound, or let go of."""
+
+RELEASE_S = 0.5
+"""How soon it is looked again at devices of a group that waits for members."""
+
+BUSY = "other pods of the group are being bound"
+"""Why a member is held, in `/debug/queue`."""
+
+_NONE: Mapping[str, device_readiness.DevicesFailed] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupInFlight:
+    """The group with those of its members that are being tried, in their order. started: when."""
+
+    group: GroupOfPods
+    entries: Sequence[QueuedPod]
+    started: float
+
+    def of(self, pod: Pod) -> QueuedPod:
+        """The entry of the pod."""
+        return next(one for one in self.entries if one.pod.uid == pod.uid)
+
+
+class GroupCycle:
+    """Decides for groups, in the loop's place. wake: calls the loop. would_be: takes what a dry run found for a pod."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what the loop works with
+        self,
+        dependencies: LoopDependencies,
+        known: KnownGroups,
+        endings: Endings,
+        clock: Callable[[], float],
+        wake: Callable[[], None],
+        would_be: Callable[[QueuedPod, Placed, float], None] | None = None,
+    ) -> None:
+        self._cluster = dependencies.cluster
+        self._queue = dependencies.queue
+        self._attempts = dependencies.attempts
+        self._binder = dependencies.binder
+        self._refusals = dependencies.refusals
+        self._events = dependencies.events
+        self._metrics = dependencies.metrics
+        self._decisions = dependencies.decisions
+        self._groups = known.groups
+        self._conditions = known.conditions
+        self._endings = endings
+        self._preemptions = endings.preemptions
+        self._clock = clock
+        self._wake = wake
+        self._would_be = would_be
+        self._together: dict[GroupKey, Together] = {}
+
+    def attempt(self, first: QueuedPod, key: GroupKey, started: float) -> None:
+        """Try the group of the pod in flight, with all its members that wait."""
+        group, uid = self._groups.group(key), first.pod.uid
+        if group.held:
+            self._queue.held(uid, started, started)  # to where it waits for the others
+        elif self._is_busy(group, uid):
+            self._queue.held(uid, started, started + BUSY_S, why=BUSY)
+        else:
+            others = (self._queue.take(pod.uid, started) for pod in group.waiting if pod.uid != uid)
+            entries = {one.pod.uid: one for one in (first, *filter(None, others))}
+            ordered = [entries[pod.uid] for pod in group.waiting if pod.uid in entries]
+            self._try(_GroupInFlight(group, ordered, started))
+
+    def _is_busy(self, group: GroupOfPods, uid: str) -> bool:
+        """Whether members are on their way to a node that may still be taken back, or are let go of."""
+        together = self._together.get(group.key)
+        if together is not None and not together.is_released:
+            return True
+        entries = (self._queue.get(pod.uid) for pod in group.waiting if pod.uid != uid)
+        return any(one is not None and one.place is PodPlace.IN_FLIGHT for one in entries)
+
+    def _try(self, taken: _GroupInFlight) -> None:
+        try:
+            if self._would_be is None and (broken := self._broken(taken)):
+                kept = self._kept([entry.pod for entry in taken.entries])
+                self._attempts.start(self._free(taken, {uid: kept[uid] for uid in broken}, broken))
+                return
+            result = self._decided(taken)
+            self._metrics.decided(self._clock() - taken.started)
+            match result:
+                case GroupPlaced():
+                    self._place(taken, result)
+                case GroupNotPlaced():
+                    self._not_placed(taken, result)
+                case GroupUnknown():
+                    self._metrics.group_attempted(GroupAttemptResult.SEARCH_ENDED)
+                    self._fail(taken, str(result))
+        except TooLong:
+            self._fail(taken, timed_out(DECISION_S))
+        except AllocationError as error:
+            self._fail(taken, str(error))
+        except Exception:  # noqa: BLE001 - whatever it is, the group waits and the others go on
+            _LOG.exception("the attempt failed", extra={"group": str(taken.group)})
+            self._fail(taken, INTERNAL)
+
+    def _decided(self, taken: _GroupInFlight) -> GroupResult:
+        """Raises AllocationError, TooLong."""
+        self._cluster.time_limit.most_s = DECISION_S
+        with self._preemptions.seen_by_group(taken.group):
+            return place_group(self._cluster, taken.group)
+
+    # -- a group that has a place
+
+    def _place(self, taken: _GroupInFlight, placed: GroupPlaced) -> None:
+        there = [(taken.of(one.pod), one.placed) for one in placed.members]
+        for entry, place in there:
+            self._decisions.placed(time.time(), entry.pod, place.node, place.allocations)
+        if self._would_be is not None:
+            for entry, place in there:
+                self._would_be(entry, place, taken.started)
+        else:
+            self._bind_all(taken, there)
+        now = self._clock()
+        for pod in placed.left:
+            # As a group that has begun, it says why there is no place for them.
+            self._preemptions.drop(pod.uid)
+            self._queue.held(pod.uid, now, now)
+
+    def _bind_all(self, taken: _GroupInFlight, there: Sequence[tuple[QueuedPod, Placed]]) -> None:
+        reserved: list[Reserved] = []
+        try:
+            for entry, place in there:
+                self._preemptions.placing(entry.pod, place)
+                reserved.append(self._attempts.reserve(entry.pod, place, writes_device_status=True))
+        except AlreadyReserved:
+            for taken_back in reserved:
+                self._attempts.withdraw(taken_back)
+            for entry, _ in there:
+                self._preemptions.unplaced(entry.pod)
+            raise
+        together = Together(str(taken.group), [one.decision for one in reserved])
+        self._together[taken.group.key] = together
+        for (entry, _), own in zip(there, reserved, strict=True):
+            self._refusals.withdraw(entry.pod.uid)
+            self._attempts.start(self._bind(taken, entry, own, together))
+
+    async def _bind(self, taken: _GroupInFlight, entry: QueuedPod, reserved: Reserved, together: Together) -> None:
+        """Bind the pod with the others. One that is not bound waits until all have let go of what they took."""
+        outcome: AttemptOutcome | None = None
+        try:
+            slot = await self._attempts.slot(entry.pod.namespace, reserved)
+            outcome = await self._attempts.carry_out(
+                reserved, slot, lambda found: self._endings.report(entry, found), together
+            )
+        finally:
+            together.ended(entry.pod.uid, outcome)
+            if together.is_over:
+                self._bound(taken, together)
+        await together.decided()
+        self._endings.end(entry, outcome, taken.started)
+        self._wake()
+
+    def _bound(self, taken: _GroupInFlight, together: Together) -> None:
+        """All attempts of the group have ended."""
+        key = taken.group.key
+        if self._together.get(key) is together:
+            del self._together[key]
+        if together.is_released:
+            self._metrics.group_attempted(GroupAttemptResult.SCHEDULED)
+            self._preemptions.group_placed(key)
+            self._conditions.scheduled(self._groups.object_of(key))
+        else:
+            self._metrics.group_attempted(GroupAttemptResult.ERROR)
+
+    # -- a group that has none
+
+    def _not_placed(self, taken: _GroupInFlight, result: GroupNotPlaced) -> None:
+        stuck = self._kept([entry.pod for entry in taken.entries])
+        if result.held:  # a claim that goes once it has no devices keeps its pod from being tried
+            stuck = {uid: one for uid, one in stuck.items() if one[1].metadata.deletion_timestamp}
+        if stuck and self._would_be is None:
+            self._attempts.start(self._free(taken, stuck))
+        elif result.held:
+            self._wait(taken, result.problem)
+        elif taken.group.problem:
+            self._refuse(taken, Refusal(frozenset({OF_GROUP}), _NOTHING, message=result.problem), is_error=True)
+        else:
+            self._preempt_or_refuse(taken, self._refusal(taken, result))
+
+    def _wait(self, taken: _GroupInFlight, problem: str) -> None:
+        """Too few members can be tried yet: those that cannot bring the others back."""
+        is_gated = any(pod.gates for pod in taken.group.waiting)
+        for entry in taken.entries:
+            if is_gated and self._would_be is None:
+                self._refusals.refuse(entry.pod, "SchedulingGated", f"pod group {taken.group}: {problem}")
+            self._queue.refused(entry.pod.uid, _of(entry.pod, _WAITS), self._clock())
+
+    def _refusal(self, taken: _GroupInFlight, result: GroupNotPlaced) -> Refusal:
+        """One for all: what helps any of its members may help the group."""
+        refusals = [one.refusal for one in result.domains if one.refusal is not None]
+        claims = (claim.claim for entry in taken.entries for claim in self._claims_of(entry.pod))
+        message = missing_text(result, taken.group.waiting)
+        return Refusal(
+            frozenset({OF_GROUP}.union(*(one.reasons for one in refusals))),
+            _NOTHING,
+            classes_of(claims),
+            frozenset[str]().union(*(one.resources for one in refusals)),
+            f"pod group {taken.group} does not fit: {message}",
+            f"pod group {taken.group} does not fit: {'; '.join(sorted({one.gist or one.message for one in refusals}))}",
+        )
+
+    def _refuse(self, taken: _GroupInFlight, refusal: Refusal, *, is_error: bool = False) -> None:
+        self._metrics.group_attempted(GroupAttemptResult.ERROR if is_error else GroupAttemptResult.UNSCHEDULABLE)
+        reason: pod_calls.Reason = "SchedulerError" if is_error else "Unschedulable"
+        for entry in taken.entries:
+            self._endings.report_reason(entry.pod, reason, refusal.message, refusal.gist)
+            self._endings.refused(entry, _of(entry.pod, refusal), taken.started)
+        self._say(taken.group, reason, refusal.message, refusal.gist)
+
+    def _fail(self, taken: _GroupInFlight, reason: str) -> None:
+        for entry in taken.entries:
+            self._endings.fail(entry, reason, taken.started)
+        self._say(taken.group, "SchedulerError", reason)
+
+    def _say(self, group: GroupOfPods, reason: str, message: str, gist: str = "") -> None:
+        """On the PodGroup, unless it has what it needs: that is not taken back."""
+        pod_group = self._groups.object_of(group.key)
+        was_scheduled = pod_group is not None and pod_group.is_scheduled
+        if self._would_be is None and not was_scheduled and len(group.bound) < group.minimum:
+            self._conditions.not_scheduled(pod_group, reason, message, gist)
+
+    # -- a group for which others go
+
+    def _preempt_or_refuse(self, taken: _GroupInFlight, refusal: Refusal) -> None:
+        """Raises AllocationError, TooLong."""
+        since = min(entry.first or taken.started for entry in taken.entries)
+        if self._preemptions.terms.is_on:
+            self._metrics.preempting()
+        with self._preemptions.seen_by_group(taken.group), self._cluster.time_limit.limited():
+            won = self._preemptions.group_preemption(taken.group, since, taken.started)
+        refusal = with_text(refusal, won)
+        if isinstance(won, GroupToWin) and self._would_be is None:
+            _LOG.info("preempting", extra={"group": str(taken.group), "victims": list(map(str, won.preemption.pods))})
+            self._preemptions.begin_group(won)
+            self._attempts.start(self._preempt(taken, won, refusal))
+            return
+        if isinstance(won, NothingToWin) and self._would_be is None:
+            self._win_nothing(taken, won)
+        self._refuse(taken, refusal)
+
+    def _win_nothing(self, taken: _GroupInFlight, won: NothingToWin) -> None:
+        for entry in taken.entries:
+            pod = entry.pod
+            if won.drops:
+                self._preemptions.drop(pod.uid)
+            if won.is_backed_off:
+                self._events.preemption_backed_off(PodKey.of(pod), won.text)
+            if (won.clears or won.is_backed_off) and pod.nominated_node:
+                self._attempts.start(self._clear_nomination(pod))
+        if won.again_s is not None:
+            self._wake_after(taken.entries[0].pod.uid, won.again_s)
+
+    def _wake_after(self, uid: str, wait_s: float) -> None:
+        """Try the group of the pod again then, though nothing happens."""
+
+        def wake() -> None:
+            self._queue.wake(uid, self._clock(), "PreemptionBackoffComplete")
+            self._wake()
+
+        asyncio.get_running_loop().call_later(wait_s, wake)
+
+    async def _clear_nomination(self, pod: Pod) -> None:
+        try:
+            await eviction.clear_nomination(self._binder, pod)
+        except CallFailed as error:
+            _LOG.warning("pod %s: cannot clear status.nominatedNodeName: %s", pod, error)
+
+    async def _preempt(self, taken: _GroupInFlight, won: GroupToWin, refusal: Refusal) -> None:
+        """Write what each member has won, and evict the victims, as soon as there is a slot."""
+        problem, is_denied, is_current, seen = "", False, True, self._preemptions.changes
+        slot = await self._attempts.slots.wait(taken.group.key.namespace)
+        try:
+            is_current = self._preemptions.changes == seen or self._is_so_still(taken, won)
+            is_current = is_current and await self._evict(taken, won, refusal)
+        except CallFailed as error:
+            problem, is_denied = f"pod group preemption: {error}", is_refused_for_good(error)
+            _LOG.warning("cannot preempt: %s", error, extra={"group": str(taken.group)})
+        except Exception:  # noqa: BLE001 - whatever it is, it costs this group and no other
+            _LOG.exception("preempting failed", extra={"group": str(taken.group)})
+            problem = INTERNAL
+        finally:
+            slot.give_back()
+            for record in won.records:
+                self._preemptions.evicted(record.pod.uid)
+        if is_denied:
+            self._back_off(taken, replace(refusal, message=f"{refusal.message} {problem}"))
+        elif problem:
+            self._fail(taken, problem)
+        elif is_current:
+            for entry in taken.entries:
+                self._endings.refused(entry, _of(entry.pod, refusal), taken.started)
+            self._metrics.group_attempted(GroupAttemptResult.UNSCHEDULABLE)
+            self._say(taken.group, "Unschedulable", refusal.message, refusal.gist)
+        else:
+            now = self._clock()
+            for entry in taken.entries:
+                self._preemptions.drop(entry.pod.uid)
+                self._queue.held(entry.pod.uid, now, now)
+        self._wake()
+
+    def _is_so_still(self, taken: _GroupInFlight, won: GroupToWin) -> bool:
+        """Whether the same is decided now: something has changed while the group waited for a slot."""
+        group = self._groups.group(taken.group.key)
+        if group.held or group.problem:
+            return False
+        try:
+            with self._preemptions.seen_by_group(group), self._cluster.time_limit.limited():
+                if not isinstance(place_group(self._cluster, group), GroupNotPlaced):
+                    return False
+                return self._preemptions.group_wins_again(won, group, self._clock())
+        except (AllocationError, TooLong):
+            return False
+
+    async def _evict(self, taken: _GroupInFlight, won: GroupToWin, refusal: Refusal) -> bool:
+        """Write the records first; False where a member needs no place any more. Raises CallFailed."""
+
+        async def nominate(record: PreemptionRecord) -> bool:
+            pod = record.pod
+            self._refusals.withdraw(pod.uid)
+            condition = pod_calls.not_scheduled("Unschedulable", refusal.message, pod.generation)
+            return await eviction.nominate(self._binder, pod, record, condition)
+
+        are_waiting = await asyncio.gather(*map(nominate, won.records))
+        if not all(are_waiting) or any(one.pod.uid not in self._preemptions.records for one in won.records):
+            return False
+        for entry in taken.entries:
+            self._decisions.answered(time.time(), str(entry.pod), "Unschedulable", refusal.message)
+            self._events.failed_scheduling(PodKey.of(entry.pod), refusal.message, refusal.gist)
+        if won.writes:
+            self._metrics.preempted(sum(one.is_delete for one in won.writes))
+        by, group = PodKey.of(won.records[0].pod), taken.group.uid or str(taken.group)
+
+        def deleted(victim: Pod) -> None:
+            self._events.preempted(PodKey.of(victim), by, CLUSTER, group)
+
+        await eviction.evict(self._binder, won.writes, eviction.Evicted(lambda _: False, deleted))
+        return True
+
+    def _back_off(self, taken: _GroupInFlight, refusal: Refusal) -> None:
+        """The API server refuses to evict: the group waits longer after each such try."""
+        wait_s = self._preemptions.group_failed(taken.group.key, self._clock())
+        self._win_nothing(taken, NothingToWin(refusal.message, wait_s, clears=True, drops=True, is_backed_off=True))
+        self._refuse(taken, refusal)
+
+    # -- devices that members have, and cannot use
+
+    def _claims_of(self, pod: Pod) -> Sequence[ClaimObject]:
+        claims = self._cluster.claims_of(pod)
+        if isinstance(claims, Waiting):
+            return () if claims.kept is None else (claims.kept,)
+        return claims
+
+    def _broken(self, taken: _GroupInFlight) -> Mapping[str, device_readiness.DevicesFailed]:
+        """The claims, by uid, whose devices will not be made ready."""
+        now, timeout_s = self._binder.time.now(), self._binder.binding_timeout_s
+        states = {}
+        for uid, (_, claim) in self._kept([entry.pod for entry in taken.entries]).items():
+            results = claim.claim.allocation.results if claim.claim.allocation else ()
+            if any(one.binding_conditions for one in results):
+                states[uid] = device_readiness.state_of(claim.raw, now, timeout_s)
+        return {uid: state for uid, state in states.items() if isinstance(state, device_readiness.DevicesFailed)}
+
+    def _kept(self, waiting: Sequence[Pod]) -> Mapping[str, tuple[Pod, ClaimObject]]:
+        """The claims that have devices for these pods alone, by uid, each with a pod that has it."""
+        uids = {pod.uid for pod in waiting}
+        kept: dict[str, tuple[Pod, ClaimObject]] = {}
+        for pod in waiting:
+            for claim in self._claims_of(pod):
+                if claim.claim.allocation is None or claim.claim.uid in kept:
+                    continue
+                raw = claim.raw
+                users = consumers_of(raw)
+                if (pod.uid in users or not users) and may_be_deallocated(raw, pod.uid, uids):
+                    kept[claim.claim.uid] = pod, claim
+        return kept
+
+    def _let_go(
+        self,
+        stuck: Mapping[str, tuple[Pod, ClaimObject]],
+        beside: Collection[str],
+        failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
+    ) -> Awaitable[list[Freed]]:
+        """Deallocate these claims, or take one of their users from those with several. beside: uids of these."""
+        return asyncio.gather(*[self._attempts.free(pod, [claim], failed, beside) for pod, claim in stuck.values()])
+
+    async def _free(
+        self,
+        taken: _GroupInFlight,
+        stuck: Mapping[str, tuple[Pod, ClaimObject]],
+        failed: Mapping[str, device_readiness.DevicesFailed] = _NONE,
+    ) -> None:
+        """Let go of these claims, at once; then the group is decided again."""
+        freed = await self._let_go(stuck, {entry.pod.uid for entry in taken.entries}, failed)
+        if problem := next((one.problem for one in freed if one.problem), ""):
+            self._fail(taken, problem)
+        else:
+            now = self._clock()
+            for entry in taken.entries:
+                self._queue.held(entry.pod.uid, now, now)
+        self._wake()
+
+    def recover(self) -> None:
+        """Finish what an earlier process has begun, beside what its claims show.
+
+        Groups that it has bound say so; and devices are let go of that it has allocated for members of groups that
+        wait for others by now.
+        """
+        for group in self._groups.all():
+            pod_group = self._groups.object_of(group.key)
+            if pod_group is not None and not pod_group.is_scheduled and len(group.bound) >= group.minimum:
+                self._conditions.scheduled(pod_group)
+            if group.held and self._kept(group.waiting):
+                self._attempts.start(self._release(group.key))
+
+    async def _release(self, key: GroupKey) -> None:
+        """Try until nothing is left, or the group can be decided: the watch may not show what was written last."""
+        while (group := self._groups.group(key)).held and (stuck := self._kept(group.waiting)):
+            freed = await self._let_go(stuck, {pod.uid for pod in group.waiting})
+            for problem in filter(None, (one.problem for one in freed)):
+                _LOG.info("%s", problem, extra={"group": str(group)})
+            await self._binder.time.sleep(RELEASE_S)
+
+    # -- what the watches show
+
+    def on_event(self, event: Event) -> None:
+        """A member that is gone before the others are bound ends their attempts: the rest is decided again."""
+        if not isinstance(event, PodChanged) or event.old is None or not (event.new is None or event.new.is_over):
+            return
+        key = self._groups.key_of(event.old)
+        if key is not None and (together := self._together.get(key)) is not None:
+            together.gone(event.old.uid)
+
+
+_NOTHING = pod_requests(Pod("", ""))
+_WAITS = Refusal(frozenset({OF_GROUP}), _NOTHING)
+
+
+def _of(pod: Pod, refusal: Refusal) -> Refusal:
+    """The group's refusal as it stands for one member."""
+    return replace(refusal, requests=pod_requests(pod))

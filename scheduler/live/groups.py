@@ -1,0 +1,144 @@
+"""The groups of the pods that are watched: who is in each, which of them wait for members, and for how long.
+
+A member waits in the queue until its group has as many pods as it needs at once. Members that have just been put on a
+node, and are not seen there yet, count as placed.
+Source: KEP-4671.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from itertools import chain
+
+from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_group import PodGroup
+from scheduler.decision.cluster import Cluster
+from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, GroupKey, GroupOfPods, group_of, key_of
+from scheduler.state.cluster_changes import Event, PodChanged, PodGroupChanged
+
+HELD_S = 120.0
+"""A group that waits longer for members says so in an event."""
+
+
+class Groups:
+    """The groups by their keys. recognized: kinds of controllers whose pods are groups, of `RECOGNIZED`.
+
+    clock: seconds that only go forward. is_ours: whether a pod is for this scheduler; others are no members.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Callable[[], float],
+        recognized: Collection[str] = NO_KINDS,
+        is_ours: Callable[[Pod], bool] = lambda _: True,
+    ) -> None:
+        self._is_ours = is_ours
+        self._cluster = cluster
+        self._clock = clock
+        self._recognized = recognized
+        self._members: dict[GroupKey, dict[str, None]] = {}
+        self._keys: dict[str, GroupKey] = {}
+        self._held_since: dict[GroupKey, float] = {}  # the first first
+        self._late: set[GroupKey] = set()
+
+    def key_of(self, pod: Pod) -> GroupKey | None:
+        """The group of the pod, None for a pod of its own."""
+        return key_of(pod, self._recognized) if self._is_ours(pod) else None
+
+    def members(self, key: GroupKey) -> Collection[str]:
+        """The uids of the group's pods that are not over."""
+        return self._members.get(key, {}).keys()
+
+    def all(self) -> list[GroupOfPods]:
+        """All groups, as they are now."""
+        return [self.group(key) for key in list(self._members)]
+
+    def group(self, key: GroupKey) -> GroupOfPods:
+        """The group as it is now, with assumed pods on their nodes. Cost: O(members log(members))."""
+        known = ((uid, self._cluster.pods.known(uid)) for uid in self.members(key))
+        pods = [self._placed(pod) for _, pod in known if pod is not None]
+        return group_of(key, pods, self._cluster.pod_groups)
+
+    def object_of(self, key: GroupKey) -> PodGroup | None:
+        """The PodGroup that the key names."""
+        return self._cluster.pod_groups.get(key.namespace, key.name) if key.source == POD_GROUP else None
+
+    def gate(self, pod: Pod) -> str:
+        """Why the pod is not to be tried before others of its group come; "" where it may be. Cost: O(1)."""
+        key = self.key_of(pod)
+        if key is None or pod.node_name:
+            return ""
+        # With one member the group says how many it needs, and why it waits if they are too few.
+        alone = group_of(key, [pod], self._cluster.pod_groups)
+        missing = alone.minimum - len(self.members(key))
+        if key.source == POD_GROUP or not alone.held:
+            return alone.held if missing > 0 or self.object_of(key) is None else ""
+        return f"waiting for {missing} of {alone.minimum} pods of group {key}" if missing > 0 else ""
+
+    def late(self, now: float) -> Iterator[tuple[GroupOfPods, str]]:
+        """The groups that have been waiting for members for long, with what they wait for; each once."""
+        while self._held_since and now - next(iter(self._held_since.values())) >= HELD_S:
+            key = next(iter(self._held_since))
+            del self._held_since[key]
+            self._late.add(key)
+            group = self.group(key)
+            if group.held:
+                yield group, self._waits(group)
+
+    def _waits(self, group: GroupOfPods) -> str:
+        if group.key.source == POD_GROUP and self.object_of(group.key) is None:
+            return group.held
+        missing = group.minimum - len(group.members)
+        return f"waiting for {missing} of {group.minimum} pods of group {group} to be created"
+
+    # -- what the watches show
+
+    def on_event(self, event: Event) -> Collection[str]:
+        """Something has changed, and the cluster knows it; the uids of the pods to be looked at again."""
+        if isinstance(event, PodGroupChanged):
+            pod_group = event.new or event.old
+            assert pod_group is not None
+            key = GroupKey(POD_GROUP, pod_group.namespace, pod_group.name)
+            self._note_held(key)
+            return list(self.members(key))
+        if not isinstance(event, PodChanged):
+            return ()
+        pod, keys = event.new, []
+        if event.old is not None and (before := self._keys.get(event.old.uid)) is not None:
+            keys.append(before)
+            self._forget(event.old.uid, before)
+        if pod is not None and not pod.is_over and (now := self.key_of(pod)) is not None:
+            keys.append(now)
+            self._keys[pod.uid] = now
+            self._members.setdefault(now, {})[pod.uid] = None
+        # Of a group that waits for members all wait already: to look at each again with each that comes takes long.
+        complete = [changed for changed in dict.fromkeys(keys) if not self._note_held(changed)]
+        is_same = event.old is not None and pod is not None and len(set(keys)) < 2 and _counts_alike(event.old, pod)
+        return [] if is_same else list(chain.from_iterable(map(self.members, complete)))
+
+    def _forget(self, uid: str, key: GroupKey) -> None:
+        del self._keys[uid]
+        members = self._members[key]
+        members.pop(uid, None)
+        if not members:
+            del self._members[key]
+
+    def _note_held(self, key: GroupKey) -> bool:
+        """Whether the group waits for members; since when, is noted."""
+        first = next((pod for uid in self.members(key) if (pod := self._cluster.pods.known(uid)) is not None), None)
+        if first is None or not self.gate(replace(first, node_name="")):
+            self._held_since.pop(key, None)
+            self._late.discard(key)
+            return False
+        if key not in self._late:
+            self._held_since.setdefault(key, self._clock())
+        return True
+
+    def _placed(self, pod: Pod) -> Pod:
+        assumed = None if pod.node_name else self._cluster.pods.assumed_pod(pod.uid)
+        return pod if assumed is None else replace(pod, node_name=assumed[1])
+
+
+def _counts_alike(old: Pod, new: Pod) -> bool:
+    """Whether the pod counts for its group as before."""
+    return (old.is_over, bool(old.node_name), old.gates) == (new.is_over, bool(new.node_name), new.gates)

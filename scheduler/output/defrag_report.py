@@ -1,0 +1,201 @@
+"""Which pods to move, where each of them goes, and what that wins; or who is in the way (docs/defrag.md)."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from allocator.api.versions import Json
+from allocator.model import Claim
+from allocator.status import PoolStatus
+from allocator.words import agreeing, counted
+from scheduler.core_v1.pod import Pod
+from scheduler.decision.cluster import Cluster
+from scheduler.defrag.answer import Blockers, DefragAnswer
+from scheduler.defrag.search import Move
+from scheduler.defrag.targets import TargetPlace
+from scheduler.offline.placement_difference import PlaceOfPod
+from scheduler.output.data_page import DataPage, PageTable, data_page
+from scheduler.output.difference_report import place_text
+from scheduler.output.report import Block, PagedReport
+from scheduler.output.status_report import CHANGE_MAP, change_map, closed_nodes
+from scheduler.output.table import ColumnTable
+from scheduler.state.pods_by_priority import priority_of
+from scheduler.status import ClaimStatus
+
+_STEPS = ("STEP", "EVICT", "PRIORITY", "FROM", "TO")
+_BLOCKS = ("CLASS", "LARGEST BLOCK", "THEN")
+_BLOCKERS = ("NODE", "POD", "RULE", "WHY IT STAYS")
+
+MOST_BLOCKERS = 24
+"""Lines of pods that are in the way; others are counted."""
+
+CUT = "the search ended at its budget: there may be a better plan, or one at all"
+
+
+@dataclass(frozen=True, slots=True)
+class DefragReport(PagedReport):
+    """What moves win. subject: what room is made for, in words. most: so many moves were allowed.
+
+    pools: of a page, before and after. claims, cluster: of a page, after it.
+    """
+
+    kind = "DefragPlan"
+
+    subject: str
+    answer: DefragAnswer
+    most: int
+    pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    claims: Sequence[ClaimStatus] = ()
+    cluster: Cluster | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """The verdict, a line for each step, and what is won; or who is in the way."""
+        yield from self._sentences()
+        answer = self.answer
+        if answer.plan is not None:
+            rows = [*_step_rows(answer.plan.moves), *_target_rows(answer.plan.way.places)]
+            if rows:
+                yield ColumnTable(_STEPS, rows, frozenset({"STEP", "PRIORITY"}))
+        if answer.blocks:
+            yield self._won()
+        if answer.blockers:
+            yield ColumnTable(_BLOCKERS, _blocker_rows(answer.blockers)[:MOST_BLOCKERS])
+            if rest := sum(len(one.pods) for one in answer.blockers) - MOST_BLOCKERS:
+                yield from [f"and {counted(rest, 'more pod')} (-o json prints all)"] * (rest > 0)
+
+    def _sentences(self) -> Iterator[str]:
+        plan, found = self.answer.plan, self.answer.found
+        if plan is None:
+            most = counted(self.most, "move")
+            yield f"{self.subject}: no plan of up to {most}" + (f"; {CUT}" if not found.is_complete else "")
+        elif not plan.moves:
+            yield f"{self.subject}: nothing has to move"
+        else:
+            best = "the best plan" if found.is_complete else "the best plan found, there may be a better one"
+            yield f"{self.subject}: {counted(len(plan.moves), 'move')} ({best})"
+        if self.answer.nodes:
+            number = len(self.answer.nodes)
+            yield f"{agreeing(number, 'This node is', 'These nodes are')} empty then: {', '.join(self.answer.nodes)}"
+        if others := self._others():
+            yield f"Another scheduler places pods again, and may choose other places: {', '.join(others)}"
+
+    def _others(self) -> list[str]:
+        """Pods whose replacements another scheduler places."""
+        moves = self.answer.plan.moves if self.answer.plan is not None else ()
+        names = Counter(one.mover.pod.scheduler_name or "default-scheduler" for one in moves)
+        return [f"{name} ({counted(number, 'pod')})" for name, number in sorted(names.items()) if name != OWN]
+
+    def _won(self) -> ColumnTable:
+        rows = [[one.class_name, str(one.before), str(one.after)] for one in self.answer.blocks]
+        return ColumnTable(_BLOCKS, rows, frozenset(_BLOCKS[1:]))
+
+    def fields(self) -> Json:
+        """All of it."""
+        answer, plan = self.answer, self.answer.plan
+        return {
+            "subject": self.subject,
+            "hasPlan": plan is not None,
+            "isBest": plan is not None and answer.found.is_complete,
+            "isComplete": answer.found.is_complete,
+            "maxMoves": self.most,
+            "moves": [_move_object(one) for one in (plan.moves if plan else ())],
+            "target": [_target_object(one) for one in (plan.way.places if plan else ())],
+            "emptyNodes": list(answer.nodes),
+            "blocks": [{"class": one.class_name, "before": one.before, "after": one.after} for one in answer.blocks],
+            "blockers": [
+                {
+                    "node": one.node,
+                    "pods": [{**_name(pod), "rule": why.rule, "reason": why.text} for pod, why in one.pods],
+                }
+                for one in answer.blockers
+            ],
+            "search": {"sets": answer.found.sets, "decisions": answer.found.decisions},
+        }
+
+    def html(self, head: Sequence[str] = ()) -> str:
+        """The steps, with the devices that change hands marked in the map."""
+        plan = self.answer.plan
+        steps = [*_step_rows(plan.moves), *_target_rows(plan.way.places)] if plan is not None else []
+        tables = [
+            PageTable("steps", "Steps", ColumnTable(_STEPS, steps, frozenset({"STEP", "PRIORITY"}))),
+            PageTable("blocks", "Largest block by class", self._won()),
+            PageTable("blockers", "Pods in the way", ColumnTable(_BLOCKERS, _blocker_rows(self.answer.blockers))),
+            change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
+            closed_nodes(self.cluster),
+        ]
+        return data_page(DataPage("Defragmentation", list(self._sentences()), tables, CHANGE_MAP), head)
+
+
+OWN = "dra-scheduler"
+"""The name by which pods choose this scheduler, if its configuration names no other."""
+
+
+def _step_rows(moves: Iterable[Move]) -> list[list[str]]:
+    rows = []
+    for number, one in enumerate(moves, 1):
+        before, after = _before(one), place_of(one.again[0].node_name, one.again[1])
+        rows.append(
+            [str(number), f"pod {one.mover.pod}", str(priority_of(one.mover.pod)), *map(place_text, (before, after))]
+        )
+    return rows
+
+
+def _before(move: Move) -> PlaceOfPod:
+    return PlaceOfPod(move.mover.node, move.mover.devices)
+
+
+def place_of(node: str, claims: Iterable[Claim]) -> PlaceOfPod:
+    """The node, with all devices of the claims."""
+    results = (one.allocation.results for one in claims if one.allocation is not None)
+    return PlaceOfPod(node, tuple(sorted(str(result.id) for some in results for result in some)))
+
+
+def _target_rows(places: Iterable[TargetPlace]) -> list[list[str]]:
+    return [["-", _target_name(one), _priority(one.asked.pod), "-", place_text(_target_place(one))] for one in places]
+
+
+def _target_place(place: TargetPlace) -> PlaceOfPod:
+    had = [one for one in place.placed.claims if one.allocation is not None]
+    return place_of(place.placed.node, [*had, *place.claims])
+
+
+def _priority(pod: Pod | None) -> str:
+    return "-" if pod is None else str(priority_of(pod))
+
+
+def _target_name(place: TargetPlace) -> str:
+    pod = place.asked.pod
+    if pod is not None:
+        return f"then pod {pod}"
+    claim = place.asked.claims[0]
+    return f"then claim {claim}" if claim.namespace else "then free"
+
+
+def _blocker_rows(blockers: Iterable[Blockers]) -> list[list[str]]:
+    return [[one.node, f"pod {pod}", why.rule, why.text] for one in blockers for pod, why in one.pods]
+
+
+def _name(pod: Pod) -> dict[str, str]:
+    return {"namespace": pod.namespace, "name": pod.name}
+
+
+def _move_object(move: Move) -> Json:
+    pod = move.mover.pod
+    return {
+        **_name(pod),
+        "uid": pod.uid,
+        "priority": priority_of(pod),
+        "schedulerName": pod.scheduler_name or "default-scheduler",
+        "from": _place_object(_before(move)),
+        "to": _place_object(place_of(move.again[0].node_name, move.again[1])),
+    }
+
+
+def _target_object(place: TargetPlace) -> Json:
+    pod, claim = place.asked.pod, place.asked.claims[0] if place.asked.claims else None
+    name = _name(pod) if pod is not None else {"namespace": claim.namespace, "name": claim.name} if claim else {}
+    return {"kind": "Pod" if pod is not None else "ResourceClaim", **name, **_place_object(_target_place(place))}
+
+
+def _place_object(place: PlaceOfPod) -> dict[str, object]:
+    return {"node": place.node, "devices": list(place.devices)}

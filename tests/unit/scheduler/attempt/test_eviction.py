@@ -1,0 +1,84 @@
+"""How victims of a preemption are evicted: a few at the same time, and the least important one last."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+
+from allocator.api.versions import Json
+from scheduler.attempt import eviction
+from scheduler.attempt.binder import Binder
+from scheduler.attempt.write_outcome import is_refused_for_good
+from scheduler.client.connection import Api
+from scheduler.client.errors import ApiError, ApiStatus, CallFailed
+from scheduler.core_v1.pod import Pod
+from scheduler.preemption.preemption import PreemptionWrite
+from tests.builders import a_pod
+
+VICTIMS = [a_pod(name=f"victim-{number}") for number in range(100)]
+
+
+@dataclass
+class Deletions:
+    """An API server that is asked to delete pods, and takes its time. refused: the path of one that it denies."""
+
+    refused: str = ""
+    paths: list[str] = field(default_factory=list)
+    under_way: int = 0
+    most: int = 0
+
+    async def request(self, method: str, path: str, **_: object) -> Json:
+        assert method == "DELETE"
+        self.paths.append(path)
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        if path == self.refused:
+            raise CallFailed(path, "denied", is_ambiguous=False)
+        return {}
+
+
+@dataclass
+class BinderOfApi:
+    """As much of a binder as evictions need."""
+
+    api: Api
+
+
+def evict(deletions: Deletions) -> list[str]:
+    """The names of the pods that were evicted."""
+    evicted: list[Pod] = []
+    binder = cast(Binder, BinderOfApi(cast(Api, deletions)))
+    asyncio.run(eviction.evict(binder, [PreemptionWrite(pod) for pod in VICTIMS], evicted.append))
+    return [pod.name for pod in evicted]
+
+
+def test_few_of_many_victims_are_evicted_at_once_so_that_calls_for_others_do_not_wait() -> None:
+    deletions = Deletions()
+    assert sorted(evict(deletions)) == sorted(pod.name for pod in VICTIMS)
+    assert deletions.most == eviction.AT_ONCE
+    assert deletions.paths[-1].endswith(VICTIMS[-1].name)
+
+
+def test_last_victim_stays_where_another_cannot_be_evicted() -> None:
+    deletions = Deletions(refused=f"/api/v1/namespaces/{VICTIMS[3].namespace}/pods/{VICTIMS[3].name}")
+    with pytest.raises(CallFailed, match="denied"):
+        evict(deletions)
+    assert len(deletions.paths) == len(VICTIMS) - 1
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "is_for_good"),
+    [
+        (422, "Invalid", True),  # annotations that are as large as they may be leave no room for the record
+        (403, "Forbidden", True),
+        (409, "Conflict", False),
+        (500, "InternalError", False),
+        (503, "ServiceUnavailable", False),
+    ],
+)
+def test_write_that_stays_invalid_is_not_tried_again_at_once(code: int, reason: str, *, is_for_good: bool) -> None:
+    error = ApiError("PATCH pod", code, ApiStatus(reason, "metadata.annotations: Too long"))
+    assert is_refused_for_good(error) is is_for_good

@@ -1,0 +1,164 @@
+"""Groups of pods offline: placed whole, explained, counted; and docs/groups.md, whose commands print what it shows."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.unit.scheduler.cli.command import dra
+
+ROOT = Path(__file__).parents[4]
+PAGE = (ROOT / "docs" / "groups.md").read_text()
+EXAMPLE = ROOT / "manifests" / "examples" / "groups"
+FLEET, CLAIMS = EXAMPLE / "fleet.yaml", EXAMPLE / "claims.yaml"
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Each command of the page with what it shows."""
+    for block in re.findall(r"```console\n\$ dra (.*?)```", PAGE, re.DOTALL):
+        command, _, shown = block.partition("\n")
+        yield command, shown
+
+
+@pytest.mark.parametrize(("command", "shown"), list(commands()))
+def test_page_shows_what_its_commands_print(command: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    assert dra(*shlex.split(command)).out == shown
+
+
+def test_page_names_each_manifest() -> None:
+    assert [one.name for one in EXAMPLE.iterdir() if one.name not in PAGE] == []
+
+
+def changed(name: str, tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    text = (EXAMPLE / name).read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    path = tmp_path / name
+    path.write_text(text)
+    return path
+
+
+FIVE = (("completions: 3", "completions: 5"), ("parallelism: 3", "parallelism: 5"))
+
+
+def placed(*arguments: str | Path) -> tuple[dict[str, str], str]:
+    """By pod its node, and what else is told."""
+    run = dra("allocate", FLEET, CLAIMS, *arguments, "-o", "json")
+    items = json.loads(run.out)["items"]
+    pods = [one for one in items if one["kind"] == "Pod" and "nodeName" in one["spec"]]
+    return {one["metadata"]["name"]: one["spec"]["nodeName"] for one in pods}, run.err
+
+
+def test_allocate_places_all_of_a_group_or_nobody(tmp_path: Path) -> None:
+    job = changed("job.yaml", tmp_path, *FIVE, ('group-min: "3"', 'group-min: "5"'))
+    run = dra("allocate", FLEET, CLAIMS, job)
+    assert run.code == 1
+    assert "group ml/train: 5 of 5 pods have to fit at once: in rack-a, 4 of 5 fit; pod train-4: " in run.out
+    assert run.err.splitlines()[-1] == "0 of 5 placed"
+
+
+def test_members_beyond_the_minimum_stay_out_of_other_domains(tmp_path: Path) -> None:
+    nodes, told = placed(changed("job.yaml", tmp_path, *FIVE))
+    assert set(nodes.values()) == {"node-0", "node-1"}
+    assert "4 of 5 placed" in told
+
+
+def test_one_pod_of_a_group_is_placed_with_the_others() -> None:
+    run = dra("allocate", FLEET, CLAIMS, EXAMPLE / "job.yaml", "--pod", "ml/train-2")
+    assert "1 of 1 placed" in run.err
+    assert "train-0" not in run.out
+
+
+def test_group_waits_for_pods_that_are_missing(tmp_path: Path) -> None:
+    run = dra("explain", "group/ml/train", FLEET, CLAIMS, changed("job.yaml", tmp_path, ('min: "3"', 'min: "4"')))
+    assert run.code == 1
+    assert "Waits: waiting for 1 of 4 pods of group ml/train" in run.out
+
+
+def test_claim_of_a_pod_group_is_made_once_for_all(tmp_path: Path) -> None:
+    of_group = "  resourceClaims: [{name: gpu, resourceClaimTemplateName: gpu}]\n---"
+    group = changed("podgroup.yaml", tmp_path, ("---", of_group))
+    run = dra("allocate", FLEET, CLAIMS, group, "-o", "json")
+    claims: list[Any] = [one for one in json.loads(run.out)["items"] if one["kind"] == "ResourceClaim"]
+    (shared,) = (one for one in claims if one["metadata"]["name"].startswith("train-gpu-"))
+    assert [owner["kind"] for owner in shared["metadata"]["ownerReferences"]] == ["PodGroup"]
+    assert len(claims) == 4
+
+
+def test_without_a_pod_group_in_the_input_its_pods_are_pods_of_their_own(tmp_path: Path) -> None:
+    text = (EXAMPLE / "podgroup.yaml").read_text()
+    alone = tmp_path / "pods.yaml"
+    alone.write_text(text.partition("---\n")[2])
+    nodes, told = placed(alone)
+    assert len(nodes) == 3
+    assert "warning: without a PodGroup in the input, pod groups are ignored (3 pods)" in told
+
+
+def test_devices_of_a_group_are_of_one_rail() -> None:
+    run = dra("explain", "group/ml/rails", FLEET, CLAIMS, EXAMPLE / "jobset.yaml", "-o", "json")
+    members = json.loads(run.out)["members"]
+    assert {device[-1] for one in members for device in one["devices"]} == {"0"}
+
+
+def test_an_attribute_that_no_device_has_is_named(tmp_path: Path) -> None:
+    path = changed("jobset.yaml", tmp_path, ("*=example.com/rail", "gpu=example.com/track"))
+    run = dra("explain", "group/ml/rails", FLEET, CLAIMS, path)
+    assert run.code == 1
+    assert "Refused: no device has the attribute example.com/track" in run.out
+
+
+def test_whatif_says_that_a_group_loses_its_place() -> None:
+    run = dra("whatif", FLEET, CLAIMS, EXAMPLE / "job.yaml", "--overlay", "remove:node/node-0")
+    assert run.code == 0
+    run = dra(
+        "whatif", FLEET, CLAIMS, EXAMPLE / "job.yaml",
+        "--overlay", "remove:node/node-0", "--overlay", "remove:node/node-3",
+    )  # fmt: skip
+    assert run.code == 1
+    assert re.search(r"not placed +0 +3", run.out)
+
+
+def test_status_lists_groups_with_their_state(tmp_path: Path) -> None:
+    job = changed("job.yaml", tmp_path, *FIVE, ('group-min: "3"', 'group-min: "5"'))
+    run = dra("status", FLEET, CLAIMS, job, EXAMPLE / "raycluster.yaml", "--by", "group", "-o", "json")
+    groups = {one["group"]: one["state"] for one in json.loads(run.out)["groups"]}
+    assert groups == {"ml/train": "DoesNotFit", "ml/ray": "Fits"}
+    assert dra("status", FLEET, "--by", "group").out == "no group of pods\n"
+
+
+def test_fit_counts_groups_up_to_a_number() -> None:
+    run = dra("fit", "group/ml/train", FLEET, CLAIMS, EXAMPLE / "job.yaml", "--replicas", "1", "-o", "json")
+    assert run.code == 0
+    fit = json.loads(run.out)
+    assert (fit["copies"], fit["isLimited"], fit["next"]) == (1, False, None)
+
+
+def test_pod_of_a_group_is_explained_on_its_own_and_says_so() -> None:
+    run = dra("explain", "ml/train-0", FLEET, CLAIMS, EXAMPLE / "job.yaml")
+    assert "explained on its own: group/ml/train explains the group that it is placed with" in run.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("explain", "group/ml/trian"), "group ml/trian has no pod in the input; did you mean ml/train?"),
+        (("explain", "group/ml/train", "--node", "node-0"), "a group is placed whole"),
+        (("fit", "group/ml/trian"), "group ml/trian has no pod in the input"),
+        (("status", "--by", "group", "-o", "html"), "--by group has no page"),
+    ],
+)
+def test_what_cannot_be_asked_of_groups_is_named(arguments: tuple[str, ...], told: str) -> None:
+    command, *rest = arguments
+    run = (
+        dra(command, *rest[:1], FLEET, CLAIMS, EXAMPLE / "job.yaml", *rest[1:])
+        if command != "status"
+        else dra(command, FLEET, *rest)
+    )
+    assert run.code == 2
+    assert told in run.err

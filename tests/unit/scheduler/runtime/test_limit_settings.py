@@ -1,0 +1,112 @@
+"""Limits are read strictly, from the file and from a ConfigMap, and every error says where and what."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
+from allocator.model import Requirement
+from cel.values.quantity import Format
+from scheduler.cache.watch_events import Undecodable
+from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
+from scheduler.runtime.limit_settings import limits_in
+from tests.unit.scheduler.runtime.test_configuration import stored
+
+ALL = """
+limits:
+- name: team-a-h100
+  namespaces: {names: [team-a]}
+  count: {deviceClassName: h100}
+  most: 16
+- name: memory
+  namespaces: {selector: "tier in (gold,silver)", each: true}
+  count: {capacity: memory, driver: gpu.example.com}
+  most: 160Gi
+- name: slices
+  count: {counter: slices, selector: 'device.driver == "gpu.example.com"'}
+  share: 12.5%
+  soft: true
+"""
+
+
+def test_limits_are_what_the_file_says(tmp_path: Path) -> None:
+    tier = (Requirement("tier", "In", ("gold", "silver")),)
+    of_a, memory, slices = load(Configuration, stored(tmp_path, ALL), {}).limits_in_force()
+    assert of_a == TenantLimit(
+        "team-a-h100", Namespaces(frozenset({"team-a"})), CountedDevices(class_name="h100"), most=16 * ONE_DEVICE
+    )
+    assert memory == TenantLimit(
+        "memory",
+        Namespaces(labels=tier, each=True),
+        CountedDevices("capacity", "memory", "gpu.example.com"),
+        most=160 * 2**30 * ONE_DEVICE,
+        format=Format.BINARY_SI,
+    )
+    assert slices == TenantLimit(
+        "slices",
+        counted=CountedDevices("counters", "slices", selectors=('device.driver == "gpu.example.com"',)),
+        share=Fraction(1, 8),
+        soft=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("limit", "problem"),
+    [
+        ("{name: a}", "limits[0].most: either this or limits[0].share must be set"),
+        ("{name: a, most: 1, share: 5%}", "limits[0].most: either this or limits[0].share must be set (got 1)"),
+        ("{name: a, most: -1}", "limits[0].most: must not be negative (got -1)"),
+        ("{name: a, most: 1500m}", 'limits[0].most: must be a whole number of devices (got "1500m")'),
+        ("{name: a, share: 101%}", "limits[0].share: must be a percentage above 0% and up to 100%"),
+        ("{name: a, share: 1/2%}", "limits[0].share: must be a percentage above 0% and up to 100%"),
+        ("{name: A, most: 1}", "limits[0].name: "),
+        ("{name: a, most: 1, hard: true}", "limits[0].hard: unknown field (got true)"),
+        ("{name: a, most: 1, namespaces: {names: []}}", "limits[0].namespaces.names: "),
+        ("{name: a, most: 1, namespaces: {names: [a.b]}}", "limits[0].namespaces.names[0]: "),
+        ("{name: a, most: 1, namespaces: {selector: 'a,'}}", "limits[0].namespaces.selector: "),
+        ("{name: a, most: 1, count: {driver: a_b}}", "limits[0].count.driver: "),
+        ("{name: a, most: 1, count: {deviceClassName: H}}", "limits[0].count.deviceClassName: "),
+        (
+            "{name: a, most: 1, count: {capacity: m, counter: slices}}",
+            "limits[0].count.counter: must not be set beside",
+        ),
+        ("{name: a, most: 1, count: {selector: device.x}}", "limits[0].count.selector: is no CEL expression: "),
+        ("{name: a, most: 1}, {name: a, most: 2}", 'limits[1].name: must be unique (got "a")'),
+    ],
+)
+def test_error_names_field_and_value(tmp_path: Path, limit: str, problem: str) -> None:
+    with pytest.raises(InvalidConfiguration) as invalid:
+        load(Configuration, stored(tmp_path, f"limits: [{limit}]\n"), {})
+    (only,) = invalid.value.problems
+    assert only.partition(".yaml: ")[2].startswith(problem)
+
+
+@pytest.mark.parametrize("name", ["limits", "a/", "/b", "A/b", "a/b/c"])
+def test_config_map_has_namespace_and_name(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="limitsConfigMap: "):
+        load(Configuration, stored(tmp_path, f"limitsConfigMap: {name}\n"), {})
+
+
+def test_config_map_has_the_same_list() -> None:
+    [limit] = limits_in({"data": {"limits": "- {name: a, most: 2}"}}, ())
+    assert limit == TenantLimit("a", most=2 * ONE_DEVICE)
+    assert limits_in({"data": {"limits": '[{"name": "a", "most": 2}]'}}, ()) == (limit,)
+    assert limits_in({"data": {"limits": ""}}, ()) == limits_in({"data": {"limits": "[]"}}, ()) == ()
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        ({}, "data: has no key 'limits'"),
+        ({"limits": "- {"}, "data[limits]: "),
+        ({"limits": "{}"}, "data[limits]: limits: "),
+        ({"limits": "- {name: a, most: 1, x: 1}"}, "data[limits]: limits[0].x: unknown field (got 1)"),
+        ({"limits": "- {name: a, most: -1}"}, "data[limits]: limits[0].most: must not be negative (got -1)"),
+        ({"limits": "- {name: of-file, most: 1}"}, 'data[limits]: limits[0].name: must be unique (got "of-file")'),
+    ],
+)
+def test_error_in_a_config_map_names_field_and_value(data: dict[str, str], problem: str) -> None:
+    with pytest.raises(Undecodable) as error:
+        limits_in({"data": data}, ("of-file",))
+    assert str(error.value).startswith(problem)
