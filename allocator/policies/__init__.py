@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from allocator.policies.contract import FIRST_FIT, Policy
+from allocator.policies.contract import FIRST_FIT, Policy, Scoring
 from allocator.policies.fill_value import FillValue
 from allocator.policies.least_fragmentation import LeastFragmentation
 from allocator.policies.min_fragmentation import MinFragmentation
 from allocator.policies.own import UnusableClass, guarded, names_a_class, policy_of_class
 from allocator.policies.pack import Pack, Spread
+from allocator.policies.power import DEFAULT_WEIGHT, Power, WithPower
 from allocator.policies.published import FGD, BestFit, DotProduct, GpuClustering, GpuPacking, Random
+from allocator.policies.whole_nodes import NodePolicy
 from allocator.words import did_you_mean
 
 
@@ -18,6 +20,9 @@ class UnknownPolicy(ValueError):
 
 def policy_of(text: str) -> Policy:
     """The policy of `NAME`, `NAME:ATTRIBUTE,...` or, for a user's class, `MODULE:CLASS`. Raises UnknownPolicy."""
+    base, plus, addition = text.partition("+")
+    if plus:
+        return _with_power(policy_of(base), addition)
     name, colon, rest = text.partition(":")
     if name in _PLAIN:
         if colon:
@@ -30,6 +35,21 @@ def policy_of(text: str) -> Policy:
     if not colon:
         return _BY_ATTRIBUTES[name](())
     return _BY_ATTRIBUTES[name]([_qualified(attribute.strip()) for attribute in rest.split(",")])
+
+
+def _with_power(policy: Policy, addition: str) -> Policy:
+    name, colon, text = addition.partition(":")
+    if name != Power.name:
+        raise UnknownPolicy(f"{addition!r} cannot be added to a policy: only power[:WEIGHT] can")
+    if not isinstance(policy, NodePolicy) or policy.scoring is not Scoring.BY_NODE:
+        raise UnknownPolicy(f"power cannot be added to {policy.name}: it does not look at whole nodes one by one")
+    try:
+        weight = float(text) if colon else DEFAULT_WEIGHT
+    except ValueError:
+        weight = -1.0
+    if not 0 < weight < 1:
+        raise UnknownPolicy(f"weight {text!r} of power is not a number between 0 and 1")
+    return WithPower(policy, weight)
 
 
 def _of_class(text: str) -> Policy:
@@ -60,7 +80,16 @@ def _topology(attributes: Sequence[str]) -> Policy:
     return TopologyPolicy(attributes)
 
 
-_WHOLE_NODES: Sequence[Policy] = (FGD(), BestFit(), DotProduct(), GpuPacking(), GpuClustering(), Random(), FillValue())
+_WHOLE_NODES: Sequence[Policy] = (
+    FGD(),
+    BestFit(),
+    DotProduct(),
+    GpuPacking(),
+    GpuClustering(),
+    Random(),
+    FillValue(),
+    Power(),
+)
 _PLAIN: Mapping[str, Policy] = {
     FIRST_FIT.name: FIRST_FIT,
     Pack.name: Pack(),

@@ -94,6 +94,9 @@ class Scoring(Enum):
     BY_NODE = "node"
     """What is free of each of them: a `NodePolicy`."""
 
+    BY_WEIGHT = "weight"
+    """The scores of several that look at each of them by itself, by weight."""
+
     BY_FLEET = "fleet"
     """What is free of all of them together: fill-value."""
 

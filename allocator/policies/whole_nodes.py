@@ -8,6 +8,7 @@ of a unit, which is a device, or a counter set that devices are cut from (`alloc
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from allocator.bits import Mask, bits
 from allocator.cluster.usage import Shares, consumed_of
@@ -17,6 +18,13 @@ from allocator.policies.contract import PricedOrder, Requests, Score, Scoring
 from allocator.policies.hardware import FULL, UNIT, Unit, fullness_of, hardware_of
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Pick
+
+
+class NodePower(Protocol):
+    """What a node draws (`allocator.policies.power`)."""
+
+    def watts(self, cpu_left: int, units_left: Sequence[int]) -> int:
+        """With so much left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +101,8 @@ class FreeResources:
     """How many devices the claims have that are there: 0 for one with a part of a device, else the number."""
     shapes: Shapes = NO_SHAPES
     """What the workload asks of nodes of this kind."""
+    power: "NodePower | None" = None
+    """What the node draws; None where it is not known, or nothing reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +136,8 @@ class NodePolicy(ABC):
 
     remembers: the score of a node depends on nothing but what the pod asks for and what is free of the node, so that
     it is worked out again only when one of them differs. reads_names, reads_holds: `name` and `holds` of the free
-    resources may decide, too; else `holds` may be empty. It is a `Policy` of one attempt as well, which alone leaves
-    devices as they are: which unit is best depends on the node.
+    resources may decide, too; else `holds` may be empty. reads_power: `power` is there where it is known. It is a
+    `Policy` of one attempt as well, which alone leaves devices as they are: which unit is best depends on the node.
     """
 
     name = ""
@@ -136,6 +146,7 @@ class NodePolicy(ABC):
     remembers = True
     reads_names = True
     reads_holds = True
+    reads_power = False
 
     @abstractmethod
     def score_node(self, needs: PodNeeds, free: FreeResources) -> float:

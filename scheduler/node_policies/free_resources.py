@@ -12,6 +12,7 @@ from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.fleet.answer_cache import HardwareKinds
 from allocator.fleet.fleet import Fleet
 from allocator.journal import ChangedNumbers
+from allocator.memo import Topic
 from allocator.model import Claim, Request
 from allocator.outcome import AllocationError, InvalidClaim
 from allocator.policies.hardware import (
@@ -25,6 +26,7 @@ from allocator.policies.hardware import (
     taken_of_local,
     takes_of,
 )
+from allocator.policies.power import HardwarePower, node_power
 from allocator.policies.whole_nodes import (
     NO_SHAPES,
     FreeResources,
@@ -49,19 +51,23 @@ MOST_USES = 1 << 14
 """Kinds of nodes with certain devices in use, of which it is remembered what is left of them."""
 
 
+_POWER: Topic[HardwarePower | None] = Topic("power")
+
 _NO_HOLDS = frozenset[int]()
 
 
 class FreeByNode:
     """What is free of each node, by number. workload: what pods ask for, as far as it is known.
 
-    changes: the numbers of the nodes that were looked at again. with_holds: it is also said what claims hold.
+    changes: the numbers of the nodes that were looked at again.
+    with_holds: it is also said what claims hold. with_power: and what nodes draw.
     """
 
     def __init__(self, fleet: Fleet, infos: NodeInfos) -> None:
         self.workload = PodShapes()
         self.changes = ChangedNumbers()
         self.with_holds = False
+        self.with_power = False
         self._fleet = fleet
         self._infos = infos
         self._nodes: dict[int, FreeResources] = {}
@@ -182,7 +188,17 @@ class FreeByNode:
             units, holds = self._units_left(number), self._held(number)
         except AllocationError:
             units, holds = (), _NO_HOLDS
-        self._nodes[number] = FreeResources(name, *self._amounts(number), units, holds, self._shapes_on(number))
+        power = self._power(number) if self.with_power else None
+        self._nodes[number] = FreeResources(name, *self._amounts(number), units, holds, self._shapes_on(number), power)
+
+    def _power(self, number: int) -> HardwarePower | None:
+        """What the node draws, worked out once for its devices."""
+        cpu = int(self._infos.columns[CPU].allocatable[number])
+        try:
+            view = self._fleet.current.view(self._fleet.node(number))
+        except AllocationError:
+            return None
+        return view.memo.remember((_POWER, cpu), lambda: node_power(view, cpu))
 
     def _units_left(self, number: int) -> tuple[int, ...]:
         """What is left of each unit, the same object for equal nodes. Raises InvalidPool."""

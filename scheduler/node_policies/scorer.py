@@ -12,7 +12,7 @@ from allocator.model import Claim
 from allocator.policies.contract import Policy, PolicyOfNode, Scoring, scoring_of
 from scheduler.node_policies.fill_scores import FillScores
 from scheduler.node_policies.free_resources import FreeByNode
-from scheduler.node_policies.scores import NodeScores
+from scheduler.node_policies.scores import NodeScores, WeightedScores
 from scheduler.state.pods import PodRequests
 
 
@@ -43,5 +43,6 @@ def scorer_of(policy: Policy, free: FreeByNode) -> NodeScorer | None:
 # Any: of what class a policy is follows from its `Scoring`, as the contract says.
 _SCORERS: Mapping[Scoring, Callable[[Any, FreeByNode], NodeScorer]] = {
     Scoring.BY_NODE: NodeScores,
+    Scoring.BY_WEIGHT: WeightedScores,
     Scoring.BY_FLEET: FillScores,
 }

@@ -12,6 +12,7 @@ import numpy as np
 from allocator.bits import Mask, without
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Claim
+from allocator.policies.power import WithPower
 from allocator.policies.whole_nodes import FreeResources, FromUnits, NodePolicy, PodNeeds
 from cel.lru import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
@@ -104,6 +105,7 @@ class NodeScores:
         self.policy = policy
         self._free = free
         free.with_holds |= policy.reads_holds
+        free.with_power |= policy.reads_power
         self._kept: LruCache[Hashable, _KeptScores] = LruCache(MOST_SHAPES, MOST_SHAPES)
 
     def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
@@ -148,6 +150,10 @@ class NodeScores:
         kept.table.known |= nodes
         return kept
 
+    def of(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> Floats:
+        """The score of each of these nodes, in the order of their numbers."""
+        return self._scored(name, requests, claims, nodes).table.scores[numbers_of(nodes)]
+
     def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromUnits:
         """The policy for the attempt on that node, see `NodeScorer.on`."""
         self._free.catch_up()
@@ -177,6 +183,50 @@ class NodeScores:
         return kept
 
 
+class WeightedScores:
+    """The scores of several policies on the nodes of a cluster, by weight: a `NodeScorer`.
+
+    Those of each are brought to 0 to 100 between the least and the greatest of the nodes that are compared, in whole
+    numbers, and to 100 where all are equal.
+    """
+
+    def __init__(self, policy: WithPower, free: FreeByNode) -> None:
+        self._scored_by = [(weight, NodeScores(part, free)) for weight, part in policy.weighted]
+
+    def best(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> tuple[float, Mask]:
+        """See `NodeScorer.best`. Cost: O(nodes)."""
+        scores, numbers = self._of(name, requests, claims, nodes), numbers_of(nodes)
+        best = scores.max().item()
+        return best, mask_of_numbers(numbers[scores == best], numbers[-1].item() + 1)
+
+    def all(
+        self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask
+    ) -> Iterator[tuple[float, Mask]]:
+        """See `NodeScorer.all`. Cost: O(nodes)."""
+        scores, numbers = self._of(name, requests, claims, nodes), numbers_of(nodes)
+        for score in np.unique(scores).tolist():
+            yield score, mask_of_numbers(numbers[scores == score], numbers[-1].item() + 1)
+
+    def on(self, number: int, name: str, requests: PodRequests, claims: Sequence[Claim]) -> FromUnits:
+        """See `NodeScorer.on`."""
+        _, first = self._scored_by[0]
+        return first.on(number, name, requests, claims)
+
+    def _of(self, name: str, requests: PodRequests, claims: Sequence[Claim], nodes: Mask) -> Floats:
+        total = np.zeros(nodes.bit_count())
+        for weight, part in self._scored_by:
+            total += weight * _normalized(part.of(name, requests, claims, nodes))
+        return total
+
+
+def _normalized(scores: Floats) -> Floats:
+    low, high = scores.min(), scores.max()
+    if low == high:
+        return np.full(len(scores), 100.0)
+    normalized: Floats = np.floor(100 * (scores - low) / (high - low))
+    return normalized
+
+
 def _decides(free: FreeResources, *, with_name: bool) -> Hashable:
     """All that a score may depend on; equal for most nodes of a fleet."""
-    return free.cpu, free.memory, free.units, free.holds, free.shapes, with_name and free.name
+    return free.cpu, free.memory, free.units, free.holds, free.shapes, free.power, with_name and free.name

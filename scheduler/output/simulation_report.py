@@ -282,6 +282,7 @@ _OVER_ARRIVALS = (
     _Picture("Allocated", "% of the capacity", lambda one: one.allocated_percent, is_only_if_any=False),
     _Picture("Fragmentation", "% of the capacity", lambda one: one.fragmentation_percent),
     _Picture("Fragmentation ratio", "% of what is free", lambda one: one.fragmentation_ratio),
+    _Picture("Power", "watts", lambda one: one.watts),
 )
 _OVER_TIME = (
     _Picture("Allocated", "% of the capacity", lambda one: one.allocated_percent, is_only_if_any=False),
@@ -291,6 +292,7 @@ _OVER_TIME = (
     _Picture("Whole units", "units with nothing in use", lambda one: one.whole_units),
     _Picture("Whole nodes", "nodes with nothing in use", lambda one: one.whole_nodes),
     _Picture("Evictions", "pods so far", lambda one: one.evictions),
+    _Picture("Power", "watts", lambda one: one.watts),
 )
 
 
@@ -316,6 +318,8 @@ _PLACEMENT = (
     _Figure("Largest block", lambda one: one.summary.largest_block, max),
     _Figure("Whole units", lambda one: one.summary.whole_units, max),
     _Figure("Whole nodes", lambda one: one.summary.whole_nodes, max),
+    _Figure("Watts at the end", lambda one: one.summary.watts, min),
+    _Figure("Energy, Wh", lambda one: one.summary.energy_wh, min),
 )
 _TIME = (
     _Figure("Wait p50, s", lambda one: one.summary.waiting_s.p50),

@@ -34,6 +34,7 @@ METRICS: Mapping[str, str] = {
     "whole-units": "whole_units",
     "whole-nodes": "whole_nodes",
     "evictions": "evictions",
+    "watts": "watts",
 }
 """Metric to the column of a series; a name that another one begins with comes after it."""
 

@@ -99,12 +99,18 @@ def _is_place(name: str) -> bool:
 
 
 class _OfNode(NamedTuple):
-    """size: its units. left, fragment: in thousandths of a unit. whole: units of which nothing is in use."""
+    """What is free of one node."""
 
     size: int = 0
+    """Its units."""
     left: int = 0
+    """In thousandths of a unit."""
     whole: int = 0
+    """Units of which nothing is in use."""
     fragment: float = 0.0
+    """In thousandths of a unit."""
+    watts: int | None = None
+    """What it draws; None where that is not known."""
 
 
 _NOTHING = _OfNode()
@@ -122,6 +128,9 @@ class FleetFigures:
         self.total = 0.0
         self.whole_units = 0
         self.whole_nodes = 0
+        self._watts = 0
+        self._known = self._unknown = 0
+        free.with_power = True
         self._free = free
         self._seen = -1
         self._of_node: dict[int, _OfNode] = {}
@@ -151,6 +160,9 @@ class FleetFigures:
         self.capacity += (after.size - before.size) * UNIT
         self.left += after.left - before.left
         self.total += after.fragment - before.fragment
+        self._watts += (after.watts or 0) - (before.watts or 0)
+        self._known += _draws(after) - _draws(before)
+        self._unknown += _is_unknown(after) - _is_unknown(before)
         self.whole_units += after.whole - before.whole
         self.whole_nodes += _is_whole(after) - _is_whole(before)
         self._blocks[before.whole] -= 1
@@ -160,6 +172,11 @@ class FleetFigures:
     def allocated(self) -> int:
         """What is in use, in thousandths of a unit."""
         return self.capacity - self.left
+
+    @property
+    def watts(self) -> int:
+        """What all nodes draw; 0 where the model of a device is not known, or no node has devices."""
+        return self._watts if self._known and not self._unknown else 0
 
     @property
     def largest_block(self) -> int:
@@ -181,7 +198,16 @@ class FleetFigures:
 
 
 def _figures(free: FreeResources) -> _OfNode:
-    return _OfNode(len(free.units), sum(free.units), free.units.count(UNIT), fragment(free))
+    watts = free.power.watts(free.cpu, free.units) if free.power is not None else None
+    return _OfNode(len(free.units), sum(free.units), free.units.count(UNIT), fragment(free), watts)
+
+
+def _draws(node: _OfNode) -> bool:
+    return node.watts is not None and node.size > 0
+
+
+def _is_unknown(node: _OfNode) -> bool:
+    return node.watts is None and node.size > 0
 
 
 def _is_whole(node: _OfNode) -> bool:
@@ -257,6 +283,7 @@ class RunFigures(Follower):
         self._now = 0.0
         self._first: float | None = None
         self._integrals = [0.0, 0.0]
+        self._watt_seconds = 0.0
         self._at_last_arrival: tuple[float, Sequence[float]] = 0.0, self._integrals
         self._peak = 0.0
         self._by_arrivals: dict[int, _Column] = {}
@@ -272,6 +299,7 @@ class RunFigures(Follower):
             self._by_time.begin(time_s)
         for share, value in enumerate((self._allocated(), self._fragmentation())):
             self._integrals[share] += value * (time_s - self._now)
+        self._watt_seconds += self._figures.watts * (time_s - self._now)
         while (point := self._by_time.due(time_s)) is not None:
             self._by_time.add(self._point(point), self._causes())
         self._now = time_s
@@ -397,6 +425,8 @@ class RunFigures(Follower):
             end_s=self._now,
             preempted=self._preempted,
             lost_s=round(self._lost_s, _TIME_DIGITS),
+            watts=float(figures.watts),
+            energy_wh=round(self._watt_seconds / 3600, _DIGITS),
             namespaces=tuple(self._shape(name, one) for name, one in sorted(self._namespaces.items())),
             moved=self._moved,
         )
@@ -451,6 +481,7 @@ class RunFigures(Follower):
             float(figures.whole_units),
             float(figures.whole_nodes),
             float(self._evictions),
+            float(figures.watts),
         )
 
     def _add_arrival(self) -> None:
@@ -478,6 +509,7 @@ _COLUMNS = (
     "whole_units",
     "whole_nodes",
     "evictions",
+    "watts",
 )
 _ARRIVED = _COLUMNS.index("arrived_percent")
 

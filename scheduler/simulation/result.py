@@ -56,6 +56,8 @@ class Series:
     """Nodes of which nothing is in use; nodes without units do not count."""
     evictions: tuple[float, ...] = ()
     """Evictions until then."""
+    watts: tuple[float, ...] = ()
+    """What all nodes draw; 0 where the model of a device is not known."""
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -139,6 +141,10 @@ class Summary:
     """How many of the evictions were for a pod of higher priority."""
     lost_s: float = 0.0
     """How long all evicted pods had run, from the first event on."""
+    watts: float = 0.0
+    """What all nodes draw at the end; 0 where the model of a device is not known."""
+    energy_wh: float = 0.0
+    """What they have drawn from the first event to the last one, in watt-hours."""
     namespaces: tuple[ShapeSummary, ...] = ()
     """The same as of shapes, of the pods of each namespace: `shape` is its name."""
     moved: int = 0

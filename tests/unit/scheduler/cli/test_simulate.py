@@ -702,3 +702,19 @@ def test_pod_with_extended_resources_waits_where_no_node_is_left(tmp_path: Path)
         ["0 p node-1"],
         ["0 p no nodes available to schedule pods"],
     ]
+
+
+def test_power_fills_what_draws_already_and_watts_and_energy_are_reported(tmp_path: Path) -> None:
+    nodes, pods = tmp_path / "nodes.csv", tmp_path / "pods.csv"
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\na,96000,1024,2,P100\nb,96000,1024,2,T4\n")
+    pods.write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n"
+        "first,1000,10,1,400,,0,3600\nsecond,1000,10,1,400,,0,3600\n"
+    )
+    options = ("--trace", pods, "--no-scores", "-o", "json", "--jobs=1")
+    run = dra("simulate", nodes, *options, "--policy=power", "--policy=best-fit+power:0.9")
+    assert run.code == 0, run.err
+    for scenario in result(run).scenarios:
+        assert max(scenario.by_time.watts) == (2 * 25 + 3 * 15) + (10 + 70 + 20 + 165)
+        assert scenario.summary.watts == (2 * 25 + 3 * 15) + (2 * 10 + 2 * 20)
+        assert scenario.summary.energy_wh == 360

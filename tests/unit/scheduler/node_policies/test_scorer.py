@@ -8,7 +8,7 @@ from allocator.policies.own import guarded
 from allocator.policies.whole_nodes import FreeResources, NodePolicy, PodNeeds
 from scheduler.node_policies.fill_scores import FillScores
 from scheduler.node_policies.scorer import scorer_of
-from scheduler.node_policies.scores import NodeScores
+from scheduler.node_policies.scores import NodeScores, WeightedScores
 from tests.unit.scheduler.node_policies.test_whole_nodes import POLICIES, a_cluster
 
 
@@ -25,7 +25,7 @@ def _scorer(policy: Policy) -> type[object]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_policy_gets_the_scorer_that_it_asks_for(name: str) -> None:
-    by_node: dict[str, type[object]] = dict.fromkeys(POLICIES, NodeScores)
+    by_node: dict[str, type[object]] = dict.fromkeys((*POLICIES, "power"), NodeScores)
     expected = (by_node | {"fill-value": FillScores}).get(name, type(None))
     assert _scorer(policy_of(name)) is expected
 
@@ -45,3 +45,7 @@ def test_attribute_of_a_user_s_class_that_has_the_name_by_chance_decides_nothing
 
     own: Policy = Own()  # type: ignore[assignment]  # whatever a user brings
     assert scoring_of(guarded(own)) is Scoring.BY_PICKS
+
+
+def test_a_policy_with_power_is_scored_by_weight() -> None:
+    assert _scorer(policy_of("fgd+power")) is WeightedScores
