@@ -383,8 +383,8 @@ ALIVE_S = SILENCE_S + 30.0
 class Reflector(Generic[T]):
     """One resource's watcher and the store that it fills. clock: seconds, that only go forward.
 
-    needs_all: as of `Store`. trouble: why the watch is down; empty while it works. is_outdated: changes were lost, and all
-    is listed again.
+    trouble: why the watch is down; empty while it works. is_outdated: changes were lost, and all is listed again.
+    needs_all: as of `Store`.
     """
 
     def __init__(self, watcher: Watcher[T], clock: Callable[[], float], *, needs_all: bool = False) -> None:
