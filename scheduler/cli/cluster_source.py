@@ -200,17 +200,20 @@ class ClusterAccess:
 
 @dataclass(frozen=True, slots=True)
 class ShownObjects:
-    """The objects that are printed. They do not change what counts: devices that others hold are in use all the same.
+    """The objects that are printed.
 
-    namespace: empty for all. query: the selector as it was given. home: the namespace of names that have none, where it
-    is not `namespace`. is_of_home: lists are of that namespace, too, as kubectl's are.
+    They do not change what counts: devices that others hold are in use all the same.
     """
 
     namespace: str = ""
+    """Empty for all."""
     selector: tuple[Requirement, ...] = ()
     query: str = ""
+    """The selector as it was given."""
     home: str = DEFAULT_NAMESPACE
+    """The namespace of names that have none, where it is not `namespace`."""
     is_of_home: bool = False
+    """Lists are of that namespace, too, as kubectl's are."""
 
     @property
     def of_lists(self) -> "ShownObjects":

@@ -137,16 +137,15 @@ config_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class DecidedBy:
-    """How pods are decided: the profiles, the limits per tenant, and who is evicted for whom.
-
-    is_off, for_devices: nobody is evicted for a pod, or for its devices alone. spares: pods that are never evicted.
-    """
+    """How pods are decided: the profiles, the limits per tenant, and who is evicted for whom."""
 
     profiles: Sequence[Profile] = (Profile(),)
     limits: Sequence[TenantLimit] = ()
     is_off: bool = False
     for_devices: bool = False
+    """is_off, for_devices: nobody is evicted for a pod, or for its devices alone."""
     spares: Callable[[Pod], bool] = spares_nobody
+    """Pods that are never evicted."""
 
     def preemption_off(self, pod: Pod | None) -> str:
         """Why nobody is evicted for the pod; empty where somebody may be."""
@@ -209,18 +208,18 @@ def _configured(config: Path, policy: str) -> DecidedBy:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The input, ready for decisions.
-
-    pods: of the input and those that its workloads stand for, each with its priority. extended: the resources that
-    classes stand for. warnings: about all of it. group_kinds: controllers whose pods are groups.
-    """
+    """The input, ready for decisions."""
 
     inventory: Inventory
     claims: Claims
     pods: Sequence[Pod]
+    """Of the input and those that its workloads stand for, each with its priority."""
     extended: ExtendedResources
+    """The resources that classes stand for."""
     warnings: tuple[str, ...] = ()
+    """About all of it."""
     group_kinds: frozenset[str] = NO_KINDS
+    """Controllers whose pods are groups."""
 
     @staticmethod
     def of(

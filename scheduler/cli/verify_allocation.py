@@ -73,7 +73,7 @@ class ReplayedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AllocationCase:
-    """A recorded case, decoded. expected: by node name. allocator: which one answered, `auto` for the chosen one."""
+    """A recorded case, decoded."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -82,9 +82,11 @@ class AllocationCase:
     claims: tuple[Claim, ...]
     in_use: tuple[Claim, ...]
     expected: Mapping[str, AllocationAnswer]
+    """By node name."""
     is_interrupted: bool
     gates: frozenset[str]
     allocator: str
+    """Which one answered, `auto` for the chosen one."""
 
 
 @click.command(

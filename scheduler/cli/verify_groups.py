@@ -53,17 +53,18 @@ class GroupCondition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What kube-scheduler did until all was quiet. bound: by group how many pods. evicted: who went.
-
-    has_same_victims: whether these went in every run. conditions: of the groups, None where they differed between runs.
-    messages: of pods.
-    """
+    """What kube-scheduler did until all was quiet."""
 
     bound: Mapping[str, int]
+    """By group how many pods."""
     evicted: frozenset[str]
+    """Who went."""
     has_same_victims: bool = False
+    """Whether these went in every run."""
     conditions: Mapping[str, GroupCondition] | None = None
+    """Of the groups, None where they differed between runs."""
     messages: Mapping[str, str] = field(default_factory=dict)
+    """Of pods."""
 
     @staticmethod
     def of(raw: Raw, example: Raw, *, has_conditions: bool = True) -> "RecordedRun":
@@ -84,19 +85,20 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class GroupCase:
-    """A recorded case, decoded. later: what is created when all is quiet; deleted: names of pods that go then.
-
-    first, after, late: what was recorded of each part. gang: of an exhaustive search, members and victims.
-    """
+    """A recorded case, decoded."""
 
     name: str
     inventory: Inventory
     later: Inventory
+    """What is created when all is quiet."""
     deleted: frozenset[str] = frozenset()
+    """Names of pods that go then."""
     first: RecordedRun | None = None
     after: RecordedRun | None = None
     late: RecordedRun | None = None
+    """first, after, late: what was recorded of each part."""
     gang: tuple[Sequence[str], frozenset[str]] | None = None
+    """Of an exhaustive search, members and victims."""
     by_topology: bool = False
     """Whether the gate for topology was on."""
 

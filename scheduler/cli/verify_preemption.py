@@ -21,17 +21,17 @@ WriteCall = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class PostFilterAnswer:
-    """kube-scheduler's answer, or ours. nominated: None where that stays. writes: all but those of times, sorted.
-
-    alternatives: nodes and victims that are as good.
-    """
+    """kube-scheduler's answer, or ours."""
 
     code: str
     nominated: str | None
+    """None where that stays."""
     text: str
     victims: frozenset[str]
     writes: Sequence[WriteCall]
+    """All but those of times, sorted."""
     alternatives: Sequence[tuple[str, frozenset[str]]] = ()
+    """Nodes and victims that are as good."""
 
     @staticmethod
     def recorded(raw: Raw) -> "PostFilterAnswer":

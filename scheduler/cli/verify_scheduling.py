@@ -92,19 +92,19 @@ _UNKNOWN = Status("nothing")
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """What becomes of a pod. gate: the plugin that holds it in the queue.
-
-    best: the nodes of which one is chosen. chosen: those that were. post_filter: who would be preempted; None where
-    that is not asked, as `won`, which says it of devices.
-    """
+    """What becomes of a pod."""
 
     gate: str
+    """The plugin that holds it in the queue."""
     pre_filter: Status
     nodes: Mapping[str, Status]
     scores: Scores
     best: frozenset[str]
+    """The nodes of which one is chosen."""
     chosen: frozenset[str]
+    """Those that were."""
     post_filter: PostFilterAnswer | None = None
+    """Who would be preempted; None where that is not asked, as `won`, which says it of devices."""
     won: WonNodes | None = None
 
 

@@ -183,19 +183,20 @@ class InputPlaces:
 
 @dataclass(frozen=True, slots=True)
 class FindingsReport(PagedReport):
-    """What rules found. title: the name of the command. counted: how much was found, in words.
-
-    rules: all that were run, whether they found anything or not. devices: the map of a page and its tables.
-    """
+    """What rules found."""
 
     kind = "FindingList"
 
     title: str
+    """The name of the command."""
     counted: str
+    """How much was found, in words."""
     found: Sequence[AnyFinding]
     rules: Sequence[AnyCheck]
+    """All that were run, whether they found anything or not."""
     places: InputPlaces
     devices: Callable[[], tuple[MapColumns, Sequence[PageTable]]]
+    """The map of a page and its tables."""
 
     def blocks(self) -> Iterator[Block]:
         """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""

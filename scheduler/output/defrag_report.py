@@ -34,19 +34,20 @@ CUT = "the search ended at its budget: there may be a better plan, or one at all
 
 @dataclass(frozen=True, slots=True)
 class DefragReport(PagedReport):
-    """What moves win. subject: what room is made for, in words. most: so many moves were allowed.
-
-    pools: of a page, before and after. claims, cluster: of a page, after it.
-    """
+    """What moves win."""
 
     kind = "DefragPlan"
 
     subject: str
+    """What room is made for, in words."""
     answer: DefragAnswer
     most: int
+    """So many moves were allowed."""
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    """Of a page, before and after."""
     claims: Sequence[ClaimStatus] = ()
     cluster: Cluster | None = None
+    """claims, cluster: of a page, after it."""
 
     def blocks(self) -> Iterator[Block]:
         """The verdict, a line for each step, and what is won; or who is in the way."""

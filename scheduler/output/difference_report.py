@@ -29,7 +29,7 @@ _NUMBERS = frozenset({"BEFORE", "AFTER"})
 
 @dataclass(frozen=True, slots=True)
 class DifferenceReport(PagedReport):
-    """What a change does. pools, clusters: of a page, before and after the change. claims: of a page, after it."""
+    """What a change does."""
 
     kind = "PlacementDifference"
 
@@ -38,7 +38,9 @@ class DifferenceReport(PagedReport):
     found: Sequence[PlaceDifference]
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    """Of a page, after it."""
     clusters: tuple[Cluster | None, Cluster | None] = (None, None)
+    """pools, clusters: of a page, before and after the change."""
 
     def blocks(self) -> Iterable[Block]:
         """How many are placed, and a line for each pod whose place differs.
@@ -215,18 +217,18 @@ def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class FitReport(PagedReport):
-    """How many copies fit. subject: in words, such as `pod ml/train-0`.
-
-    pools: of a page, without and with the copies. claims, cluster: of a page, with theirs.
-    """
+    """How many copies fit."""
 
     kind = "Fit"
 
     subject: str
+    """In words, such as `pod ml/train-0`."""
     found: FittingCopies
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    """Of a page, without and with the copies."""
     claims: Sequence[ClaimStatus] = ()
     cluster: Cluster | None = None
+    """claims, cluster: of a page, with theirs."""
 
     def blocks(self) -> Iterator[Block]:
         """How many, a line for each node, and what stops the next one."""

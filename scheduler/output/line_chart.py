@@ -18,13 +18,14 @@ Curve = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A curve of one name. lows, highs: of the seeds at each place, equal to the mean where there is one seed."""
+    """A curve of one name."""
 
     name: str
     places: Sequence[float]
     means: Sequence[float]
     lows: Sequence[float]
     highs: Sequence[float]
+    """lows, highs: of the seeds at each place, equal to the mean where there is one seed."""
 
     def between(self, first: float, last: float) -> "Band":
         """The part between two places, both included."""
@@ -91,30 +92,30 @@ _MARKS_OF_LINE = 6
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart. from_zero: the vertical axis starts at 0, or below where values are."""
+    """A chart."""
 
     title: str
     x_label: str
     y_label: str
     bands: Sequence[Band]
     from_zero: bool = True
+    """The vertical axis starts at 0, or below where values are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartFrame:
-    """The size of a picture in pixels, and how many ticks of the horizontal axis and letters of its label fit.
-
-    bottom: room below the lines. has_legend: the names of the lines are below the picture, not at their ends.
-    """
+    """The size of a picture in pixels, and how many ticks of the horizontal axis and letters of its label fit."""
 
     name: str
     width: int
     height: int
     left: int
     bottom: int
+    """Room below the lines."""
     ticks: int
     letters: int
     has_legend: bool = False
+    """The names of the lines are below the picture, not at their ends."""
 
 
 WIDE = ChartFrame("chart", 900, 400, 64, 50, 7, 100)

@@ -51,11 +51,7 @@ class ClassRoom:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport(PagedReport):
-    """What there is of devices, and who holds them.
-
-    rooms: by class. by: the only table of the text; empty for the overview. shown: of which claims alone, in words such
-    as `in namespace ml`; empty for everything. cluster: of a page.
-    """
+    """What there is of devices, and who holds them."""
 
     kind = "Status"
 
@@ -65,10 +61,14 @@ class StatusReport(PagedReport):
     nodes: Sequence[Tally]
     namespaces: Sequence[Tally]
     rooms: Mapping[str, ClassRoom]
+    """By class."""
     claims: Sequence[ClaimStatus]
     by: str = ""
+    """The only table of the text; empty for the overview."""
     shown: str = ""
+    """Of which claims alone, in words such as `in namespace ml`; empty for everything."""
     cluster: Cluster | None = None
+    """Of a page."""
     limits: Sequence[LimitStatus] = ()
 
     def blocks(self) -> Iterable[ColumnTable]:
@@ -476,15 +476,18 @@ _CLAIM_COLUMNS = ("NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY")
 
 @dataclass(frozen=True, slots=True)
 class ClaimsReport(PagedReport):
-    """Claims. shown: in words, such as `in namespace ml`. now: for their ages. pools, cluster: of a page."""
+    """Claims."""
 
     kind = "ClaimStatusList"
 
     claims: Sequence[ClaimStatus]
     shown: str
+    """In words, such as `in namespace ml`."""
     now: datetime
+    """For their ages."""
     pools: Sequence[PoolStatus] = ()
     cluster: Cluster | None = None
+    """pools, cluster: of a page."""
 
     def blocks(self) -> Iterable[ColumnTable]:
         """A line for each claim."""

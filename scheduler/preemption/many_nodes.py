@@ -109,19 +109,18 @@ class PodTable:
 
 @dataclass(frozen=True, slots=True)
 class NodesAtOnce:
-    """What was found of some nodes, in their order.
-
-    fits: whether the pod fits with everybody lower gone. victims: by node and place. short: by resource, whether it is
-    still too little then.
-    """
+    """What was found of some nodes, in their order."""
 
     numbers: Sequence[int]
     table: PodTable
     fits: Sequence[bool]
+    """Whether the pod fits with everybody lower gone."""
     victims: NDArray[np.bool_]
+    """By node and place."""
     violating: NDArray[np.bool_]
     costs: Sequence[EvictionCost]
     short: Mapping[str, Flags]
+    """By resource, whether it is still too little then."""
 
     def victims_on(self, place: int) -> list[Unit]:
         """On one of the nodes, by its place among them."""

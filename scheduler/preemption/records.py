@@ -34,21 +34,22 @@ class RecordState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRecord:
-    """What a pod has won on a node. claims: its own that had no devices, with what they get there.
-
-    victims: uids of pods. cancelled: of those, which were not bound yet, and are not any more. released: uids of claims
-    that come free. tries: preemptions that ended without a place for the pod. since: when the record was made, by the
-    clock of who keeps it.
-    """
+    """What a pod has won on a node."""
 
     pod: Pod
     node: str
     claims: tuple[Claim, ...] = ()
+    """Its own that had no devices, with what they get there."""
     victims: frozenset[str] = frozenset()
+    """Uids of pods."""
     released: frozenset[str] = frozenset()
+    """Uids of claims that come free."""
     tries: int = 0
+    """Preemptions that ended without a place for the pod."""
     since: float = 0.0
+    """When the record was made, by the clock of who keeps it."""
     cancelled: frozenset[str] = frozenset()
+    """Of those, which were not bound yet, and are not any more."""
 
     @staticmethod
     def of(
