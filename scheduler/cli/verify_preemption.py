@@ -104,8 +104,8 @@ _NOTHING: Mapping[str, object] = {"nodes": frozenset(), "victims": {}, "candidat
 
 
 def _by_node(raw: Raw, name: str) -> Mapping[str, frozenset[str]]:
-    found = of_kind(raw.get(name) or {}, name, dict)
-    return {node: frozenset(of_kind(victims, f"{name} of {node}", list)) for node, victims in found.items()}
+    by_node = of_kind(raw.get(name) or {}, name, dict)
+    return {node: frozenset(of_kind(victims, f"{name} of {node}", list)) for node, victims in by_node.items()}
 
 
 def _names(candidates: Iterable[NodeToWin]) -> Mapping[str, frozenset[str]]:

@@ -57,8 +57,8 @@ def policy(*allowed: str) -> str:
 
 def allowances(style: str, script: str, *, connects: bool) -> list[str]:
     """What a page needs: this style and script, and no other. connects: also the server that it comes from."""
-    found = [_allowed("style-src", style), *([_allowed("script-src", script)] if script else [])]
-    return [*found, *(["connect-src 'self'"] if connects else [])]
+    directives = [_allowed("style-src", style), *([_allowed("script-src", script)] if script else [])]
+    return [*directives, *(["connect-src 'self'"] if connects else [])]
 
 
 def _allowed(directive: str, text: str) -> str:
@@ -261,11 +261,11 @@ def _list_in(parent: Element) -> Element:
     """The list that the items of a list, or those below an item, are in."""
     if parent.tag == "ul":
         return parent
-    found = parent.find("ul")
-    if found is None:
-        found = element("ul", {"class": "tree"})
-        parent.append(found)
-    return found
+    branch = parent.find("ul")
+    if branch is None:
+        branch = element("ul", {"class": "tree"})
+        parent.append(branch)
+    return branch
 
 
 def _data(page: DataPage) -> Json:

@@ -104,9 +104,9 @@ _MOVES = ("POD OR CLAIM", "WHAT", "BEFORE", "AFTER")
 
 def _moves_row(group: Sequence[PlaceDifference]) -> list[str]:
     """A line for pods that have one place afterwards."""
-    one, places = group[0], list(dict.fromkeys(_before_text(other.before) for other in group))
+    first, places = group[0], list(dict.fromkeys(_before_text(other.before) for other in group))
     before = "; ".join(filter(None, [*places[:_MOST_PLACES], and_more(len(places), _MOST_PLACES)]))
-    return [and_others(other.name for other in group), _what(one), before, _after_text(one)]
+    return [and_others(other.name for other in group), _what(first), before, _after_text(first)]
 
 
 def _member_row(one: PlaceDifference) -> list[str]:
@@ -242,15 +242,15 @@ class FitReport(PagedReport):
 
     def fields(self) -> Json:
         """All of it."""
-        found = self.found
+        fitting = self.found
         return {
             "subject": self.subject,
-            "copies": found.number,
-            "isLimited": found.is_cut,
-            "copiesOnOtherNodes": found.elsewhere,
+            "copies": fitting.number,
+            "isLimited": fitting.is_cut,
+            "copiesOnOtherNodes": fitting.elsewhere,
             "nodes": [{"name": node, "copies": number} for node, number in self._sorted()],
-            "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
-            "givenUpAt": given_up_object(found.hidden),
+            "next": {"reason": reason_of(fitting.stopped)} if fitting.stopped is not None else None,
+            "givenUpAt": given_up_object(fitting.hidden),
         }
 
     def html(self, head: Sequence[str] = ()) -> str:

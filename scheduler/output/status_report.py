@@ -96,8 +96,8 @@ class StatusReport(PagedReport):
 
 def problem_table(report: StatusReport) -> ColumnTable:
     """A line for each problem of a pool."""
-    found = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in pool_problems(one)]
-    return ColumnTable(["POOL", "PROBLEM"], found)
+    rows = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in pool_problems(one)]
+    return ColumnTable(["POOL", "PROBLEM"], rows)
 
 
 def pool_problems(pool: PoolStatus) -> Iterator[str]:
@@ -350,27 +350,27 @@ def closed_nodes(cluster: Cluster | None, before: Cluster | None = None, pools: 
 
 
 def _closed(cluster: Cluster) -> dict[str, str]:
-    found = {}
+    closed = {}
     for name in sorted(cluster.names()):
         node = cluster.node(name)
         assert node is not None
         reasons = ["cordoned"] if node.unschedulable else []
         reasons += [f"taint {one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in node.taints]
         if reasons:
-            found[name] = ", ".join(reasons)
-    return found
+            closed[name] = ", ".join(reasons)
+    return closed
 
 
 def map_columns(
     pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus], cluster: Cluster | None = None
 ) -> ColumnTable:
     """A line for each device, with its kind, its place in the node, and what it is cut from, as the map shows them."""
-    found = list(pools)
-    table = device_columns(found, claims)
-    nodes = [nodes_text(one, cluster) for one in _all(found)]
+    listed_pools = list(pools)
+    table = device_columns(listed_pools, claims)
+    nodes = [nodes_text(one, cluster) for one in _all(listed_pools)]
     rows = [
         [row[0], node, *row[2:], *_sorts(one.device)]
-        for row, node, one in zip(table.rows, nodes, _all(found), strict=True)
+        for row, node, one in zip(table.rows, nodes, _all(listed_pools), strict=True)
     ]
     return ColumnTable([*table.header, *_SORTS], rows)
 

@@ -39,10 +39,10 @@ class Cycle:
 
     def each(self, items: Iterable[T]) -> Iterator[T]:
         """The items, one after the other, of which a pod can have thousands. Raises Cancelled."""
-        for one in items:
+        for item in items:
             if self.is_cancelled():
                 raise Cancelled("cancelled between the terms of a pod")
-            yield one
+            yield item
 
     def requesting(self, requests: PodRequests) -> "Cycle":
         """The same attempt at nodes of which the pod takes this."""

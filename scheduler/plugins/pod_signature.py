@@ -50,8 +50,8 @@ class PodSignature:
 
     def counts_of(self, plugin: str, nodes: Numbers) -> Numbers:
         """What counts for the plugin's score, of these nodes; nothing where pod and node alone count nothing."""
-        found = self.counts.get(plugin)
-        return _NO_NUMBERS if found is None else found[nodes]
+        counts = self.counts.get(plugin)
+        return _NO_NUMBERS if counts is None else counts[nodes]
 
     @property
     def refusing(self) -> int:

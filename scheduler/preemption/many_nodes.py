@@ -181,17 +181,17 @@ def _spare(
 def _violating(
     table: PodTable, cluster: Cluster, numbers: Sequence[int], lower: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    found = np.zeros_like(lower)
+    violating = np.zeros_like(lower)
     if not cluster.budgets.namespaces:
-        return found
+        return violating
     firsts = lower.argmax(axis=1).tolist()  # pods are in the order of their priorities: all that follow are lower
     for row, number in enumerate(numbers):
         own = table.budgets(number)
         if any(own) and lower[row, firsts[row]]:
             for place, violated in enumerate(violated_of(own[firsts[row] :]), start=firsts[row]):
                 if violated:
-                    found[row, place] = True
-    return found
+                    violating[row, place] = True
+    return violating
 
 
 def _costs(

@@ -124,8 +124,10 @@ class PreemptionRecords:
 
         Nobody may be evicted for the pod meanwhile.
         """
-        found = (one for one in self.on(pod.nominated_node) if one.state(self._cluster) is not RecordState.HELD)
-        return next(found, None) if pod.nominated_node else None
+        ongoing_records = (
+            one for one in self.on(pod.nominated_node) if one.state(self._cluster) is not RecordState.HELD
+        )
+        return next(ongoing_records, None) if pod.nominated_node else None
 
     @contextmanager
     def seen_by(self, pod: Pod, *others: Pod) -> Iterator[None]:
@@ -133,15 +135,15 @@ class PreemptionRecords:
 
         others: of its group, for which it is decided as well.
         """
-        own = {one.uid for one in (pod, *others)}
-        passed = [one for one in self._records.values() if one.pod.uid in own or self._is_lower(one, pod)]
-        for one in passed:
-            self._cluster.fleet.remove_allocated(one.claims)
+        own = {record.uid for record in (pod, *others)}
+        passed = [record for record in self._records.values() if record.pod.uid in own or self._is_lower(record, pod)]
+        for record in passed:
+            self._cluster.fleet.remove_allocated(record.claims)
         try:
             yield
         finally:
-            for one in passed:
-                self._cluster.fleet.add_allocated(one.claims)
+            for record in passed:
+                self._cluster.fleet.add_allocated(record.claims)
 
     @staticmethod
     def _is_lower(record: PreemptionRecord, pod: Pod) -> bool:

@@ -175,15 +175,12 @@ def test_a_newcomer_can_hold_the_number_of_files_and_rooms() -> None:
 EMPTY_NAMES = {"one", "found"}
 """They say of a local only that there is something; in a comprehension it is defined beside its only use."""
 
-NAMES_NOT_DONE = ("scheduler/cli/", "scheduler/output/", "scheduler/plugins/", "scheduler/preemption/")
-"""Rooms in which locals are still called so; so are those of modules beside all rooms."""
-
 
 def test_locals_say_what_they_are() -> None:
     named = [
         f"{path}:{node.lineno} {name}"
         for path, tree in SOURCES.items()
-        if path.count("/") > 1 and not path.startswith(NAMES_NOT_DONE)
+        if path.count("/") > 1
         for node, name in _bound(tree)
         if name in EMPTY_NAMES
     ]
