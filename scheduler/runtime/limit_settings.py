@@ -13,11 +13,12 @@ from pydantic import AfterValidator, Field
 
 import cel
 from allocator.api import names
-from allocator.api.findings import FieldError
+from allocator.api.findings import FieldError, shown
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, CountedUnit, Namespaces, TenantLimit
 from cel.values.quantity import Format, Quantity
 from scheduler.cache.watch_events import Undecodable
+from scheduler.client.raw_json import RawJson, loads_leniently
 from scheduler.core_v1.label_selectors import requirements
 from scheduler.input import yaml_1_1
 from scheduler.runtime.section import Section, label_query, object_name, refused, typed
@@ -201,11 +202,8 @@ def limit_problems(limits: Sequence[LimitSection], taken: Collection[str] = ()) 
 
 def limits_in(raw: Mapping[str, Any], taken: Collection[str]) -> tuple[TenantLimit, ...]:
     """The limits of a ConfigMap. taken: names of limits that hold too. Raises Undecodable with every error."""
-    data = raw.get("data") or {}
-    if KEY not in data:
-        raise Undecodable(f"data: has no key {KEY!r}")
     try:
-        value = [document for _, document in yaml_1_1.documents(data[KEY])]
+        value = [document for _, document in yaml_1_1.documents(_text(raw))]
     except yaml_1_1.InvalidYAML as error:
         raise Undecodable(f"data[{KEY}]: {error}") from error
     section, errors = typed(LimitList, {KEY: value[0] if len(value) == 1 else value})
@@ -213,6 +211,20 @@ def limits_in(raw: Mapping[str, Any], taken: Collection[str]) -> tuple[TenantLim
     if section is None or problems:
         raise Undecodable("; ".join(f"data[{KEY}]: {problem}" for problem in problems))
     return tuple(limit.limit() for limit in section.limits)
+
+
+def _text(raw: Mapping[str, Any]) -> str:
+    """The list as it is written. Raises Undecodable."""
+    data = raw.get("data") or {}
+    if isinstance(data, RawJson):  # as the client leaves all that is named so: drivers write there what they like
+        data = loads_leniently(bytes(data))  # of no subclass
+    if not isinstance(data, dict):
+        raise Undecodable(f"data: must be an object (got {shown(data)})")
+    if KEY not in data:
+        raise Undecodable(f"data: has no key {KEY!r}")
+    if not isinstance(data[KEY], str):
+        raise Undecodable(f"data[{KEY}]: must be a string (got {shown(data[KEY])})")
+    return data[KEY]
 
 
 def limits_decoder(limits: Sequence[TenantLimit]) -> partial[tuple[TenantLimit, ...]]:

@@ -1,17 +1,24 @@
 """Limits are read strictly, from the file and from a ConfigMap, and every error says where and what."""
 
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pytest
 
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Requirement
 from cel.values.quantity import Format
-from scheduler.cache.watch_events import Undecodable
+from scheduler.cache.decoding import input_of, page_of
+from scheduler.cache.watch_events import Applied, Entry, Found, Undecoded
+from scheduler.client.api_resources import CONFIG_MAPS
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
-from scheduler.runtime.limit_settings import limits_in
+from scheduler.runtime.limit_settings import limits_decoder
 from tests.unit.scheduler.runtime.test_configuration import stored
+
+Json = Any  # of whatever type: what a ConfigMap may hold
 
 ALL = """
 limits:
@@ -88,17 +95,45 @@ def test_config_map_has_namespace_and_name(tmp_path: Path, name: str) -> None:
         load(Configuration, stored(tmp_path, f"limitsConfigMap: {name}\n"), {})
 
 
+def found_in(data: Json, *of_file: str) -> Found[Sequence[TenantLimit]]:
+    """The ConfigMap as the cache has it from the watch, and from a list."""
+    metadata = {"namespace": "a", "name": "dra-limits", "uid": "u", "resourceVersion": "1"}
+    kind, version = CONFIG_MAPS.kind, "v1"
+    config_map = {"kind": kind, "apiVersion": version, "metadata": metadata, "data": data}
+    decoder = limits_decoder([TenantLimit(name) for name in of_file])
+    event = input_of("watch", orjson.dumps({"type": "ADDED", "object": config_map}), decoder)
+    listed = {"kind": f"{kind}List", "apiVersion": version, "metadata": {"resourceVersion": "1"}, "items": [config_map]}
+    page = page_of("list", orjson.dumps(listed), decoder)
+    assert isinstance(event, Applied)
+    assert page.objects == (event.object,)
+    return event.object
+
+
+def limits_of(text: str) -> Sequence[TenantLimit]:
+    found = found_in({"limits": text, "README.md": "What each team may use."})
+    assert isinstance(found, Entry), found
+    return found.value
+
+
 def test_config_map_has_the_same_list() -> None:
-    [limit] = limits_in({"data": {"limits": "- {name: a, most: 2}"}}, ())
+    [limit] = limits_of("- {name: a, most: 2}")
     assert limit == TenantLimit("a", most=2 * ONE_DEVICE)
-    assert limits_in({"data": {"limits": '[{"name": "a", "most": 2}]'}}, ()) == (limit,)
-    assert limits_in({"data": {"limits": ""}}, ()) == limits_in({"data": {"limits": "[]"}}, ()) == ()
+    assert limits_of('[{"name": "a", "most": 2}]') == (limit,)
+    assert limits_of("") == limits_of("[]") == ()
+
+
+def test_config_map_says_what_the_file_says(tmp_path: Path) -> None:
+    of_file = load(Configuration, stored(tmp_path, ALL), {}).limits_in_force()
+    assert limits_of(ALL.removeprefix("\nlimits:")) == of_file
 
 
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
         ({}, "data: has no key 'limits'"),
+        (None, "data: has no key 'limits'"),
+        ("limits", 'data: must be an object (got "limits")'),
+        ({"limits": 1}, "data[limits]: must be a string (got 1)"),
         ({"limits": "- {"}, "data[limits]: "),
         ({"limits": "{}"}, "data[limits]: limits: "),
         ({"limits": "- {name: a, most: 1, x: 1}"}, "data[limits]: limits[0].x: unknown field (got 1)"),
@@ -106,7 +141,7 @@ def test_config_map_has_the_same_list() -> None:
         ({"limits": "- {name: of-file, most: 1}"}, 'data[limits]: limits[0].name: must be unique (got "of-file")'),
     ],
 )
-def test_error_in_a_config_map_names_field_and_value(data: dict[str, str], problem: str) -> None:
-    with pytest.raises(Undecodable) as error:
-        limits_in({"data": data}, ("of-file",))
-    assert str(error.value).startswith(problem)
+def test_error_in_a_config_map_names_field_and_value(data: Json, problem: str) -> None:
+    found = found_in(data, "of-file")
+    assert isinstance(found, Undecoded)
+    assert found.error.startswith(problem)
