@@ -69,6 +69,8 @@ class DefragReport(PagedReport):
         if plan is None:
             most = counted(self.most, "move")
             yield f"{self.subject}: no plan of up to {most}" + (f"; {CUT}" if not search.is_complete else "")
+            if self.answer.hopeless:
+                yield f"it would not fit even if no pod were on any node: {self.answer.hopeless}"
         elif not plan.moves:
             yield f"{self.subject}: nothing has to move"
         else:
@@ -110,6 +112,7 @@ class DefragReport(PagedReport):
                 }
                 for one in answer.blockers
             ],
+            "hopeless": answer.hopeless,
             "search": {"sets": answer.found.sets, "decisions": answer.found.decisions},
         }
 
