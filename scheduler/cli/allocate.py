@@ -101,8 +101,8 @@ def command(  # noqa: PLR0913 - one for each option
     given.warn_of(pods if is_named else given.pods)
     room = RoomByEviction(placement) if preempt else None
     placement.makes_room = room.place if room else None
-    found = _place(placement, pods, claims)
-    results = [one for one in found if given.is_shown(one, shown)]
+    placements = _place(placement, pods, claims)
+    results = [one for one in placements if given.is_shown(one, shown)]
     if names["pod"]:
         results = [one for one in results if one.pod is not None and one.pod.name == pods[0].name]
     evictions = _shown_evictions(results, room.made) if room else None

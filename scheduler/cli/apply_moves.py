@@ -158,10 +158,10 @@ class Moving:
             await self._require_node(planned)
             await self._require_node(self._node)
             await self._present_target()
-            for one in await self._siblings(pod):
-                if one["metadata"]["uid"] in before or one["metadata"].get("deletionTimestamp"):
+            for sibling in await self._siblings(pod):
+                if sibling["metadata"]["uid"] in before or sibling["metadata"].get("deletionTimestamp"):
                     continue
-                name, node = f"{pod.namespace}/{one['metadata']['name']}", one["spec"].get("nodeName")
+                name, node = f"{pod.namespace}/{sibling['metadata']['name']}", sibling["spec"].get("nodeName")
                 if node and node != planned:
                     raise NotAsPlanned(
                         f"pod {name} was made in place of {pod}, and is on node {node}, not on {planned}"
@@ -169,7 +169,7 @@ class Moving:
                 if node:
                     self._print(f"pod {name} is bound to {node}")
                     return True
-                said = f"pod {name} is not bound yet: {_refusal(one)}"
+                said = f"pod {name} is not bound yet: {_refusal(sibling)}"
             return False
 
         await self._until(is_bound, self._timeout_s, lambda: f"pod {pod} was evicted, and {said}")

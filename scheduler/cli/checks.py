@@ -59,14 +59,14 @@ def report_findings(  # noqa: PLR0913 - one for each thing that is printed
     if not _shows_an_object(inventory, shown):
         stop(f"nothing is checked: the input contains no object {shown}")
     with after_delay("checking ..."):
-        found = list(run(rules, checked))
-    every = len(found)
-    found = [one for one in found if _is_shown(one.observation, inventory, shown)]
-    found = sorted(found, key=lambda one: _WORST_FIRST.index(one.rule.level))
-    numbers = {level: sum(one.rule.level is level for one in found) for level in _WORST_FIRST}
+        findings = list(run(rules, checked))
+    every = len(findings)
+    findings = [one for one in findings if _is_shown(one.observation, inventory, shown)]
+    findings = sorted(findings, key=lambda one: _WORST_FIRST.index(one.rule.level))
+    numbers = {level: sum(one.rule.level is level for one in findings) for level in _WORST_FIRST}
     summary = ", ".join(counted(number, level) for level, number in numbers.items())
-    summary = f"{len(rules)} rules: {summary}{_hidden(every - len(found), shown)}"
-    report = FindingsReport(name, summary, found, rules, InputPlaces(inventory), lambda: devices(checked))
+    summary = f"{len(rules)} rules: {summary}{_hidden(every - len(findings), shown)}"
+    report = FindingsReport(name, summary, findings, rules, InputPlaces(inventory), lambda: devices(checked))
     print_report(report, output, head)
     print_to_stderr([summary])
     return int(_fails(numbers, fail_on))

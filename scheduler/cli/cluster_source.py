@@ -45,16 +45,16 @@ def gates(context: click.Context, _option: click.Parameter, incomplete: str) -> 
 def namespaces(context: click.Context, _option: click.Parameter, incomplete: str) -> list[str]:
     """Namespaces of the files that are named already, or of the cluster."""
     paths = _paths(context)
-    found = [own for own, _ in _names_of_files(paths)] if paths else [name for _, name in _live(context, NAMESPACES)]
-    return _starting(sorted(set(found) - {""}), incomplete)
+    names = [own for own, _ in _names_of_files(paths)] if paths else [name for _, name in _live(context, NAMESPACES)]
+    return _starting(sorted(set(names) - {""}), incomplete)
 
 
 def pods(context: click.Context, _option: click.Parameter, incomplete: str) -> list[Any]:
     """Pods of the files that are named already, or of the cluster, as `namespace/name`; files where there are none."""
     paths = _paths(context)
-    found = _names_of_files(paths, "Pod") if paths else _live(context, PODS)
+    known = _names_of_files(paths, "Pod") if paths else _live(context, PODS)
     namespace = context.params.get("namespace") or ""
-    names = [f"{own}/{name}" for own, name in found if namespace in ("", own)]
+    names = [f"{own}/{name}" for own, name in known if namespace in ("", own)]
     return _starting(sorted(names), incomplete) or [CompletionItem(incomplete, type="file")]
 
 
@@ -71,8 +71,8 @@ def _starting(names: Iterable[str], start: str) -> list[str]:
 
 def _paths(context: click.Context) -> Sequence[str]:
     """Of the command line so far; standard input is not there yet."""
-    found = context.params.get("paths") or (context.params.get("arguments") or ())[1:]
-    return [path for path in found if path != STDIN]
+    given = context.params.get("paths") or (context.params.get("arguments") or ())[1:]
+    return [path for path in given if path != STDIN]
 
 
 def _names_of_files(paths: Sequence[str], kind: str = "") -> Iterator[tuple[str, str]]:
@@ -112,13 +112,13 @@ class FeatureChoice:
     def features(self, served: "Served | None" = None) -> Features:
         """The features in force. served: what the API server serves, where a cluster is read. Raises BadParameter."""
         try:
-            found = self._of_release(served) if served is None or self.release else served.features(self.gates or {})
+            features = self._of_release(served) if served is None or self.release else served.features(self.gates or {})
         except UnknownGate as error:
             raise click.BadParameter(str(error), param_hint="--feature-gates") from error
-        found = found.strictly() if self.is_strict else found
+        features = features.strictly() if self.is_strict else features
         if self.is_verbose:
-            print_to_stderr([f"features in force: {found}"])
-        return found
+            print_to_stderr([f"features in force: {features}"])
+        return features
 
     def _of_release(self, served: "Served | None") -> Features:
         return Features.of(self.release or (served.release if served else DEFAULT_RELEASE), self.gates)
@@ -200,17 +200,20 @@ class ClusterAccess:
 
 @dataclass(frozen=True, slots=True)
 class ShownObjects:
-    """The objects that are printed. They do not change what counts: devices that others hold are in use all the same.
+    """The objects that are printed.
 
-    namespace: empty for all. query: the selector as it was given. home: the namespace of names that have none, where it
-    is not `namespace`. is_of_home: lists are of that namespace, too, as kubectl's are.
+    They do not change what counts: devices that others hold are in use all the same.
     """
 
     namespace: str = ""
+    """Empty for all."""
     selector: tuple[Requirement, ...] = ()
     query: str = ""
+    """The selector as it was given."""
     home: str = DEFAULT_NAMESPACE
+    """The namespace of names that have none, where it is not `namespace`."""
     is_of_home: bool = False
+    """Lists are of that namespace, too, as kubectl's are."""
 
     @property
     def of_lists(self) -> "ShownObjects":

@@ -103,11 +103,11 @@ class ReferenceAllocator:
         try:
             self._process.stdin.write(line)
             self._process.stdin.flush()
-            found = self._process.stdout.readline()
+            answered = self._process.stdout.readline()
         except BrokenPipeError:
-            found = b""
+            answered = b""
         seconds = time.perf_counter() - begin
-        answer = orjson.loads(found) if found else {"fault": f"it ended with code {self._process.wait()}"}
+        answer = orjson.loads(answered) if answered else {"fault": f"it ended with code {self._process.wait()}"}
         if not isinstance(answer, dict):
             raise NoReferenceAllocator(f"{answer!r} is not an answer")
         if "fault" in answer:
@@ -173,15 +173,15 @@ def command(*, given: InputSource, most: int, peer: Path | None, output: str) ->
     try:
         program = peer or built(source.features.release.name)
         with ReferenceAllocator(program) as reference, Progress(doing="comparing") as progress:
-            found = []
+            comparisons = []
             for number, (name, claims) in enumerate(asked, start=1):
-                found.append(_compared(reference, {**case, "name": name, "claims": claims}, source.features))
+                comparisons.append(_compared(reference, {**case, "name": name, "claims": claims}, source.features))
                 progress.show(number, len(asked))
     except NoReferenceAllocator as error:
         print_to_stderr([f"dra: kube-scheduler's allocator cannot be asked: {error}"])
         sys.exit(BAD_INPUT)
-    print_report(ComparisonReport(found, len(case["nodes"])), output)
-    sys.exit(BAD_INPUT if inventory.errors else int(any(one.difference for one in found)))
+    print_report(ComparisonReport(comparisons, len(case["nodes"])), output)
+    sys.exit(BAD_INPUT if inventory.errors else int(any(one.difference for one in comparisons)))
 
 
 def _asked(given: Input, shown: ShownObjects) -> Iterator[tuple[str, list[Json]]]:
@@ -193,9 +193,9 @@ def _asked(given: Input, shown: ShownObjects) -> Iterator[tuple[str, list[Json]]
             if pending:
                 yield f"pod {pod}", pending
     for claim in unused_claims(given.claims, given.pods):
-        found = given.claims.objects[claim.namespace, claim.name]
-        if shown.has(claim.namespace, found.metadata.labels):
-            yield f"claim {claim}", [dict(found.raw)]
+        input_claim = given.claims.objects[claim.namespace, claim.name]
+        if shown.has(claim.namespace, input_claim.metadata.labels):
+            yield f"claim {claim}", [dict(input_claim.raw)]
 
 
 def _by_name(raws: Iterable[Json]) -> Mapping[str, Mapping[str, Json]]:
@@ -203,14 +203,14 @@ def _by_name(raws: Iterable[Json]) -> Mapping[str, Mapping[str, Json]]:
 
     Ends the command for objects of other versions.
     """
-    found: dict[str, dict[str, Json]] = {"ResourceSlice": {}, "DeviceClass": {}}
+    by_kind: dict[str, dict[str, Json]] = {"ResourceSlice": {}, "DeviceClass": {}}
     for raw in raws:
         kind, version = str(raw.get("kind")), str(raw.get("apiVersion"))
-        if kind in (*found, "ResourceClaim") and version != VERSION:
+        if kind in (*by_kind, "ResourceClaim") and version != VERSION:
             stop(f"{kind} of {version}: only objects of {VERSION} can be compared")
-        if kind in found:
-            found[kind][str(raw["metadata"].get("name"))] = raw
-    return found
+        if kind in by_kind:
+            by_kind[kind][str(raw["metadata"].get("name"))] = raw
+    return by_kind
 
 
 def _case(inventory: Inventory, raws: Mapping[str, Mapping[str, Json]], features: Features, most: int) -> Json:

@@ -21,10 +21,10 @@ def kubectl_complete() -> None:
     from scheduler.cli.main import dra
 
     *words, incomplete = sys.argv[1:] or [""]
-    found = ShellComplete(dra, {}, "dra", "").get_completions(words, incomplete)
-    plain = [one for one in found if one.type == "plain"]
+    completions = ShellComplete(dra, {}, "dra", "").get_completions(words, incomplete)
+    plain = [one for one in completions if one.type == "plain"]
     lines = [f"{one.value}\t{one.help}" if one.help else str(one.value) for one in plain]
-    click.echo("\n".join([*lines, _NO_FILES if len(plain) == len(found) else _FILES]))
+    click.echo("\n".join([*lines, _NO_FILES if len(plain) == len(completions) else _FILES]))
 
 
 @click.command(name="completion", epilog='\b\nExample:\n  eval "$(dra completion bash)"')

@@ -237,8 +237,8 @@ def _with_page(report: DefragReport, given: Input, placement: Placement, before:
     plan = report.answer.plan or MovePlan((), Way())
     objects = dict(placement.claims.objects)
     for claim in (claim for move in plan.moves for claim in move.again[1]):
-        if found := objects.get((claim.namespace, claim.name)):
-            objects[claim.namespace, claim.name] = replace(found, claim=claim)
+        if claim_object := objects.get((claim.namespace, claim.name)):
+            objects[claim.namespace, claim.name] = replace(claim_object, claim=claim)
     nodes = {move.mover.uid: move.placed.node for move in plan.moves}
     pods = [pod.changed(node_name=nodes.get(pod.uid, pod.node_name)) for pod in given.pods]
     with as_planned(placement.cluster, plan):

@@ -74,15 +74,15 @@ def _redacted(objects: list[Json]) -> list[Json]:
 def _kept(objects: Iterable[RawObject | Finding]) -> Iterator[Json]:
     """What is kept of the objects; what is not is counted, and the command ends at what cannot be read."""
     errors, left_out = list[Finding](), Counter[str]()
-    for found in objects:
-        if isinstance(found, Finding):
-            errors += [] if found.is_warning else [found]
-        elif not is_object(found.raw) and (error := no_object_error(found)):
+    for raw in objects:
+        if isinstance(raw, Finding):
+            errors += [] if raw.is_warning else [raw]
+        elif not is_object(raw.raw) and (error := no_object_error(raw)):
             errors.append(error)
-        elif (kept := shareable(found.raw)) is not None:
+        elif (kept := shareable(raw.raw)) is not None:
             yield kept
         else:
-            left_out[str(found.raw.get("kind"))] += 1
+            left_out[str(raw.raw.get("kind"))] += 1
     if errors:
         stop(*map(str, errors))
     if left_out:

@@ -205,8 +205,8 @@ def _explain_all(given: Input, placement: Placement, source: ClusterSource, outp
         if output in (WIDE, JSON):
             print_reports(explained(), KIND, output, progress)
         else:
-            for one in explained():
-                told.add(one)
+            for report in explained():
+                told.add(report)
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     fitting, every = numbers["Fits"], numbers.total()
     counted = f"{fitting} of {every} fit{'' if every else f': no pending pod or claim {shown}'}"

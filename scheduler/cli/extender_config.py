@@ -85,10 +85,10 @@ def kube_configuration(file: Path, release: tuple[int, ...] | None) -> KubeSched
     if (release and release > _numbers(NEWEST)) or any(one.path == _VERSION for one in unknown):
         print_to_stderr(f"warning: {file}: {one}{'' if one.path == _VERSION else '; left out'}" for one in unknown)
         raw = known
-    found, errors = read(raw)
-    if found is None:
+    configuration, errors = read(raw)
+    if configuration is None:
         stop(*(f"{file}: {error}" for error in errors))
-    return found
+    return configuration
 
 
 # `dra extender check`: checks kube-scheduler's configuration for problems with the extender.
@@ -172,10 +172,10 @@ def _number(file: Path, configuration: KubeSchedulerConfiguration, url: str | No
         stop(f"{file}: extenders: is empty: kube-scheduler calls no extender")
     if url is None and len(prefixes) > 1:
         stop(f"{file}: extenders: has {len(prefixes)} entries: select one with --url: {', '.join(prefixes)}")
-    found = [number for number, prefix in enumerate(prefixes) if url in (None, prefix)]
-    if not found:
+    numbers = [number for number, prefix in enumerate(prefixes) if url in (None, prefix)]
+    if not numbers:
         stop(f"{file}: extenders: none has the urlPrefix {url}: {', '.join(prefixes)}")
-    return found[0]
+    return numbers[0]
 
 
 def _rendered(judged: Judged, traps: list[Trap], output: str) -> str:
@@ -317,9 +317,9 @@ def _check_names(schedulers: tuple[str, ...]) -> None:
 
 def _judge(setup: Setup) -> None:
     """Report what would go wrong; the command ends where that is an error."""
-    found, errors = read(document(setup))
-    assert found is not None, errors
-    traps = traps_of(Judged(found, number=0, release=setup.release))
+    configuration, errors = read(document(setup))
+    assert configuration is not None, errors
+    traps = traps_of(Judged(configuration, number=0, release=setup.release))
     print_to_stderr(f"{trap.severity}: {line_of(trap)}" for trap in traps)
     if any(trap.severity is Severity.ERROR for trap in traps):
         stop("nothing was written")

@@ -133,16 +133,16 @@ def command(  # noqa: PLR0913 - one for each option
     sought = of_file(given, subject, source) if file else of_name(given, subject, shown)
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="fitting") as progress:
-        found = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
+        fitting = fit(placement, sought.copies(placement), most, lambda number: progress.show(number, number))
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     if shown.selector:
-        found = found.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
-    report = FitReport(sought.text, found)
+        fitting = fitting.on({node.name for node in inventory.nodes if selects(shown.selector, node.labels)})
+    report = FitReport(sought.text, fitting)
     if output == PAGE:
         after, claims, cluster = given.devices_of(placement)
         report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
     print_report(report, output, source.head)
-    sys.exit(BAD_INPUT if inventory.errors else int(found.number < (most or 1) or not sought.is_whole))
+    sys.exit(BAD_INPUT if inventory.errors else int(fitting.number < (most or 1) or not sought.is_whole))
 
 
 _GROUP = "group/"
@@ -163,10 +163,12 @@ def _group(
         stop(f"group {'/'.join(key)} has no pod in the input{meant(key, known)}")
     inside = take_inventory(read([subject]), (), source.features)
     names = {(pod.namespace, pod.name) for pod in Input.of(inside, source.features).pods}
-    found = {str(group.key): group for pod in given.pods for group in [groups.of(pod)] if group and _is_in(pod, names)}
-    if len(found) != 1:
+    named_groups = {
+        str(group.key): group for pod in given.pods for group in [groups.of(pod)] if group and _is_in(pod, names)
+    }
+    if len(named_groups) != 1:
         return None
-    [group] = found.values()
+    [group] = named_groups.values()
     return group if {(pod.namespace, pod.name) for pod in group.members} == names else None
 
 
@@ -201,10 +203,10 @@ def of_name(given: Input, subject: str, shown: ShownObjects) -> Sought:
         given.warn_of([replace(pod, node_name="")])
         return Sought(text, lambda placement: copies_of_pod(placement, pod))
     if kind == "claim":
-        found = given.claims.objects.get(key)
-        if found is None:
+        claim_object = given.claims.objects.get(key)
+        if claim_object is None:
             stop(f"{text} is not in the input{meant(key, given.claims.objects)}")
-        return Sought(text, lambda placement: copies_of_claim(placement, found))
+        return Sought(text, lambda placement: copies_of_claim(placement, claim_object))
     template = given.inventory.templates.get(key)
     if template is None:
         stop(f"{text} is not in the input{meant(key, given.inventory.templates)}")

@@ -41,16 +41,16 @@ def _lines(found: Iterable[Json]) -> Iterator[str]:
 def _list(found: Iterable[Json]) -> Iterator[str]:
     yield '{"apiVersion":"v1","kind":"List","items":['
     before = "\n"
-    for one in found:
-        yield before + orjson.dumps(one).decode()
+    for raw in found:
+        yield before + orjson.dumps(raw).decode()
         before = ",\n"
     yield "\n]}\n"
 
 
 def _documents(found: Iterable[Json]) -> Iterator[str]:
     before = ""
-    for one in found:
-        yield before + dump(one)
+    for raw in found:
+        yield before + dump(raw)
         before = "---\n"
 
 
@@ -277,8 +277,8 @@ def command(  # noqa: PLR0913 - one for each option
     if trace:
         _write_trace(trace, blueprint, load, duration_s)
     written: Counter[str] = Counter()
-    found = chain(blueprint.fleet(), blueprint.templates()) if trace else blueprint.objects()
-    _write(FORMATS[output](_counted(found, written)))
+    objects = chain(blueprint.fleet(), blueprint.templates()) if trace else blueprint.objects()
+    _write(FORMATS[output](_counted(objects, written)))
     print_to_stderr([", ".join(_counts_in_words(written))])
 
 
@@ -305,9 +305,9 @@ def _write_trace(file: Path, blueprint: Blueprint, load: float, duration_s: floa
 
 
 def _counted(found: Iterable[Json], written: Counter[str]) -> Iterator[Json]:
-    for one in found:
-        written[one["kind"]] += 1
-        yield one
+    for raw in found:
+        written[raw["kind"]] += 1
+        yield raw
 
 
 def _counts_in_words(written: Mapping[str, int]) -> Iterator[str]:

@@ -64,9 +64,9 @@ keep_going_option = click.option(
 
 def known_changes(_context: click.Context, _option: click.Parameter, overlays: tuple[str, ...]) -> tuple[str, ...]:
     """The values of --overlay. A change that is misspelt is not looked for as a file."""
-    for one in overlays:
-        if ":" in one and not is_change(one) and not Path(one).exists():
-            raise click.BadParameter(unknown_change(one))
+    for overlay in overlays:
+        if ":" in overlay and not is_change(overlay) and not Path(overlay).exists():
+            raise click.BadParameter(unknown_change(overlay))
     return overlays
 
 
@@ -137,16 +137,15 @@ config_option = click.option(
 
 @dataclass(frozen=True, slots=True)
 class DecidedBy:
-    """How pods are decided: the profiles, the limits per tenant, and who is evicted for whom.
-
-    is_off, for_devices: nobody is evicted for a pod, or for its devices alone. spares: pods that are never evicted.
-    """
+    """How pods are decided: the profiles, the limits per tenant, and who is evicted for whom."""
 
     profiles: Sequence[Profile] = (Profile(),)
     limits: Sequence[TenantLimit] = ()
     is_off: bool = False
     for_devices: bool = False
+    """is_off, for_devices: nobody is evicted for a pod, or for its devices alone."""
     spares: Callable[[Pod], bool] = spares_nobody
+    """Pods that are never evicted."""
 
     def preemption_off(self, pod: Pod | None) -> str:
         """Why nobody is evicted for the pod; empty where somebody may be."""
@@ -209,18 +208,18 @@ def _configured(config: Path, policy: str) -> DecidedBy:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """The input, ready for decisions.
-
-    pods: of the input and those that its workloads stand for, each with its priority. extended: the resources that
-    classes stand for. warnings: about all of it. group_kinds: controllers whose pods are groups.
-    """
+    """The input, ready for decisions."""
 
     inventory: Inventory
     claims: Claims
     pods: Sequence[Pod]
+    """Of the input and those that its workloads stand for, each with its priority."""
     extended: ExtendedResources
+    """The resources that classes stand for."""
     warnings: tuple[str, ...] = ()
+    """About all of it."""
     group_kinds: frozenset[str] = NO_KINDS
+    """Controllers whose pods are groups."""
 
     @staticmethod
     def of(
@@ -310,12 +309,12 @@ class Input:
 
     def pods_of(self, kind: str, key: NamespacedName) -> list[Pod]:
         """The living pods of a workload, those that are pending first, in the order in which they are placed."""
-        found = [pod for pod in pods_of((kind, *key), self.inventory.workloads, self.pods) if not pod.is_over]
-        if not found:
+        living = [pod for pod in pods_of((kind, *key), self.inventory.workloads, self.pods) if not pod.is_over]
+        if not living:
             workloads = {(one.namespace, one.name) for one in self.inventory.workloads if one.kind == kind}
             stop(f"{kind} {'/'.join(key)} has no pod in the input{meant(key, workloads - {key})}")
         pending = {id(pod) for pod in self.pending}
-        return sorted(found, key=lambda pod: (bool(pod.node_name), id(pod) not in pending, order_of(pod)))
+        return sorted(living, key=lambda pod: (bool(pod.node_name), id(pod) not in pending, order_of(pod)))
 
     def users(self, key: NamespacedName) -> tuple[list[Pod], list[Claim]]:
         """The pending pods that use the claim, or the claim alone where none does."""
@@ -329,8 +328,8 @@ class Input:
 
     def uses(self, pod: Pod, key: NamespacedName) -> bool:
         """True for a pod with that claim."""
-        found = self.claims.of(pod)
-        return isinstance(found, list) and any((c.claim.namespace, c.claim.name) == key for _, c in found)
+        pod_claims = self.claims.of(pod)
+        return isinstance(pod_claims, list) and any((c.claim.namespace, c.claim.name) == key for _, c in pod_claims)
 
     def is_shown(self, found: Result | PodToPlace, shown: ShownObjects) -> bool:
         """True for a pod that is shown, or for such a claim that no pod uses."""
@@ -372,8 +371,8 @@ def inventory_of(
 
     keep_going: use the rest of an input with errors; None where the command has no such option.
     """
-    found = _usable(_inventory(objects, overlays, features), features, keep_going=keep_going)
-    return _changed(found, overlays, features)
+    inventory = _usable(_inventory(objects, overlays, features), features, keep_going=keep_going)
+    return _changed(inventory, overlays, features)
 
 
 def inventories_of(
@@ -421,12 +420,12 @@ def _changed(inventory: Inventory, overlays: Sequence[str], features: Features) 
     if not changes:
         return inventory
     try:
-        found = changed(inventory, changes)
+        edited = changed(inventory, changes)
     except InvalidChange as error:
         stop(f"--overlay {error}")
     reported = set(evicted_pods(evictions(inventory, features)))
-    print_to_stderr(line for line in evicted_pods(evictions(found, features)) if line not in reported)
-    return found
+    print_to_stderr(line for line in evicted_pods(evictions(edited, features)) if line not in reported)
+    return edited
 
 
 _SHORT = {"Deployment": "deploy", "StatefulSet": "sts", "ReplicaSet": "rs", "DaemonSet": "ds", "CronJob": "cj"}

@@ -64,9 +64,13 @@ def command(
     """
     limits = decided_by(config, "").limits if config else ()
     inventory = read_inventory(source.objects(), overlays, source.features)
-    found = (*inventory.errors, *inventory.workloads, *(one for one in inventory.warnings if one.subject))
+    workloads_or_findings = (
+        *inventory.errors,
+        *inventory.workloads,
+        *(one for one in inventory.warnings if one.subject),
+    )
     read = {kind for kind, _, _ in (*inventory.versions, *inventory.faults)}
-    if not found and not read & _CHECKED:
+    if not workloads_or_findings and not read & _CHECKED:
         stop(f"the input contains no workload, no {', no '.join(sorted(_CHECKED))}: there is nothing to check")
     print_to_stderr(evicted_pods(evictions(inventory, source.features)))  # gates that are off are findings
     if "ResourceSlice" not in inventory.kinds:

@@ -83,8 +83,8 @@ async def _names(access: ClusterAccess, resource: Resource) -> Sequence[tuple[st
     kubeconfig = Path(access.kubeconfig) if access.kubeconfig else None
     async with connect(kubeconfig=kubeconfig, context=access.context or None) as connection:
         page = orjson.loads(await connection.text(resource.path(), {}, SUGGESTION_S))
-    found = [one["metadata"] for one in page.get("items") or ()]
-    return [(one.get("namespace", ""), one["name"]) for one in found]
+    named = [one["metadata"] for one in page.get("items") or ()]
+    return [(one.get("namespace", ""), one["name"]) for one in named]
 
 
 def _problems(listed: Sequence[ListedResource]) -> list[str]:

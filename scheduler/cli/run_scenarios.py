@@ -85,7 +85,7 @@ class RunFolder:
         """The scenario, if it has finished. A file that is not whole is reported, and as if it were not there."""
         file = self.folder / self._name(case)
         try:
-            found = scenario_of(file.read_bytes())
+            scenario = scenario_of(file.read_bytes())
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -94,7 +94,7 @@ class RunFolder:
             print_to_stderr([f"warning: {file}: is not a whole result, its scenario runs again: {error}"])
             return None
         self.kept += 1
-        return replace(found, parameters=case.variant.parameters)
+        return replace(scenario, parameters=case.variant.parameters)
 
     def keep(self, case: Case, scenario: Scenario) -> None:
         """Write it. Raises ScenarioFailed, if it cannot be written."""
@@ -122,10 +122,10 @@ class RunFolder:
 @contextmanager
 def opened(folder: Path, plan: Plan, *, resumes: bool) -> Iterator[RunFolder]:
     """The folder, for this process alone. Raises ScenarioFailed."""
-    found = RunFolder(folder, plan)
+    run_folder = RunFolder(folder, plan)
     with _locked(folder):
-        found.require_same(resumes=resumes)
-        yield found
+        run_folder.require_same(resumes=resumes)
+        yield run_folder
 
 
 def identity_of(plan: Plan) -> Identity:
@@ -159,14 +159,14 @@ def _differing(before: Identity, now: Identity) -> Iterator[str]:
 
 def _stored(file: Path) -> Identity:
     try:
-        found = json.loads(file.read_text())
+        stored = json.loads(file.read_text())
     except OSError as error:
         raise ScenarioFailed(f"{file}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ScenarioFailed(f"{file}: is not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(stored, dict):
         raise ScenarioFailed(f"{file}: is not an object")
-    return found
+    return stored
 
 
 @contextmanager
@@ -392,8 +392,8 @@ def run_all(
     """
     left = []
     for case in cases:
-        if folder and (found := folder.find(case)):
-            yield case, found
+        if folder and (finished := folder.find(case)):
+            yield case, finished
         else:
             left.append(case)
     for case, scenario in runner(plan, left, progress):

@@ -412,8 +412,8 @@ def _read(plan: Plan, files: tuple[str, ...]) -> Inventory:
     """The input with these objects in place of others, without what only messages name."""
     if plan.stdin:
         sys.stdin = io.TextIOWrapper(io.BytesIO(plan.stdin))
-    found = inventory_of(read(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
-    return replace(found, places={}, versions={}, labels={})
+    inventory = inventory_of(read(plan.paths), (*plan.overlays, *files), plan.features, keep_going=plan.keep_going)
+    return replace(inventory, places={}, versions={}, labels={})
 
 
 def _changed(inventory: Inventory, texts: Sequence[str], nodes_scale: float) -> Inventory:
@@ -446,11 +446,11 @@ def require_usable(plan: Plan, cases: Sequence[Case]) -> None:
 
 def _dump_start(inventory: Inventory, given: Input) -> Start:
     own = [pod for pod in given.pods if pod.raw]  # those of workloads were never created
-    found = trace_of_dump(inventory, own)
-    if found.undated:
-        left_out = counted(found.undated, "pod is", "pods are")
+    trace = trace_of_dump(inventory, own)
+    if trace.undated:
+        left_out = counted(trace.undated, "pod is", "pods are")
         print_to_stderr([f"warning: {left_out} left out: metadata.creationTimestamp is missing or no time"])
-    return Start(found.inventory, found.stays, Trace(tuple(found.jobs)))
+    return Start(trace.inventory, trace.stays, Trace(tuple(trace.jobs)))
 
 
 def _openb_start(plan: Plan, what_if: str, nodes_scale: float) -> Start:
@@ -463,9 +463,9 @@ def _openb_inventory(plan: Plan, files: Sequence[str]) -> Inventory:
     objects = [one for one in (*plan.overlays, *files) if not is_change(one)]
     if objects:
         raise InvalidWorkload(f"{objects[0]}: a fleet of the openb trace takes changes, such as drain:NODE, no objects")
-    found = _openb(plan).inventory(plan.features)
+    inventory = _openb(plan).inventory(plan.features)
     try:
-        return changed(found, plan.overlays) if plan.overlays else found
+        return changed(inventory, plan.overlays) if plan.overlays else inventory
     except InvalidChange as error:
         raise InvalidChange(f"--overlay {error}") from error
 

@@ -45,12 +45,12 @@ def config(file: Path, *, output: str, release: tuple[int, ...] | None) -> None:
     Profiles keep their names, plugins, weights and arguments; backoff, leader election and kubeconfig are kept as well.
     Fields without a counterpart are listed on standard error. docs/scheduler.md describes the result.
     """
-    found = converted(kube_configuration(file, release))
-    _check(file, found.document)
-    print_to_stderr(f"warning: {one}" for one in found.warnings)
-    print_to_stderr(found.left_out)
-    click.echo(_rendered(found.document, output), nl=output != "yaml")
-    sys.exit(int(bool(found.left_out)))
+    conversion = converted(kube_configuration(file, release))
+    _check(file, conversion.document)
+    print_to_stderr(f"warning: {one}" for one in conversion.warnings)
+    print_to_stderr(conversion.left_out)
+    click.echo(_rendered(conversion.document, output), nl=output != "yaml")
+    sys.exit(int(bool(conversion.left_out)))
 
 
 def _check(file: Path, document: Json) -> None:

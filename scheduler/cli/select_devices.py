@@ -79,11 +79,11 @@ def command(  # noqa: PLR0913 - one for each option
         sys.exit(BAD_INPUT if inventory.errors else 0)
     try:
         with after_delay("asking every device ..."):
-            found = select(expression, devices, environment)
+            selection = select(expression, devices, environment)
     except cel.CompileError as error:
         stop(f"EXPR does not compile: {error}")
-    print_report(SelectionReport(found, None if is_all else MOST_LISTED), output)
-    sys.exit(BAD_INPUT if inventory.errors else int(not found.matching))
+    print_report(SelectionReport(selection, None if is_all else MOST_LISTED), output)
+    sys.exit(BAD_INPUT if inventory.errors else int(not selection.matching))
 
 
 def _parsed(arguments: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
@@ -134,8 +134,8 @@ def _prepare_terminal(words: Sequence[str]) -> None:
 
 def completed(words: Sequence[str], text: str, number: int) -> str | None:
     """The completion of that number, as readline asks for them."""
-    found = [word for word in words if word.startswith(text)]
-    return found[number] if number < len(found) else None
+    matching = [word for word in words if word.startswith(text)]
+    return matching[number] if number < len(matching) else None
 
 
 def completions(devices: Sequence[Device]) -> Sequence[str]:

@@ -126,15 +126,15 @@ def settings(
 
 def _overrides(flags: Mapping[str, object], fields: Mapping[str, tuple[str, ...]]) -> Mapping[str, object]:
     """The fields that the given flags set, nested as in the file."""
-    found: dict[str, object] = {}
+    overrides: dict[str, object] = {}
     for flag, value in flags.items():
         if value is None or value == ():
             continue
         *sections, name = fields[flag]
-        inner = found
+        inner = overrides
         for section in sections:
             below = inner.setdefault(section, {})
             assert isinstance(below, dict)
             inner = below
         inner[name] = list(value) if isinstance(value, tuple) else value
-    return found
+    return overrides

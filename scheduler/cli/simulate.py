@@ -68,17 +68,17 @@ Examples:
 
 
 def _seeds(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
-    found: list[int] = []
+    seeds: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         numbers = (first, last) if dash else (first, first)
         if not all(number.isascii() and number.isdigit() and len(number) < _MOST_DIGITS for number in numbers):
             raise click.BadParameter(f"{part!r:.80} is neither a whole number nor a range such as 42-51")
         begin, end = map(int, numbers)
-        if end < begin or len(found) + end - begin >= _MOST_SEEDS:
+        if end < begin or len(seeds) + end - begin >= _MOST_SEEDS:
             raise click.BadParameter(f"{part!r} is empty, or more than {_MOST_SEEDS} seeds")
-        found += range(begin, end + 1)
-    return tuple(dict.fromkeys(found))
+        seeds += range(begin, end + 1)
+    return tuple(dict.fromkeys(seeds))
 
 
 def _policies(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -360,16 +360,16 @@ def _result(
     start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
     require_usable(plan, cases)
     with opened(folder, plan, resumes=resumes) if folder else nullcontext() as kept:
-        found: list[tuple[Case, Scenario]] = []
+        finished: list[tuple[Case, Scenario]] = []
         try:
             with Progress(doing="simulating", has_bar=True) as progress:
-                found.extend(run_all(plan, cases, runner, kept, progress.show))
+                finished.extend(run_all(plan, cases, runner, kept, progress.show))
         except (ScenarioFailed, KeyboardInterrupt) as error:
-            print_to_stderr(_unfinished(error, len(found), kept))
+            print_to_stderr(_unfinished(error, len(finished), kept))
             raise
     places = {_key(case): place for place, case in enumerate(cases)}
     return SimulationResult(
-        description(), tuple(one for _, one in sorted(found, key=lambda pair: places[_key(pair[0])]))
+        description(), tuple(one for _, one in sorted(finished, key=lambda pair: places[_key(pair[0])]))
     )
 
 
@@ -406,12 +406,12 @@ def _variants(what_ifs: Sequence[str], options: dict[str, Any]) -> list[Variant]
         "limits": tuple(dict.fromkeys(options["limits"])) or (WITH,),
     }
     varied = [name for name, values in choices.items() if len(values) > 1]
-    found = []
+    variants = []
     for values in itertools.product(*choices.values()):
         named = dict(zip(choices, values, strict=True))
         parameters = {_option_of(name): _shown(named[name]) for name in varied if named[name] != ""}
-        found.append(replace(Variant(**named), parameters=parameters))
-    return found
+        variants.append(replace(Variant(**named), parameters=parameters))
+    return variants
 
 
 def _option_of(name: str) -> str:
@@ -428,10 +428,10 @@ def _full_name(name: str) -> str:
 
 def _compare(records: Sequence[Record], result: SimulationResult, workload: str) -> None:
     try:
-        found = [compare(one, result.scenarios, workload) for one in records]
+        comparisons = [compare(one, result.scenarios, workload) for one in records]
     except InvalidRecord as error:
         stop(str(error))
-    differences = [line for one in found for line in one.differences]
-    print_to_stderr([*differences, *(line for one in found for line in one.unrecorded)])
-    print_to_stderr([f"{sum(one.equal for one in found)} curves equal, {len(differences)} differ"])
+    differences = [line for one in comparisons for line in one.differences]
+    print_to_stderr([*differences, *(line for one in comparisons for line in one.unrecorded)])
+    print_to_stderr([f"{sum(one.equal for one in comparisons)} curves equal, {len(differences)} differ"])
     sys.exit(int(bool(differences)))

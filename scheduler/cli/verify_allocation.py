@@ -73,7 +73,7 @@ class ReplayedAllocation:
 
 @dataclass(frozen=True, slots=True)
 class AllocationCase:
-    """A recorded case, decoded. expected: by node name. allocator: which one answered, `auto` for the chosen one."""
+    """A recorded case, decoded."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -82,9 +82,11 @@ class AllocationCase:
     claims: tuple[Claim, ...]
     in_use: tuple[Claim, ...]
     expected: Mapping[str, AllocationAnswer]
+    """By node name."""
     is_interrupted: bool
     gates: frozenset[str]
     allocator: str
+    """Which one answered, `auto` for the chosen one."""
 
 
 @click.command(
@@ -113,11 +115,11 @@ def replay(lines: Iterator[bytes], release: str, *, is_strict: bool = True) -> I
 
 def _features(case: AllocationCase, release: Release, *, is_strict: bool) -> Features:
     """What is in force in the allocator that answered: the one that is named, or that kube-scheduler chooses."""
-    found = Features.with_gates(release, case.gates, is_strict=is_strict)
+    features = Features.with_gates(release, case.gates, is_strict=is_strict)
     if case.allocator == "auto":
-        return found
+        return features
     return replace(
-        found,
+        features,
         knows_capacity=release.simplest_knows_capacity or case.allocator != "stable",
         knows_node_operations=case.allocator in release.knowing_node_operations,
     )

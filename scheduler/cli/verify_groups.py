@@ -53,17 +53,18 @@ class GroupCondition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """What kube-scheduler did until all was quiet. bound: by group how many pods. evicted: who went.
-
-    has_same_victims: whether these went in every run. conditions: of the groups, None where they differed between runs.
-    messages: of pods.
-    """
+    """What kube-scheduler did until all was quiet."""
 
     bound: Mapping[str, int]
+    """By group how many pods."""
     evicted: frozenset[str]
+    """Who went."""
     has_same_victims: bool = False
+    """Whether these went in every run."""
     conditions: Mapping[str, GroupCondition] | None = None
+    """Of the groups, None where they differed between runs."""
     messages: Mapping[str, str] = field(default_factory=dict)
+    """Of pods."""
 
     @staticmethod
     def of(raw: Raw, example: Raw, *, has_conditions: bool = True) -> "RecordedRun":
@@ -84,19 +85,20 @@ class RecordedRun:
 
 @dataclass(frozen=True, slots=True)
 class GroupCase:
-    """A recorded case, decoded. later: what is created when all is quiet; deleted: names of pods that go then.
-
-    first, after, late: what was recorded of each part. gang: of an exhaustive search, members and victims.
-    """
+    """A recorded case, decoded."""
 
     name: str
     inventory: Inventory
     later: Inventory
+    """What is created when all is quiet."""
     deleted: frozenset[str] = frozenset()
+    """Names of pods that go then."""
     first: RecordedRun | None = None
     after: RecordedRun | None = None
     late: RecordedRun | None = None
+    """first, after, late: what was recorded of each part."""
     gang: tuple[Sequence[str], frozenset[str]] | None = None
+    """Of an exhaustive search, members and victims."""
     by_topology: bool = False
     """Whether the gate for topology was on."""
 
@@ -206,13 +208,13 @@ class GroupRun:
     def gang(self) -> tuple[Sequence[str], frozenset[str]]:
         """The members of the one group that have a place, and who goes for it; claims that nobody uses are free."""
         (group,) = (one for one in self._groups() if one.waiting)
-        found = preempt_for_group(self._cluster, group)
-        if isinstance(found, GroupUnknown):
-            return (str(found),), frozenset()
-        if found.placed is None and isinstance(placed := place_group(self._cluster, group), GroupPlaced):
+        preemption = preempt_for_group(self._cluster, group)
+        if isinstance(preemption, GroupUnknown):
+            return (str(preemption),), frozenset()
+        if preemption.placed is None and isinstance(placed := place_group(self._cluster, group), GroupPlaced):
             return tuple(one.pod.name for one in placed.members), frozenset()
-        members = found.placed.members if found.placed else ()
-        return tuple(one.pod.name for one in members), frozenset(pod.name for pod in found.pods)
+        members = preemption.placed.members if preemption.placed else ()
+        return tuple(one.pod.name for one in members), frozenset(pod.name for pod in preemption.pods)
 
     def until_quiet(self) -> None:
         """Try all that wait, in order of priority and creation, until nothing comes of it."""
@@ -224,21 +226,21 @@ class GroupRun:
 
     def _waiting(self) -> list[GroupOfPods | Pod]:
         groups = {group.key: group for group in self._groups()}
-        found: dict[object, GroupOfPods | Pod] = {}
+        waiting: dict[object, GroupOfPods | Pod] = {}
         for pod in self._pods.values():
             if not pod.node_name and not pod.is_over:
                 key = key_of(pod)
-                found.setdefault(key or pod.uid, groups[key] if key else pod)
-        return sorted(found.values(), key=lambda one: -(one.priority or 0))
+                waiting.setdefault(key or pod.uid, groups[key] if key else pod)
+        return sorted(waiting.values(), key=lambda one: -(one.priority or 0))
 
     def _try(self, one: GroupOfPods | Pod) -> bool:
         """Whether anything came of it."""
         return self._try_pod(one) if isinstance(one, Pod) else self._try_group(one)
 
     def _try_group(self, one: GroupOfPods) -> bool:
-        found = place_group(self._cluster, one)
-        if isinstance(found, GroupPlaced):
-            for member in found.members:
+        result = place_group(self._cluster, one)
+        if isinstance(result, GroupPlaced):
+            for member in result.members:
                 self._bind(member.pod, member.placed)
             return True
         if one.problem or one.held or str(one) in self._waits:
@@ -262,11 +264,13 @@ class GroupRun:
             return True
         if isinstance(decided, NotPlaced) and not decided.everywhere and pod.uid not in self._waits:
             cycle = PodCycle(self._cluster, pod, own, used_up)
-            found = Preemptor(self._cluster, wins_devices=self._wins_devices, tries_all=True).preemption(cycle, decided)
-            if found.candidate is not None:
+            preemption = Preemptor(self._cluster, wins_devices=self._wins_devices, tries_all=True).preemption(
+                cycle, decided
+            )
+            if preemption.candidate is not None:
                 self._waits.add(pod.uid)
-                self._freed += found.claims
-                self.evicted.update(victim.name for victim in found.candidate.pods)
+                self._freed += preemption.claims
+                self.evicted.update(victim.name for victim in preemption.candidate.pods)
         return False
 
     def _bind(self, pod: Pod, placed: Placed) -> None:
@@ -291,11 +295,11 @@ class GroupRun:
 
     def _free(self, uid: str) -> None:
         claims = self._placement.claims
-        for key, found in claims.objects.items():
-            if found.claim.uid == uid and found.claim.allocation is not None:
-                decoded = replace(found.decoded, reserved_for=())
+        for key, claim_object in claims.objects.items():
+            if claim_object.claim.uid == uid and claim_object.claim.allocation is not None:
+                decoded = replace(claim_object.decoded, reserved_for=())
                 claims.objects[key] = replace(
-                    found, claim=replace(found.claim, allocation=None), decoded=decoded, consumers=()
+                    claim_object, claim=replace(claim_object.claim, allocation=None), decoded=decoded, consumers=()
                 )
                 self._cluster.set_claim(claims.objects[key], _LATER)
                 return
@@ -313,11 +317,11 @@ class GroupRun:
 
     def bound(self) -> Mapping[str, int]:
         """By group how many pods have got their node."""
-        found: Counter[str] = Counter()
+        bound_pods: Counter[str] = Counter()
         for pod in self._pods.values():
             if pod.node_name and pod.uid not in self._was_bound:
-                found[pod.group or SINGLE] += 1
-        return found
+                bound_pods[pod.group or SINGLE] += 1
+        return bound_pods
 
     def _of_importance(self) -> Sequence[str]:
         """The pods that could go, in the order in which they are spared."""

@@ -21,17 +21,17 @@ WriteCall = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class PostFilterAnswer:
-    """kube-scheduler's answer, or ours. nominated: None where that stays. writes: all but those of times, sorted.
-
-    alternatives: nodes and victims that are as good.
-    """
+    """kube-scheduler's answer, or ours."""
 
     code: str
     nominated: str | None
+    """None where that stays."""
     text: str
     victims: frozenset[str]
     writes: Sequence[WriteCall]
+    """All but those of times, sorted."""
     alternatives: Sequence[tuple[str, frozenset[str]]] = ()
+    """Nodes and victims that are as good."""
 
     @staticmethod
     def recorded(raw: Raw) -> "PostFilterAnswer":
@@ -104,8 +104,8 @@ _NOTHING: Mapping[str, object] = {"nodes": frozenset(), "victims": {}, "candidat
 
 
 def _by_node(raw: Raw, name: str) -> Mapping[str, frozenset[str]]:
-    found = of_kind(raw.get(name) or {}, name, dict)
-    return {node: frozenset(of_kind(victims, f"{name} of {node}", list)) for node, victims in found.items()}
+    by_node = of_kind(raw.get(name) or {}, name, dict)
+    return {node: frozenset(of_kind(victims, f"{name} of {node}", list)) for node, victims in by_node.items()}
 
 
 def _names(candidates: Iterable[NodeToWin]) -> Mapping[str, frozenset[str]]:

@@ -92,19 +92,19 @@ _UNKNOWN = Status("nothing")
 
 @dataclass(frozen=True, slots=True)
 class RecordedAnswer:
-    """What becomes of a pod. gate: the plugin that holds it in the queue.
-
-    best: the nodes of which one is chosen. chosen: those that were. post_filter: who would be preempted; None where
-    that is not asked, as `won`, which says it of devices.
-    """
+    """What becomes of a pod."""
 
     gate: str
+    """The plugin that holds it in the queue."""
     pre_filter: Status
     nodes: Mapping[str, Status]
     scores: Scores
     best: frozenset[str]
+    """The nodes of which one is chosen."""
     chosen: frozenset[str]
+    """Those that were."""
     post_filter: PostFilterAnswer | None = None
+    """Who would be preempted; None where that is not asked, as `won`, which says it of devices."""
     won: WonNodes | None = None
 
 
@@ -190,10 +190,10 @@ def replayed_group(case: GroupCase, features: Features) -> ReplayedCase:
         )
     compare = cycle_differences if is_to_the_letter else group_differences
     try:
-        found = list(compare(case, features))
+        problems = list(compare(case, features))
     except AllocationError as error:
-        found = [f"got an error: {error}"]
-    return ReplayedCase(case, [Difference("GangScheduling", _GROUP, text) for text in found])
+        problems = [f"got an error: {error}"]
+    return ReplayedCase(case, [Difference("GangScheduling", _GROUP, text) for text in problems])
 
 
 def replayed_case(case: SchedulingCase, features: Features) -> ReplayedCase:
@@ -217,10 +217,10 @@ def _any_case_of(raw: Raw) -> SchedulingCase | GroupCase:
 
 def case_of(raw: Raw) -> SchedulingCase:
     """The case of one pod that a line holds. Raises ValueError, InvalidCase among them, for what is none."""
-    found = _found(raw)
+    objects = _found(raw)
     own = _completed_pod(field_of(raw, "pod", dict), -1)
-    found["pods"].append(own)
-    inventory = _inventory(found, own)
+    objects["pods"].append(own)
+    inventory = _inventory(objects, own)
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
     name = str(field_of(raw, "id"))
     if "expected" not in raw:
@@ -231,9 +231,9 @@ def case_of(raw: Raw) -> SchedulingCase:
 
 def _found(raw: Raw) -> dict[str, list[Raw]]:
     """The objects of the case by their field."""
-    found = {name: objects_of(raw, name) for name in FIELDS}
-    found["pods"] = [_completed_pod(pod, number) for number, pod in enumerate(found["pods"])]
-    return found
+    objects = {name: objects_of(raw, name) for name in FIELDS}
+    objects["pods"] = [_completed_pod(pod, number) for number, pod in enumerate(objects["pods"])]
+    return objects
 
 
 def _later(raw: Raw) -> Raw:
@@ -321,10 +321,10 @@ def _answer(case: SchedulingCase, features: Features) -> RecordedAnswer:
     """What our own code says. Raises AllocationError."""
     pod, claims = case.pod, Claims(case.inventory)
     cluster = cluster_of(case.inventory, claims, case.inventory.pods, features, assumes_room=False)
-    found = cluster.claims_of(pod)
-    if isinstance(found, Waiting):
-        return _reported(cluster, pod, diagnosis_of(cluster, pod, found), "")
-    own, used_up = [one.claim for one in found], full(pod, found)
+    pod_claims = cluster.claims_of(pod)
+    if isinstance(pod_claims, Waiting):
+        return _reported(cluster, pod, diagnosis_of(cluster, pod, pod_claims), "")
+    own, used_up = [one.claim for one in pod_claims], full(pod, pod_claims)
     cluster.expect(pod, own)
     decided = decide(cluster, pod, own, used_up)
     chosen = decided.node if isinstance(decided, Placed) else ""
@@ -365,15 +365,15 @@ def _everywhere(refusal: tuple[Reason, str]) -> Status:
 
 
 def _refused(cluster: Cluster, diagnosis: Diagnosis) -> Mapping[str, Status]:
-    found: dict[str, Status] = {}
+    statuses: dict[str, Status] = {}
     for reason, rejected in diagnosis.rejected:
         is_named = rejected.reason != NOT_NAMED
         plugin, text = (reason.plugin, rejected.reason) if is_named else ("", _NOT_IN_LIST)
         for number in bits(rejected.nodes):
             node, code = cluster.name_of(number), _RESOLVABLE if rejected.resolvable >> number & 1 else _UNRESOLVABLE
-            others = found[node].reasons if node in found else frozenset()
-            found[node] = Status(code, plugin, others | {text})
-    return found
+            others = statuses[node].reasons if node in statuses else frozenset()
+            statuses[node] = Status(code, plugin, others | {text})
+    return statuses
 
 
 def _differences(case: SchedulingCase, features: Features) -> Iterator[Difference]:
@@ -385,9 +385,9 @@ def _differences(case: SchedulingCase, features: Features) -> Iterator[Differenc
         return
     if case.expected is None:
         return
-    found = list(_differing_answers(case.expected, actual))
-    yield from found or _by_choice(case.expected, actual)
-    yield from _by_preemption(case.expected, actual) if not found else ()
+    answers = list(_differing_answers(case.expected, actual))
+    yield from answers or _by_choice(case.expected, actual)
+    yield from _by_preemption(case.expected, actual) if not answers else ()
 
 
 def _differing_answers(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator[Difference]:
@@ -418,12 +418,12 @@ def _by_preemption(expected: RecordedAnswer, actual: RecordedAnswer) -> Iterator
 
 
 def _by_node(expected: Mapping[str, Status], actual: Mapping[str, Status]) -> Iterator[Difference]:
-    found: dict[tuple[str, str], list[str]] = {}
+    alike: dict[tuple[str, str], list[str]] = {}
     for node in sorted(expected.keys() | actual.keys()):
         theirs, ours = expected.get(node, _UNKNOWN), actual.get(node, _UNKNOWN)
         if theirs != ours:
-            found.setdefault(_differing(theirs, ours), []).append(node)
-    for (plugin, reported), nodes in found.items():
+            alike.setdefault(_differing(theirs, ours), []).append(node)
+    for (plugin, reported), nodes in alike.items():
         yield Difference(plugin, _NODE, f"{_names(nodes)}: {reported}")
 
 

@@ -71,11 +71,11 @@ class WatchedCluster:
     async def filled(self) -> None:
         """Return once everything was listed, as far as it can be. Raises CannotWatch."""
         needed = (self._watched.slices, self._watched.classes, self._watched.claims)
-        while waiting := [one for one in self._reflectors if not one.store.synced.is_set()]:
-            for one in needed:
-                if one in waiting and one.trouble:
-                    raise CannotWatch(one.trouble)
-            if all(one.trouble for one in waiting):
+        while waiting := [reflector for reflector in self._reflectors if not reflector.store.synced.is_set()]:
+            for reflector in needed:
+                if reflector in waiting and reflector.trouble:
+                    raise CannotWatch(reflector.trouble)
+            if all(reflector.trouble for reflector in waiting):
                 return
             await asyncio.sleep(LOOK_S)
 
@@ -86,8 +86,8 @@ class WatchedCluster:
 
     def claims(self, is_shown: Callable[[Any], bool]) -> Sequence[ClaimStatus]:
         """The claims that are shown. is_shown: of a claim object."""
-        found = filter(is_shown, self._watched.claims.store.values())
-        return claim_statuses(found, self._watched.pods.store.values())
+        shown = filter(is_shown, self._watched.claims.store.values())
+        return claim_statuses(shown, self._watched.pods.store.values())
 
     def is_lost(self) -> bool:
         """Whether nothing at all can be watched."""
@@ -100,14 +100,14 @@ class WatchedCluster:
     def warnings(self) -> Iterator[str]:
         """What does not count, and why."""
         if not self.is_lost():
-            for one in self._reflectors:
-                if one.trouble:
-                    what = "may be old" if one.store.synced.is_set() else "do not count"
-                    yield f"warning: {one.resource.plural} cannot be watched, and {what}: {one.trouble}"
+            for reflector in self._reflectors:
+                if reflector.trouble:
+                    what = "may be old" if reflector.store.synced.is_set() else "do not count"
+                    yield f"warning: {reflector.resource.plural} cannot be watched, and {what}: {reflector.trouble}"
         skipped = [
-            f"{one.resource.kind} {found.key} cannot be read: {found.error}"
-            for one in self._reflectors
-            for found in one.store.undecoded.values()
+            f"{reflector.resource.kind} {found.key} cannot be read: {found.error}"
+            for reflector in self._reflectors
+            for found in reflector.store.undecoded.values()
         ]
         yield from (f"warning: {text}" for text in skipped[:MOST_SKIPPED])
         if len(skipped) > MOST_SKIPPED:
@@ -170,8 +170,8 @@ class Following:
             except* HistoryLost as lost:
                 raise CannotWatch(str(lost.exceptions[0])) from lost
             finally:
-                for one in work:
-                    one.cancel()
+                for running in work:
+                    running.cancel()
                 await asyncio.wait(work)
 
     async def _show(self, live: WatchedCluster, printed: PrintedUpdates) -> None:

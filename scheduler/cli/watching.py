@@ -125,8 +125,8 @@ def cut(lines: Sequence[str], columns: int, rows: int) -> Sequence[str]:
     """As much of the lines as fits; the last row says how many are left out."""
     if rows < 1:
         return []
-    found = list(lines) if len(lines) <= rows else [*lines[: rows - 1], f"... {len(lines) - rows + 1} more lines"]
-    return [line[:columns] for line in found]
+    shown = list(lines) if len(lines) <= rows else [*lines[: rows - 1], f"... {len(lines) - rows + 1} more lines"]
+    return [line[:columns] for line in shown]
 
 
 def rewritten(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:

@@ -113,13 +113,13 @@ def command(  # noqa: PLR0913 - one for each option
     if not before and not after:
         stop(f"nothing is compared: there is no pod with claims {shown} and no pending claim")
     causes = {f"pod {one.pod}": one.cause for one in evicted}
-    found = differences(before, after, {name: causes[name] for name in causes.keys() - set(_names(ending))})
-    report = DifferenceReport(before, after, second.with_victims(found))
+    moved = differences(before, after, {name: causes[name] for name in causes.keys() - set(_names(ending))})
+    report = DifferenceReport(before, after, second.with_victims(moved))
     if output == PAGE:
         (pools, _, cluster), (pools_then, claims, cluster_then) = first.devices(), second.devices()
         report = replace(report, pools=(pools, pools_then), claims=claims, clusters=(cluster, cluster_then))
     print_report(report, output, source.head)
-    lost = any(one.kind is DifferenceKind.LOST for one in found)
+    lost = any(one.kind is DifferenceKind.LOST for one in moved)
     is_complete = not (inventory.unseen or changed.unseen)
     sys.exit(BAD_INPUT if inventory.errors or changed.errors else int(lost or not is_complete))
 
@@ -162,14 +162,14 @@ def _names(found: Iterable[Eviction]) -> Iterator[str]:
 
 def _released(inventory: Inventory, key: NamespacedName) -> Inventory:
     """The inventory when the pods that use the claim have ended."""
-    found = inventory.claims.get(key)
-    if found is None:
+    claim_object = inventory.claims.get(key)
+    if claim_object is None:
         stop(f"--release: claim {'/'.join(key)} is not in the input{meant(key, inventory.claims)}")
-    users = [pod for pod in inventory.pods if pod.namespace == key[0] and _uses(pod, found)]
+    users = [pod for pod in inventory.pods if pod.namespace == key[0] and _uses(pod, claim_object)]
     claims = claims_without(inventory, users)
     if key in claims:
-        claims[key] = replace(found, claim=replace(found.claim, allocation=None), consumers=())
-        claims[key] = replace(claims[key], decoded=replace(found.decoded, reserved_for=()))
+        claims[key] = replace(claim_object, claim=replace(claim_object.claim, allocation=None), consumers=())
+        claims[key] = replace(claims[key], decoded=replace(claim_object.decoded, reserved_for=()))
     ended = {id(pod) for pod in users}
     return replace(inventory, claims=claims, pods=[pod for pod in inventory.pods if id(pod) not in ended])
 

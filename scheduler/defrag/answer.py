@@ -9,7 +9,8 @@ from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.decision.pod_cycle import PodCycle
+from scheduler.decision.pod_cycle import PodCycle, decide, decide_claim
+from scheduler.decision.schedule_result import NotPlaced, Placed, ScheduleResult
 from scheduler.defrag.movable import Forbidden, Movability, Mover, MoveRules
 from scheduler.defrag.movers_by_node import MoversByNode
 from scheduler.defrag.search import Found, MovePlan, MoveSearch, SearchLimits, moved
@@ -47,6 +48,8 @@ class DefragAnswer:
     blocks: Sequence[Block] = ()
     blockers: Sequence[Blockers] = ()
     """Where there is no plan."""
+    hopeless: str = ""
+    """Why the target would fit nowhere even if nobody were on any node; empty where it would, or there is a plan."""
     nodes: Sequence[str] = ()
     """Those that are empty then."""
     size: int = 0
@@ -85,7 +88,8 @@ class Defragmentation:
         result = self._search(target)
         names = _classes(claim for one in asked for claim in one.claims)
         if result.plan is None:
-            return DefragAnswer(result, blockers=self._blockers(self._fits_on(asked[0])))
+            blockers = self._blockers(self._fits_on(asked[0]))
+            return DefragAnswer(result, blockers=blockers, hopeless="" if blockers else self._hopeless(asked[0]))
         return DefragAnswer(result, self._blocks(result.plan, names))
 
     def empty(self, count: int) -> DefragAnswer:
@@ -138,6 +142,18 @@ class Defragmentation:
 
         return fits
 
+    def _hopeless(self, asked: ToFit) -> str:
+        """Why it fits on no node that is empty."""
+        with self._cluster.without([pod.uid for _, pod in self._cluster.pods.on_nodes()]):
+            result = _decided(self._cluster, asked)
+        match result:
+            case Placed():
+                return ""
+            case NotPlaced(refusal=refusal):
+                return refusal.message
+            case _:
+                return result.reason
+
     def _blockers(self, fits: Callable[[str], bool], besides: frozenset[str] = frozenset()) -> list[Blockers]:
         """Of nodes where it would fit if everybody were gone from there. besides: pods that are in nobody's way."""
         there = self._pods_by_node(besides)
@@ -181,6 +197,13 @@ class Defragmentation:
             if pod.uid not in besides:
                 by_node.setdefault(self._cluster.name_of(number), []).append(pod.uid)
         return by_node
+
+
+def _decided(cluster: Cluster, asked: ToFit) -> ScheduleResult:
+    """What becomes of it as the cluster is."""
+    if asked.pod is None:
+        return decide_claim(cluster, asked.claims[0])
+    return decide(cluster, asked.pod, asked.claims, asked.full)
 
 
 def _belonging(cluster: Cluster) -> frozenset[str]:

@@ -172,30 +172,31 @@ class InputPlaces:
     @cached_property
     def _of_slices(self) -> Mapping[str, Place]:
         """Where the first slice of each driver and pool stands, by `driver` and `driver/pool`."""
-        found: dict[str, Place] = {}
-        for one in self.inventory.slices:
-            place = self.inventory.places.get(key_of_object(ObjectName("ResourceSlice", one.name)))
+        places: dict[str, Place] = {}
+        for slice_ in self.inventory.slices:
+            place = self.inventory.places.get(key_of_object(ObjectName("ResourceSlice", slice_.name)))
             if place:
-                found.setdefault(one.pool_id.driver, place)
-                found.setdefault(f"{one.pool_id.driver}/{one.pool_id.pool}", place)
-        return found
+                places.setdefault(slice_.pool_id.driver, place)
+                places.setdefault(f"{slice_.pool_id.driver}/{slice_.pool_id.pool}", place)
+        return places
 
 
 @dataclass(frozen=True, slots=True)
 class FindingsReport(PagedReport):
-    """What rules found. title: the name of the command. counted: how much was found, in words.
-
-    rules: all that were run, whether they found anything or not. devices: the map of a page and its tables.
-    """
+    """What rules found."""
 
     kind = "FindingList"
 
     title: str
+    """The name of the command."""
     counted: str
+    """How much was found, in words."""
     found: Sequence[AnyFinding]
     rules: Sequence[AnyCheck]
+    """All that were run, whether they found anything or not."""
     places: InputPlaces
     devices: Callable[[], tuple[MapColumns, Sequence[PageTable]]]
+    """The map of a page and its tables."""
 
     def blocks(self) -> Iterator[Block]:
         """A line for each finding, the whole of messages with several lines, and what to do about each rule's."""
@@ -316,8 +317,8 @@ def junit(report: FindingsReport) -> str:
     """A test suite with a test case for each rule, which fails where it found an error or a warning."""
     rules, suite = report.rules, report.title
     by_rule: dict[str, list[AnyFinding]] = {rule.name: [] for rule in rules}
-    for one in report.found:
-        by_rule[one.rule.name].append(one)
+    for finding in report.found:
+        by_rule[finding.rule.name].append(finding)
     failing = sum(1 for rule in rules if by_rule[rule.name] and rule.level is not FindingLevel.NOTE)
     root = Element("testsuites")
     counts = {"tests": str(len(rules)), "failures": str(failing), "errors": "0", "skipped": "0"}
@@ -417,9 +418,9 @@ def _attributes_of(slices: Iterable[Slice]) -> set[str]:
 
 def _specs(inventory: Inventory) -> Iterator[tuple[str, str, object]]:
     """(object, path of the claim's spec in it, that spec)."""
-    for found in inventory.claims.values():
-        if found.claim.allocation is None:
-            yield f"ResourceClaim {found.claim}", "spec", found.decoded.raw.get("spec")
+    for claim in inventory.claims.values():
+        if claim.claim.allocation is None:
+            yield f"ResourceClaim {claim.claim}", "spec", claim.decoded.raw.get("spec")
     for template in inventory.templates.values():
         yield f"ResourceClaimTemplate {template.namespace}/{template.name}", "spec.spec", template.spec
 

@@ -57,8 +57,8 @@ def policy(*allowed: str) -> str:
 
 def allowances(style: str, script: str, *, connects: bool) -> list[str]:
     """What a page needs: this style and script, and no other. connects: also the server that it comes from."""
-    found = [_allowed("style-src", style), *([_allowed("script-src", script)] if script else [])]
-    return [*found, *(["connect-src 'self'"] if connects else [])]
+    directives = [_allowed("style-src", style), *([_allowed("script-src", script)] if script else [])]
+    return [*directives, *(["connect-src 'self'"] if connects else [])]
 
 
 def _allowed(directive: str, text: str) -> str:
@@ -121,16 +121,17 @@ LIVE_SCRIPT = _ROOM.joinpath("live_page.js").read_text(encoding="utf-8") + SCRIP
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """A table of a page. name: unique in the page. caption: what it shows, in a few words. none: if it has no rows.
-
-    members: by the number of a row that stands for several, the row of each, in which an empty cell is as in that row.
-    """
+    """A table of a page."""
 
     name: str
+    """Unique in the page."""
     caption: str
+    """What it shows, in a few words."""
     table: ColumnTable
     none: str = ""
+    """If it has no rows."""
     members: Mapping[int, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """By the number of a row that stands for several, the row of each, in which an empty cell is as in that row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,16 +156,7 @@ DEVICE_STATES = (
 
 @dataclass(frozen=True, slots=True)
 class MapColumns:
-    """A map of the devices of a table: which columns say what.
-
-    marks: a column; devices where it is not `-` have a border, which mark_text explains.
-    kind: a column whose values have a shape each. place, whole: columns by which the devices of a node are grouped:
-    where they are, and what they are cut from. check: a column with a symbol in place of the letter, or `-`; checks
-    explain the symbols. before: state and holders before a change, of a map beside this one.
-    nodes: a table of nodes that the map marks, with the reason beside each name.
-    groups: what devices can be coloured by besides their states, as (value, title); by all but `namespace`, the first
-    of the holders counts as it is written.
-    """
+    """A map of the devices of a table, by its columns."""
 
     table: str
     name: str
@@ -172,33 +164,42 @@ class MapColumns:
     state: str
     holders: str
     marks: str = ""
+    """A column; devices where it is not `-` have a border, which mark_text explains."""
     mark_text: str = ""
     kind: str = ""
+    """A column whose values have a shape each."""
     place: str = ""
     whole: str = ""
+    """place, whole: columns by which the devices of a node are grouped: where they are, and what they are cut from."""
     check: str = ""
+    """A column with a symbol in place of the letter, or `-`; checks explain the symbols."""
     checks: Sequence[tuple[str, str]] = ()
     before: tuple[str, str] | None = None
+    """State and holders before a change, of a map beside this one."""
     nodes: str = ""
+    """A table of nodes that the map marks, with the reason beside each name."""
     groups: Sequence[tuple[str, str]] = (("namespace", "Namespace"), ("claim", "Claim"))
+    """What devices can be coloured by besides their states, as (value, title); by all but `namespace`, the first of the
+    holders counts as it is written.
+    """
     states: Sequence[StateLook] = DEVICE_STATES
 
 
 @dataclass(frozen=True, slots=True)
 class DataPage:
-    """A page. answer: sentences, the first of which is the answer; the others add to it.
-
-    sections: more of it, before the map. details: after the tables. Both are there without the script.
-    events: of a page that follows a program, where its data comes from, relative to the page; else empty.
-    """
+    """A page."""
 
     title: str
     answer: Sequence[str]
+    """Sentences, the first of which is the answer; the others add to it."""
     tables: Sequence[PageTable]
     map: MapColumns | None = None
     sections: Sequence[Element] = ()
+    """More of it, before the map."""
     details: Sequence[Element] = ()
+    """After the tables. Both are there without the script."""
     events: str = ""
+    """Of a page that follows a program, where its data comes from, relative to the page; else empty."""
 
 
 def data_page(page: DataPage, head: Sequence[str] = ()) -> str:
@@ -260,11 +261,11 @@ def _list_in(parent: Element) -> Element:
     """The list that the items of a list, or those below an item, are in."""
     if parent.tag == "ul":
         return parent
-    found = parent.find("ul")
-    if found is None:
-        found = element("ul", {"class": "tree"})
-        parent.append(found)
-    return found
+    branch = parent.find("ul")
+    if branch is None:
+        branch = element("ul", {"class": "tree"})
+        parent.append(branch)
+    return branch
 
 
 def _data(page: DataPage) -> Json:

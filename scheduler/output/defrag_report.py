@@ -34,19 +34,20 @@ CUT = "the search ended at its budget: there may be a better plan, or one at all
 
 @dataclass(frozen=True, slots=True)
 class DefragReport(PagedReport):
-    """What moves win. subject: what room is made for, in words. most: so many moves were allowed.
-
-    pools: of a page, before and after. claims, cluster: of a page, after it.
-    """
+    """What moves win."""
 
     kind = "DefragPlan"
 
     subject: str
+    """What room is made for, in words."""
     answer: DefragAnswer
     most: int
+    """So many moves were allowed."""
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    """Of a page, before and after."""
     claims: Sequence[ClaimStatus] = ()
     cluster: Cluster | None = None
+    """claims, cluster: of a page, after it."""
 
     def blocks(self) -> Iterator[Block]:
         """The verdict, a line for each step, and what is won; or who is in the way."""
@@ -64,14 +65,16 @@ class DefragReport(PagedReport):
                 yield from [f"and {counted(rest, 'more pod')} (-o json prints all)"] * (rest > 0)
 
     def _sentences(self) -> Iterator[str]:
-        plan, found = self.answer.plan, self.answer.found
+        plan, search = self.answer.plan, self.answer.found
         if plan is None:
             most = counted(self.most, "move")
-            yield f"{self.subject}: no plan of up to {most}" + (f"; {CUT}" if not found.is_complete else "")
+            yield f"{self.subject}: no plan of up to {most}" + (f"; {CUT}" if not search.is_complete else "")
+            if self.answer.hopeless:
+                yield f"it would not fit even if no pod were on any node: {self.answer.hopeless}"
         elif not plan.moves:
             yield f"{self.subject}: nothing has to move"
         else:
-            best = "the best plan" if found.is_complete else "the best plan found, there may be a better one"
+            best = "the best plan" if search.is_complete else "the best plan found, there may be a better one"
             yield f"{self.subject}: {counted(len(plan.moves), 'move')} ({best})"
         if self.answer.nodes:
             number = len(self.answer.nodes)
@@ -109,6 +112,7 @@ class DefragReport(PagedReport):
                 }
                 for one in answer.blockers
             ],
+            "hopeless": answer.hopeless,
             "search": {"sets": answer.found.sets, "decisions": answer.found.decisions},
         }
 
@@ -132,10 +136,10 @@ OWN = "dra-scheduler"
 
 def _step_rows(moves: Iterable[Move]) -> list[list[str]]:
     rows = []
-    for number, one in enumerate(moves, 1):
-        before, after = _before(one), place_of(one.again[0].node_name, one.again[1])
+    for number, move in enumerate(moves, 1):
+        before, after = _before(move), place_of(move.again[0].node_name, move.again[1])
         rows.append(
-            [str(number), f"pod {one.mover.pod}", str(priority_of(one.mover.pod)), *map(place_text, (before, after))]
+            [str(number), f"pod {move.mover.pod}", str(priority_of(move.mover.pod)), *map(place_text, (before, after))]
         )
     return rows
 

@@ -29,7 +29,7 @@ _NUMBERS = frozenset({"BEFORE", "AFTER"})
 
 @dataclass(frozen=True, slots=True)
 class DifferenceReport(PagedReport):
-    """What a change does. pools, clusters: of a page, before and after the change. claims: of a page, after it."""
+    """What a change does."""
 
     kind = "PlacementDifference"
 
@@ -38,7 +38,9 @@ class DifferenceReport(PagedReport):
     found: Sequence[PlaceDifference]
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
     claims: Sequence[ClaimStatus] = ()
+    """Of a page, after it."""
     clusters: tuple[Cluster | None, Cluster | None] = (None, None)
+    """pools, clusters: of a page, before and after the change."""
 
     def blocks(self) -> Iterable[Block]:
         """How many are placed, and a line for each pod whose place differs.
@@ -102,9 +104,9 @@ _MOVES = ("POD OR CLAIM", "WHAT", "BEFORE", "AFTER")
 
 def _moves_row(group: Sequence[PlaceDifference]) -> list[str]:
     """A line for pods that have one place afterwards."""
-    one, places = group[0], list(dict.fromkeys(_before_text(other.before) for other in group))
+    first, places = group[0], list(dict.fromkeys(_before_text(other.before) for other in group))
     before = "; ".join(filter(None, [*places[:_MOST_PLACES], and_more(len(places), _MOST_PLACES)]))
-    return [and_others(other.name for other in group), _what(one), before, _after_text(one)]
+    return [and_others(other.name for other in group), _what(first), before, _after_text(first)]
 
 
 def _member_row(one: PlaceDifference) -> list[str]:
@@ -215,18 +217,18 @@ def _answer(found: Sequence[PlaceDifference]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class FitReport(PagedReport):
-    """How many copies fit. subject: in words, such as `pod ml/train-0`.
-
-    pools: of a page, without and with the copies. claims, cluster: of a page, with theirs.
-    """
+    """How many copies fit."""
 
     kind = "Fit"
 
     subject: str
+    """In words, such as `pod ml/train-0`."""
     found: FittingCopies
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    """Of a page, without and with the copies."""
     claims: Sequence[ClaimStatus] = ()
     cluster: Cluster | None = None
+    """claims, cluster: of a page, with theirs."""
 
     def blocks(self) -> Iterator[Block]:
         """How many, a line for each node, and what stops the next one."""
@@ -240,15 +242,15 @@ class FitReport(PagedReport):
 
     def fields(self) -> Json:
         """All of it."""
-        found = self.found
+        fitting = self.found
         return {
             "subject": self.subject,
-            "copies": found.number,
-            "isLimited": found.is_cut,
-            "copiesOnOtherNodes": found.elsewhere,
+            "copies": fitting.number,
+            "isLimited": fitting.is_cut,
+            "copiesOnOtherNodes": fitting.elsewhere,
             "nodes": [{"name": node, "copies": number} for node, number in self._sorted()],
-            "next": {"reason": reason_of(found.stopped)} if found.stopped is not None else None,
-            "givenUpAt": given_up_object(found.hidden),
+            "next": {"reason": reason_of(fitting.stopped)} if fitting.stopped is not None else None,
+            "givenUpAt": given_up_object(fitting.hidden),
         }
 
     def html(self, head: Sequence[str] = ()) -> str:

@@ -88,13 +88,13 @@ def eviction_tables(answers: EvictionAnswers | None) -> Iterator[PageTable]:
 
 def evictions_object(answers: EvictionAnswers) -> Json:
     """All of it; docs/explain.md describes each field."""
-    found, won = answers.found, answers.won
+    preemption, won = answers.found, answers.won
     return {
         "off": answers.off or None,
         "node": won.node if won else None,
         "victims": _victims(won) if won else [],
         "claims": list(answers.claims),
-        "violatedBudgets": [str(one) for one in found.violated] if found else [],
+        "violatedBudgets": [str(one) for one in preemption.violated] if preemption else [],
         "nodes": [
             *(
                 {"name": name, "victims": _victims(one), "violations": one.violations, "reasons": []}

@@ -51,19 +51,19 @@ class Explanations:
 
     def add(self, report: ExplanationReport) -> None:
         """One more."""
-        one = report.explained
-        reason, verdict = reason_of(one), verdict_text(one)
-        workload = workload_of(one.pod) if one.verdict != "Fits" else None
+        explained = report.explained
+        reason, verdict = reason_of(explained), verdict_text(explained)
+        workload = workload_of(explained.pod) if explained.verdict != "Fits" else None
         key = (workload, verdict, reason) if workload else len(self._told)
         told = self._told.get(key)
-        each = (subject_of(one), one.node or "-")
+        each = (subject_of(explained), explained.node or "-")
         if told:
             told.each.append(each)
             return
         row = [each[0], verdict, each[1], reason]
         details = tree(report.details()) if self._is_page else None
         sections = [] if self._is_page else list(report.sections())
-        self._told[key] = _SameExplanations(each[0], verdict, first_line(one), row, sections, details, [each])
+        self._told[key] = _SameExplanations(each[0], verdict, first_line(explained), row, sections, details, [each])
 
     def blocks(self) -> Iterator[Block]:
         """Each as text. Pods of one workload that one reason refuses are told once."""

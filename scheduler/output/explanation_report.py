@@ -80,17 +80,19 @@ class ExplanationReport(PagedReport):
 
     def sections(self) -> Iterator[list[str]]:
         """The lines of each part; each is indented by what it belongs to."""
-        one = self.explained
-        yield [printable(first_line(one)), *map(printable, _about_it(one))]
-        if one.answers:
-            yield list(map(printable, _node_lines(one)))
-        if one.barren:
-            yield ["all devices", *(f"  {printable(line)}" for found in one.barren for line in found.lines)]
-        if others := _by_plugin(one):
+        explained = self.explained
+        yield [printable(first_line(explained)), *map(printable, _about_it(explained))]
+        if explained.answers:
+            yield list(map(printable, _node_lines(explained)))
+        if explained.barren:
+            yield ["all devices", *(f"  {printable(line)}" for found in explained.barren for line in found.lines)]
+        if others := _by_plugin(explained):
             lines = [f"  {nodes_text(names)}: {reason}" for reason, names in by_reason(others)]
             yield ["other nodes", *map(printable, lines)]
-        if one.evictions:
-            yield list(map(printable, eviction_lines(one.evictions, one.node, is_alone=one.is_asked_for)))
+        if explained.evictions:
+            yield list(
+                map(printable, eviction_lines(explained.evictions, explained.node, is_alone=explained.is_asked_for))
+            )
 
     def fields(self) -> Json:
         """All of it."""
@@ -98,20 +100,20 @@ class ExplanationReport(PagedReport):
 
     def html(self, head: Sequence[str] = ()) -> str:
         """The answer, its details, the devices of all nodes, and what each node says."""
-        one = self.explained
+        explained = self.explained
         devices = device_map(self.pools, self.claims, self.cluster)
-        asked, checks = _asked(one), _Checks(one)
+        asked, checks = _asked(explained), _Checks(explained)
         marked = devices.table.with_column(_ASKED, [asked.get(row[0], "-") for row in devices.table.rows])
         marked = marked.with_column(_CHECK, [checks.symbols.get(row[0], "-") for row in marked.rows])
-        mark = f"reached by {one.node}, which is described"
+        mark = f"reached by {explained.node}, which is described"
         look = replace(MAP, marks=_ASKED, mark_text=mark, check=_CHECK, checks=checks.legend)
         return data_page(
             DataPage(
-                subject_of(one),
-                [f"{first_line(one)}."],
+                subject_of(explained),
+                [f"{first_line(explained)}."],
                 [
-                    *_nodes(one),
-                    *eviction_tables(one.evictions),
+                    *_nodes(explained),
+                    *eviction_tables(explained.evictions),
                     replace(devices, table=marked),
                     closed_nodes(self.cluster),
                 ],
@@ -228,8 +230,8 @@ def _device_lines(on_node: NodeExplanation, node: str) -> Iterator[str]:
         yield from _funnel_lines(funnel, _taken(on_node, funnel))
     yield from (f"claim {offered.claim}, {constraint_offer_text(offered)}" for offered in on_node.offer.constraints)
     yield from (f"pool {pool.driver}/{pool.pool} {what}" for pool, what in on_node.offer.unusable)
-    for one in on_node.passed_over:
-        yield f"claim {one.claim}, {one.request} was passed over: {passed_over_text(one)}"
+    for better in on_node.passed_over:
+        yield f"claim {better.claim}, {better.request} was passed over: {passed_over_text(better)}"
     if isinstance(on_node.answer, AllocationError):
         yield from str(on_node.answer).splitlines()
     elif isinstance(on_node.answer, Exhausted):
@@ -321,13 +323,13 @@ def _asked(explanation: Explanation) -> Mapping[str, str]:
     on_node = explanation.on_node
     if on_node is None:
         return {}
-    found: dict[str, list[str]] = {}
+    by_device: dict[str, list[str]] = {}
     for funnel in on_node.offer.funnels:
         for device, text in _of_request(funnel):
-            found.setdefault(str(device), []).append(f"{funnel.request}: {text}")
+            by_device.setdefault(str(device), []).append(f"{funnel.request}: {text}")
     for taken in _taken_devices(on_node.answer):
-        found[str(taken)] = [*found.get(str(taken), ()), "taken"]
-    return {device: "; ".join(texts) for device, texts in found.items()}
+        by_device[str(taken)] = [*by_device.get(str(taken), ()), "taken"]
+    return {device: "; ".join(texts) for device, texts in by_device.items()}
 
 
 class _Checks:
@@ -560,8 +562,8 @@ def _remedy(remedy: Remedy) -> Json:
     match remedy:
         case CountLowered():
             return {"kind": "LowerCount", **_where(remedy), "count": remedy.count, "insteadOfAll": remedy.of_all}
-        case SelectorCorrected(position=position, correction=one):
-            changed = {"expression": one.expression, "word": one.word, "by": one.by}
+        case SelectorCorrected(position=position, correction=correction):
+            changed = {"expression": correction.expression, "word": correction.word, "by": correction.by}
             return {"kind": "CorrectSelector", **_where(remedy), "selector": position, **changed}
         case SelectorsDropped(positions=positions):
             return {"kind": "DropSelectors", **_where(remedy), "selectors": list(positions)}

@@ -34,37 +34,37 @@ class GroupReport(Report):
 
     def blocks(self) -> Iterator[Block]:
         """The group, then its places or what is missing."""
-        group, found = self.decided.group, self.decided.found
+        group, result = self.decided.group, self.decided.found
         yield _described(group)
-        match found:
+        match result:
             case GroupPlaced():
-                domain = f" in {found.domain}" if found.domain else ""
-                where = f"{len(found.members)} of {counted(len(group.waiting), 'waiting pod')} fit{domain}"
-                yield where + (f"; {len(found.left)} have no place beside them" if found.left else "")
-                yield ColumnTable(["POD", "NODE", "DEVICES"], [_row(one) for one in found.members])
+                domain = f" in {result.domain}" if result.domain else ""
+                where = f"{len(result.members)} of {counted(len(group.waiting), 'waiting pod')} fit{domain}"
+                yield where + (f"; {len(result.left)} have no place beside them" if result.left else "")
+                yield ColumnTable(["POD", "NODE", "DEVICES"], [_row(one) for one in result.members])
             case GroupNotPlaced(problem=problem) if problem:
-                yield f"Waits: {printable(problem)}" if found.held else f"Refused: {printable(problem)}"
+                yield f"Waits: {printable(problem)}" if result.held else f"Refused: {printable(problem)}"
             case GroupNotPlaced():
-                yield f"Does not fit: {found.needed} of {counted(len(group.waiting), 'pod')} have to fit at once."
+                yield f"Does not fit: {result.needed} of {counted(len(group.waiting), 'pod')} have to fit at once."
                 rows = [
                     [one.name or "-", str(len(one.largest)), one.next_member.name if one.next_member else "-", one.why]
-                    for one in found.domains
+                    for one in result.domains
                 ]
                 yield ColumnTable(["DOMAIN", "FIT", "NEXT", "WHY NOT"], rows, frozenset({"FIT"}))
             case _:
-                yield f"Not known: {found}"
+                yield f"Not known: {result}"
 
     def fields(self) -> Json:
         """All of it."""
-        found = self.decided.found
+        result = self.decided.found
         common = {**group_fields(self.decided.group), "verdict": self.answer}
-        match found:
+        match result:
             case GroupPlaced():
                 members = [
-                    {"pod": one.pod.name, "node": one.placed.node, "devices": _devices(one)} for one in found.members
+                    {"pod": one.pod.name, "node": one.placed.node, "devices": _devices(one)} for one in result.members
                 ]
-                left = [pod.name for pod in found.left]
-                return {**common, "domain": found.domain, "members": members, "left": left, "steps": found.steps}
+                left = [pod.name for pod in result.left]
+                return {**common, "domain": result.domain, "members": members, "left": left, "steps": result.steps}
             case GroupNotPlaced():
                 domains = [
                     {
@@ -73,19 +73,19 @@ class GroupReport(Report):
                         "next": one.next_member.name if one.next_member else None,
                         "why": one.why,
                     }
-                    for one in found.domains
+                    for one in result.domains
                 ]
-                is_held = found.held
+                is_held = result.held
                 return {
                     **common,
-                    "reason": found.problem,
+                    "reason": result.problem,
                     "isHeld": is_held,
-                    "needed": found.needed,
+                    "needed": result.needed,
                     "domains": domains,
-                    "steps": found.steps,
+                    "steps": result.steps,
                 }
             case _:
-                return {**common, "reason": str(found), "steps": found.steps}
+                return {**common, "reason": str(result), "steps": result.steps}
 
 
 def group_fields(group: GroupOfPods) -> Json:

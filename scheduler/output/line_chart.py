@@ -18,13 +18,14 @@ Curve = tuple[Sequence[float], Sequence[float]]
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """A curve of one name. lows, highs: of the seeds at each place, equal to the mean where there is one seed."""
+    """A curve of one name."""
 
     name: str
     places: Sequence[float]
     means: Sequence[float]
     lows: Sequence[float]
     highs: Sequence[float]
+    """lows, highs: of the seeds at each place, equal to the mean where there is one seed."""
 
     def between(self, first: float, last: float) -> "Band":
         """The part between two places, both included."""
@@ -35,13 +36,13 @@ class Band:
 
 def band(name: str, curves: Sequence[Curve], places: Sequence[float]) -> Band:
     """The curves at those of the places where any of them is; a seed counts from its first place to its last."""
-    found = [(place, values) for place in places if (values := list(_values(curves, place)))]
+    known = [(place, values) for place in places if (values := list(_values(curves, place)))]
     return Band(
         name,
-        [place for place, _ in found],
-        [sum(values) / len(values) for _, values in found],
-        [min(values) for _, values in found],
-        [max(values) for _, values in found],
+        [place for place, _ in known],
+        [sum(values) / len(values) for _, values in known],
+        [min(values) for _, values in known],
+        [max(values) for _, values in known],
     )
 
 
@@ -91,30 +92,30 @@ _MARKS_OF_LINE = 6
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart. from_zero: the vertical axis starts at 0, or below where values are."""
+    """A chart."""
 
     title: str
     x_label: str
     y_label: str
     bands: Sequence[Band]
     from_zero: bool = True
+    """The vertical axis starts at 0, or below where values are."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChartFrame:
-    """The size of a picture in pixels, and how many ticks of the horizontal axis and letters of its label fit.
-
-    bottom: room below the lines. has_legend: the names of the lines are below the picture, not at their ends.
-    """
+    """The size of a picture in pixels, and how many ticks of the horizontal axis and letters of its label fit."""
 
     name: str
     width: int
     height: int
     left: int
     bottom: int
+    """Room below the lines."""
     ticks: int
     letters: int
     has_legend: bool = False
+    """The names of the lines are below the picture, not at their ends."""
 
 
 WIDE = ChartFrame("chart", 900, 400, 64, 50, 7, 100)
@@ -240,11 +241,11 @@ def _mark(place: int, x: float, y: float) -> Element:
 
 def _labels(chart: Chart, x: _Axis, y: _Axis) -> Iterator[Element]:
     """The names beside the ends of the lines, moved apart."""
-    wanted = [y.at(one.means[-1]) for one in chart.bands]
-    for place, (one, at) in enumerate(zip(chart.bands, _apart(wanted, y.end, y.start), strict=True)):
-        start = (x.at(one.places[-1]), wanted[place])
+    wanted = [y.at(shown.means[-1]) for shown in chart.bands]
+    for place, (shown, at) in enumerate(zip(chart.bands, _apart(wanted, y.end, y.start), strict=True)):
+        start = (x.at(shown.places[-1]), wanted[place])
         lead = _path([start, (x.end + 12, at), (x.end + 22, at)])
-        label = _text(_short(one.name), x.end + 32, at + 4, "start")
+        label = _text(_short(shown.name), x.end + 32, at + 4, "start")
         drawn = [element("path", {"class": "lead", "d": lead}), _mark(place, x.end + 22, at), label]
         yield element("g", {"class": f"colour-{place % COLOURS}"}, *drawn)
 
@@ -253,10 +254,10 @@ def _legend(chart: Chart, frame: ChartFrame) -> Iterator[Element]:
     """A row for each line with its last value, in the order in which the lines end, from above."""
     order = sorted(range(len(chart.bands)), key=lambda place: -chart.bands[place].means[-1])
     for row, place in enumerate(order):
-        at, one = frame.height + 8 + row * _LEGEND_GAP, chart.bands[place]
+        at, drawn = frame.height + 8 + row * _LEGEND_GAP, chart.bands[place]
         dashes = _DASHES[place % len(_DASHES)]
         line = element("path", {"class": "sample", "d": _path([(6, at), (46, at)]), "stroke-dasharray": dashes})
-        label = _text(f"{_short(one.name)} {number(one.means[-1])}", 54, at + 4, "start")
+        label = _text(f"{_short(drawn.name)} {number(drawn.means[-1])}", 54, at + 4, "start")
         yield element("g", {"class": f"colour-{place % COLOURS}"}, line, _mark(place, 26, at), label)
 
 

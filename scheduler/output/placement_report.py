@@ -49,11 +49,11 @@ def by_reason(answers: Mapping[str, NodeAnswer]) -> list[tuple[str, list[str]]]:
     """(what they say, the nodes) for nodes that say the same but for numbers and holders, the most nodes first."""
     groups: dict[Hashable, tuple[list[NodeAnswer], list[str]]] = {}
     for answer, names in same_answers(answers):
-        found, named = groups.setdefault(_key(answer), ([], []))
-        found.append(answer)
+        alike, named = groups.setdefault(_key(answer), ([], []))
+        alike.append(answer)
         named.extend(names)
     places = {name: place for place, name in enumerate(answers)}
-    reported = [(_text(found), sorted(names, key=places.__getitem__)) for found, names in groups.values()]
+    reported = [(_text(alike), sorted(names, key=places.__getitem__)) for alike, names in groups.values()]
     return sorted(reported, key=lambda group: (-len(group[1]), places[group[1][0]]))
 
 
@@ -347,10 +347,10 @@ def _reported(pod: Pod, result: Result, claims: Claims) -> dict[str, object]:
 
 
 def _claim_statuses(pod: Pod, claims: Claims) -> list[dict[str, object]]:
-    found = claims.of(pod)
-    if isinstance(found, Waiting):
+    pod_claims = claims.of(pod)
+    if isinstance(pod_claims, Waiting):
         return []
-    names = statuses_of(pod, found)
+    names = statuses_of(pod, pod_claims)
     return [
         {"name": entry.name, **({"resourceClaimName": names[entry.name]} if names[entry.name] else {})}
         for entry in pod.claims

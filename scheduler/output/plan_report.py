@@ -29,18 +29,17 @@ NO_BOUND = "The lower bound is left out: it needs scipy (make install EXTRA=plan
 
 @dataclass(frozen=True, slots=True)
 class PlanReport(PagedReport):
-    """A plan. has_bound: a bound can be worked out here.
-
-    pools: of a page, without and with what is placed. claims, cluster: of a page, with it.
-    """
+    """A plan. has_bound: a bound can be worked out here."""
 
     kind = "NodePlan"
 
     plan: NodePlan
     objective: Objective
     pools: tuple[Sequence[PoolStatus], Sequence[PoolStatus]] = ((), ())
+    """Of a page, without and with what is placed."""
     claims: Sequence[ClaimStatus] = ()
     cluster: Cluster | None = None
+    """claims, cluster: of a page, with it."""
 
     def blocks(self) -> Iterator[Block]:
         """What to add, how good that is, and what does not fit even so."""

@@ -68,15 +68,15 @@ def rendered(report: Report, output: str, layout: TextLayout = PLAIN, head: Sequ
 def listed(reports: Iterable[Report], kind: str, output: str, layout: TextLayout = PLAIN) -> Iterator[str]:
     """Reports of a kind, piece by piece: one of them may have a megabyte."""
     if output != JSON:
-        for number, one in enumerate(reports):
-            yield "\n" * bool(number) + rendered(one, output, layout)
+        for number, report in enumerate(reports):
+            yield "\n" * bool(number) + rendered(report, output, layout)
         return
     whole = json_text({"apiVersion": API_VERSION, "kind": f"{kind}List", "items": [0]})
     before, _, after = whole.partition("\n    0")
     yield before
     separator = ""
-    for one in reports:
-        yield separator + f"\n{json_text(object_of(one))}".replace("\n", "\n    ")
+    for report in reports:
+        yield separator + f"\n{json_text(object_of(report))}".replace("\n", "\n    ")
         separator = ","
     yield (after if separator else after.lstrip()) + "\n"
 

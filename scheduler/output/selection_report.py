@@ -30,31 +30,32 @@ class SelectionReport(Report):
 
     def blocks(self) -> Iterator[str | ColumnTable]:
         """How many devices match, what it costs, counts by driver, the errors, the parts of `&&`, and the devices."""
-        found, number = self.found, len(self.found.matching)
-        cost = f"cost: at most {found.estimated_cost:,} of {cel.COST_LIMIT:,}, on these devices {found.highest_cost:,}"
-        yield f"{number} of {counted(len(found.devices), 'device')} {agreeing(number, 'matches', 'match')}; {cost}"
-        if found.devices:
-            yield _by_driver(found)
-        yield from (*_failures(found), *found.unknown)
-        if lines := blaming(found.operands):
+        selection, number = self.found, len(self.found.matching)
+        least, most = f"{selection.highest_cost:,}", f"{selection.estimated_cost:,}"
+        cost = f"cost: at most {most} of {cel.COST_LIMIT:,}, on these devices {least}"
+        yield f"{number} of {counted(len(selection.devices), 'device')} {agreeing(number, 'matches', 'match')}; {cost}"
+        if selection.devices:
+            yield _by_driver(selection)
+        yield from (*_failures(selection), *selection.unknown)
+        if lines := blaming(selection.operands):
             yield "\n".join(map(printable, lines))
         if number:
-            names = [printable(str(device.id)) for device in found.matching[: self.most]]
+            names = [printable(str(device.id)) for device in selection.matching[: self.most]]
             yield "\n".join([*names, *filter(None, [and_more(number, len(names))])])
 
     def fields(self) -> Json:
         """All of it."""
-        found = self.found
+        selection = self.found
         return {
-            "expression": found.expression,
-            "devices": len(found.devices),
-            "estimatedCost": found.estimated_cost,
-            "highestCost": found.highest_cost,
+            "expression": selection.expression,
+            "devices": len(selection.devices),
+            "estimatedCost": selection.estimated_cost,
+            "highestCost": selection.highest_cost,
             "costLimit": cel.COST_LIMIT,
-            "matching": [_device(device.id) for device in found.matching],
-            "failing": [{**_device(device), "error": message} for device, message in found.failures.items()],
-            "unknown": list(found.unknown),
-            "parts": [operand_object(one) for one in found.operands],
+            "matching": [_device(device.id) for device in selection.matching],
+            "failing": [{**_device(device), "error": message} for device, message in selection.failures.items()],
+            "unknown": list(selection.unknown),
+            "parts": [operand_object(one) for one in selection.operands],
         }
 
 

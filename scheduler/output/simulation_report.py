@@ -118,25 +118,27 @@ class SimulationReport(PagedReport):
     def csv(self) -> str:
         """A row for each curve over arrivals, as `--compare` reads it, and for each figure of the summary."""
         scenarios = self.result.scenarios
-        curves = [(metric, one, curve_of(one, metric)) for one in scenarios for metric in METRICS]
+        curves = [(metric, scenario, curve_of(scenario, metric)) for scenario in scenarios for metric in METRICS]
         columns = range(max((percent for _, _, curve in curves for percent in curve), default=-1) + 1)
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["metric", "policy", "seed", "parameters", "value", *columns])
-        for metric, one, curve in curves:
+        for metric, scenario, curve in curves:
             if curve:
-                writer.writerow([metric, *_who(one), "", *(curve.get(percent, "") for percent in columns)])
-        for one in scenarios:
-            for name, value in figures(one.summary).items():
-                writer.writerow([f"{FIGURE}{name}", *_who(one), value, *("" for _ in columns)])
+                writer.writerow([metric, *_who(scenario), "", *(curve.get(percent, "") for percent in columns)])
+        for scenario in scenarios:
+            for name, value in figures(scenario.summary).items():
+                writer.writerow([f"{FIGURE}{name}", *_who(scenario), value, *("" for _ in columns)])
         return text.getvalue()
 
     def groups(self) -> Mapping[Parameters, Policies]:
         """The scenarios by parameters, then by policy, in the order of the result."""
-        found: dict[Parameters, dict[str, list[Scenario]]] = {}
-        for one in self.result.scenarios:
-            found.setdefault(tuple(one.parameters.items()), {}).setdefault(one.policy, []).append(one)
-        return found
+        by_parameters: dict[Parameters, dict[str, list[Scenario]]] = {}
+        for scenario in self.result.scenarios:
+            by_parameters.setdefault(tuple(scenario.parameters.items()), {}).setdefault(scenario.policy, []).append(
+                scenario
+            )
+        return by_parameters
 
     own_formats = MappingProxyType({CSV: csv})
 
@@ -158,8 +160,8 @@ def _time(seconds: float) -> str:
 def _shapes(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
     """For each shape, the share of its pods that got a node."""
     arrivals: dict[str, int] = {}
-    for one in (one for group in groups for one in group):
-        for shape in one.summary.shapes:
+    for scenario in (scenario for group in groups for scenario in group):
+        for shape in scenario.summary.shapes:
             arrivals[shape.shape] = max(arrivals.get(shape.shape, 0), shape.arrivals)
     shown = sorted(arrivals, key=lambda name: (-arrivals[name], name))[:MOST_SHAPES]
     if not shown:
@@ -179,9 +181,9 @@ def _tenants(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
 
 
 def _of_tenant(name: str, group: Sequence[Scenario]) -> str:
-    found = [of for one in group for of in one.summary.namespaces if of.shape == name]
-    arrivals, placed = sum(one.arrivals for one in found), sum(one.placed for one in found)
-    waited = sum(one.waiting_s.mean * one.placed for one in found)
+    of_name = [of for one in group for of in one.summary.namespaces if of.shape == name]
+    arrivals, placed = sum(one.arrivals for one in of_name), sum(one.placed for one in of_name)
+    waited = sum(one.waiting_s.mean * one.placed for one in of_name)
     return f"{100 * placed / arrivals:.2f}, {_time(waited / placed) if placed else '-'}" if arrivals else "-"
 
 
@@ -220,10 +222,10 @@ def _rest(every: Sized, rows: Sized) -> list[list[str]]:
 
 def _explained_text(scenarios: Sequence[Scenario]) -> Iterator[str]:
     for scenario in scenarios:
-        for one in scenario.explained:
+        for tried in scenario.explained:
             who = " ".join(filter(None, (scenario.policy, str(scenario.seed), parameters_text(scenario.parameters))))
-            node = f"node {one.node}" if one.node else ""
-            yield f"{one.pod}, {who}, {one.time_s:g}s, attempt {one.attempt}: {printable(_came_of(one, node))}"
+            node = f"node {tried.node}" if tried.node else ""
+            yield f"{tried.pod}, {who}, {tried.time_s:g}s, attempt {tried.attempt}: {printable(_came_of(tried, node))}"
 
 
 def _came_of(one: ExplainedAttempt, node: str) -> str:
@@ -239,8 +241,8 @@ def acceptance(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
 
 def alignment(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
     """By topology attribute, the percentage of aligned claims, in all scenarios together."""
-    found = [(name, one.aligned, one.claims) for of in scenarios for name, one in of.summary.alignment.items()]
-    return _percentages(found)
+    aligned = [(name, one.aligned, one.claims) for of in scenarios for name, one in of.summary.alignment.items()]
+    return _percentages(aligned)
 
 
 def _percentages(found: Iterable[tuple[str, int, int]]) -> Mapping[str, float]:
@@ -423,10 +425,10 @@ class _Domain:
 
 
 def _over_arrivals(policies: Policies) -> _Domain:
-    found = {place for one in _all(policies) for place in one.by_arrivals.arrived_percent}
+    places = {place for one in _all(policies) for place in one.by_arrivals.arrived_percent}
     label = "requested by the pods that have arrived, % of the capacity"
     words = "against what has been requested"
-    return _Domain(words, label, lambda one: one.by_arrivals, lambda one: one.arrived_percent, sorted(found))
+    return _Domain(words, label, lambda one: one.by_arrivals, lambda one: one.arrived_percent, sorted(places))
 
 
 def _over_time(policies: Policies) -> _Domain:
@@ -465,14 +467,14 @@ def _pictures(
 
 def _bands(picture: _Picture, axis: _Domain, policies: Policies) -> Sequence[Band]:
     """A band for each policy that has values."""
-    found = [band(policy, _curves(picture, axis, scenarios), axis.places) for policy, scenarios in policies.items()]
-    return [one for one in found if len(one.places) > 1]
+    bands = [band(policy, _curves(picture, axis, scenarios), axis.places) for policy, scenarios in policies.items()]
+    return [one for one in bands if len(one.places) > 1]
 
 
 def _curves(picture: _Picture, axis: _Domain, scenarios: Sequence[Scenario]) -> Sequence[Curve]:
     """Of the scenarios that have the column."""
-    found = [(axis.places_of(axis.series(one)), picture.column(axis.series(one))) for one in scenarios]
-    return [(places, values) for places, values in found if values]
+    curves = [(axis.places_of(axis.series(one)), picture.column(axis.series(one))) for one in scenarios]
+    return [(places, values) for places, values in curves if values]
 
 
 def _figure(chart: Chart) -> Element:

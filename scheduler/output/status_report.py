@@ -51,11 +51,7 @@ class ClassRoom:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport(PagedReport):
-    """What there is of devices, and who holds them.
-
-    rooms: by class. by: the only table of the text; empty for the overview. shown: of which claims alone, in words such
-    as `in namespace ml`; empty for everything. cluster: of a page.
-    """
+    """What there is of devices, and who holds them."""
 
     kind = "Status"
 
@@ -65,10 +61,14 @@ class StatusReport(PagedReport):
     nodes: Sequence[Tally]
     namespaces: Sequence[Tally]
     rooms: Mapping[str, ClassRoom]
+    """By class."""
     claims: Sequence[ClaimStatus]
     by: str = ""
+    """The only table of the text; empty for the overview."""
     shown: str = ""
+    """Of which claims alone, in words such as `in namespace ml`; empty for everything."""
     cluster: Cluster | None = None
+    """Of a page."""
     limits: Sequence[LimitStatus] = ()
 
     def blocks(self) -> Iterable[ColumnTable]:
@@ -96,8 +96,8 @@ class StatusReport(PagedReport):
 
 def problem_table(report: StatusReport) -> ColumnTable:
     """A line for each problem of a pool."""
-    found = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in pool_problems(one)]
-    return ColumnTable(["POOL", "PROBLEM"], found)
+    rows = [[f"{one.id.driver}/{one.id.pool}", text] for one in report.pools for text in pool_problems(one)]
+    return ColumnTable(["POOL", "PROBLEM"], rows)
 
 
 def pool_problems(pool: PoolStatus) -> Iterator[str]:
@@ -350,27 +350,27 @@ def closed_nodes(cluster: Cluster | None, before: Cluster | None = None, pools: 
 
 
 def _closed(cluster: Cluster) -> dict[str, str]:
-    found = {}
+    closed = {}
     for name in sorted(cluster.names()):
         node = cluster.node(name)
         assert node is not None
         reasons = ["cordoned"] if node.unschedulable else []
         reasons += [f"taint {one.key}{f'={one.value}' if one.value else ''}:{one.effect}" for one in node.taints]
         if reasons:
-            found[name] = ", ".join(reasons)
-    return found
+            closed[name] = ", ".join(reasons)
+    return closed
 
 
 def map_columns(
     pools: Iterable[PoolStatus], claims: Iterable[ClaimStatus], cluster: Cluster | None = None
 ) -> ColumnTable:
     """A line for each device, with its kind, its place in the node, and what it is cut from, as the map shows them."""
-    found = list(pools)
-    table = device_columns(found, claims)
-    nodes = [nodes_text(one, cluster) for one in _all(found)]
+    listed_pools = list(pools)
+    table = device_columns(listed_pools, claims)
+    nodes = [nodes_text(one, cluster) for one in _all(listed_pools)]
     rows = [
         [row[0], node, *row[2:], *_sorts(one.device)]
-        for row, node, one in zip(table.rows, nodes, _all(found), strict=True)
+        for row, node, one in zip(table.rows, nodes, _all(listed_pools), strict=True)
     ]
     return ColumnTable([*table.header, *_SORTS], rows)
 
@@ -476,15 +476,18 @@ _CLAIM_COLUMNS = ("NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY")
 
 @dataclass(frozen=True, slots=True)
 class ClaimsReport(PagedReport):
-    """Claims. shown: in words, such as `in namespace ml`. now: for their ages. pools, cluster: of a page."""
+    """Claims."""
 
     kind = "ClaimStatusList"
 
     claims: Sequence[ClaimStatus]
     shown: str
+    """In words, such as `in namespace ml`."""
     now: datetime
+    """For their ages."""
     pools: Sequence[PoolStatus] = ()
     cluster: Cluster | None = None
+    """pools, cluster: of a page."""
 
     def blocks(self) -> Iterable[ColumnTable]:
         """A line for each claim."""

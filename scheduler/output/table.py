@@ -185,15 +185,17 @@ def _side_by_side_columns(rows: Sequence[Sequence[str]], width: int | None) -> S
 
 def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> list[int]:
     """The widths, of which the widest are made smaller until all have room, none below its least."""
-    found = list(widths)
-    while (over := sum(found) - room) > 0:
-        able = [place for place, width in enumerate(found) if width > least[place]]
+    narrowed = list(widths)
+    while (over := sum(narrowed) - room) > 0:
+        able = [place for place, width in enumerate(narrowed) if width > least[place]]
         if not able:
             break
-        widest = max(able, key=found.__getitem__)
-        others = [found[place] for place in able if found[place] < found[widest]]
-        found[widest] = max(least[widest], found[widest] - over, min(found[widest] - 1, max(others, default=1)))
-    return found
+        widest = max(able, key=narrowed.__getitem__)
+        others = [narrowed[place] for place in able if narrowed[place] < narrowed[widest]]
+        narrowed[widest] = max(
+            least[widest], narrowed[widest] - over, min(narrowed[widest] - 1, max(others, default=1))
+        )
+    return narrowed
 
 
 _WORD = re.compile(r" *(?:[^ ,]|,(?![^ \d]))+,?|.")

@@ -19,30 +19,30 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """The pod, what it requests of the nodes in question, and what is in the cluster.
-
-    signature: what plugins say of the pod and each node alone. selectors: Services and controllers. volumes: all of
-    storage. features: what plugins follow; strict, they answer as kube-scheduler also where they would do better.
-    nominated: the pods that go before this one, by the number of the node that they are promised. is_cancelled: whether
-    the attempt has taken all its time.
-    """
+    """The pod, what it requests of the nodes in question, and what is in the cluster."""
 
     pod: Pod
     requests: PodRequests
     infos: NodeInfos
     signature: PodSignature
+    """What plugins say of the pod and each node alone."""
     selectors: PodSelectors
+    """Services and controllers."""
     volumes: Volumes
+    """All of storage."""
     features: Features
+    """What plugins follow; strict, they answer as kube-scheduler also where they would do better."""
     nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
+    """The pods that go before this one, by the number of the node that they are promised."""
     is_cancelled: Callable[[], bool] = lambda: False
+    """Whether the attempt has taken all its time."""
 
     def each(self, items: Iterable[T]) -> Iterator[T]:
         """The items, one after the other, of which a pod can have thousands. Raises Cancelled."""
-        for one in items:
+        for item in items:
             if self.is_cancelled():
                 raise Cancelled("cancelled between the terms of a pod")
-            yield one
+            yield item
 
     def requesting(self, requests: PodRequests) -> "Cycle":
         """The same attempt at nodes of which the pod takes this."""

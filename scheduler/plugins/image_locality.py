@@ -23,12 +23,12 @@ _MOST_OF_CONTAINER = 1000 * _MIB
 
 def image_locality(pod: Pod, infos: NodeInfos, nodes: Numbers, release: Release) -> Numbers:
     """The scores of these nodes. Cost: an array operation for each image of the pod that some node has."""
-    found = [one for name in pod.images if (one := infos.images.spread_size(name))]
-    if not found:
+    spread = [one for name in pod.images if (one := infos.images.spread_size(name))]
+    if not spread:
         return np.zeros(len(nodes), np.int64)
     sources = pod.images if release.counts_image_volumes else pod.containers
     most, sizes = _MOST_OF_CONTAINER * len(sources), np.zeros(infos.size, np.int64)
-    for size, having in found:
+    for size, having in spread:
         sizes[flags_of(having, infos.size)] += min(size, most)
     won: Numbers = np.maximum(np.minimum(sizes[nodes], most), _LEAST) - _LEAST
     return MAX_SCORE * won // (most - _LEAST)

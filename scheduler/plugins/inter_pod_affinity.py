@@ -95,27 +95,27 @@ def _matches_own(cycle: Cycle, terms: Iterable[AffinityTerm]) -> bool:
 
 def _with_unwanted(cycle: Cycle) -> Mask:
     """The nodes in whose domains a pod is that the pod's own anti-affinity keeps away."""
-    found = 0
+    unwanted = 0
     for term in cycle.each(cycle.pod.pod_affinity.required_anti):
         domains = cycle.infos.topology.domains(term.topology_key)
-        found |= mask_of(domains.nodes_of(cycle.infos.pods.in_domains(MatchingPods((term,)), domains) > 0))
-    return found
+        unwanted |= mask_of(domains.nodes_of(cycle.infos.pods.in_domains(MatchingPods((term,)), domains) > 0))
+    return unwanted
 
 
 def _attraction(cycle: Cycle, hard_weight: int) -> Numbers | None:
     """By node number, what the pod's preferred terms and the terms of pods on nodes add up to; None for nothing."""
-    found = [*_preferences(cycle), *cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)]
-    met = [weight * in_domains for weight, in_domains in found if in_domains.any()]
+    weighted = [*_preferences(cycle), *cycle.infos.terms.wanting(cycle.pod, required_weight=hard_weight)]
+    met = [weight * in_domains for weight, in_domains in weighted if in_domains.any()]
     return reduce(np.add, met) if met else None
 
 
 def _preferences(cycle: Cycle) -> Iterator[tuple[int, Numbers]]:
     """For each of the pod's preferred terms, its weight and how many pods that match are in each node's domain."""
     own = cycle.pod.pod_affinity
-    for one in cycle.each(own.preferred):
-        yield one.weight, _near(cycle, one.term)
-    for one in cycle.each(own.preferred_anti):
-        yield -one.weight, _near(cycle, one.term)
+    for preference in cycle.each(own.preferred):
+        yield preference.weight, _near(cycle, preference.term)
+    for preference in cycle.each(own.preferred_anti):
+        yield -preference.weight, _near(cycle, preference.term)
 
 
 def _near(cycle: Cycle, term: AffinityTerm) -> Numbers:

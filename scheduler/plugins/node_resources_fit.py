@@ -138,9 +138,9 @@ def _column(resource: str, infos: NodeInfos) -> tuple[Numbers, Numbers]:
 
 
 def _rejections(requests: PodRequests, infos: NodeInfos, asked: Mask) -> Iterable[Rejected]:
-    found = [(one.reason, mask_of(one.lacking) & asked, mask_of(one.never)) for one in shortages(requests, infos)]
-    hopeless = union(never & lacking for _, lacking, never in found)
-    return (Rejected(reason, lacking, lacking & ~hopeless) for reason, lacking, _ in found if lacking)
+    short = [(one.reason, mask_of(one.lacking) & asked, mask_of(one.never)) for one in shortages(requests, infos)]
+    hopeless = union(never & lacking for _, lacking, never in short)
+    return (Rejected(reason, lacking, lacking & ~hopeless) for reason, lacking, _ in short if lacking)
 
 
 def _scored_requests(cycle: Cycle) -> PodRequests:
@@ -178,13 +178,13 @@ def _evictions(
     """That enough pods are gone: as few as it takes of those that take the most of what is lacking."""
     taken = {pod.uid: pod_requests(pod).amounts for _, pod in place.own}
 
-    def share(one: tuple[int, Pod]) -> float:
-        amounts = taken[one[1].uid]
+    def share(lower: tuple[int, Pod]) -> float:
+        amounts = taken[lower[1].uid]
         return sum(amounts.get(name, 0) / max(requests.amounts[name], 1) for name in lacking)
 
     gone: list[tuple[int, Pod]] = []
-    for one in sorted(place.own, key=lambda one: (-share(one), str(one[1]))):
-        gone.append(one)
+    for lower in sorted(place.own, key=lambda lower: (-share(lower), str(lower[1]))):
+        gone.append(lower)
         if _fits_without(cycle, requests, gone, place.number):
             yield Change.without(gone)
             return

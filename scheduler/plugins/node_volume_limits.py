@@ -56,8 +56,8 @@ def _uninstalled(cycle: Cycle) -> Iterator[tuple[str, Mask]]:
     if not cycle.features.has(VOLUME_LIMIT_SCALING):
         return
     pod, objects = cycle.pod, cycle.volumes.objects
-    found = ((objects.handle_of(claim), objects.is_migrated(claim)) for claim in claims_of(pod))
-    used = {(handle.driver, is_migrated) for handle, is_migrated in found if handle is not None}
+    handles = ((objects.handle_of(claim), objects.is_migrated(claim)) for claim in claims_of(pod))
+    used = {(handle.driver, is_migrated) for handle, is_migrated in handles if handle is not None}
     for driver, is_migrated in sorted(used | {(handle.driver, True) for handle in pod.volumes.handles}):
         if nodes := cycle.volumes.lacking(driver, is_migrated=is_migrated):
             yield driver, nodes
@@ -65,15 +65,15 @@ def _uninstalled(cycle: Cycle) -> Iterator[tuple[str, Mask]]:
 
 def _missing(cycle: Cycle) -> str:
     """Which claim of the pod is not there; VolumeBinding says so before, where it is asked."""
-    found = filter(cycle.volumes.is_missing, claims_of(cycle.pod))
-    return next((f'looking up PVC {"/".join(key)}: persistentvolumeclaim "{key[1]}" not found' for key in found), "")
+    missing = filter(cycle.volumes.is_missing, claims_of(cycle.pod))
+    return next((f'looking up PVC {"/".join(key)}: persistentvolumeclaim "{key[1]}" not found' for key in missing), "")
 
 
 def _handles(cycle: Cycle) -> list[Handle]:
     """What the pod's volumes count as."""
     # Differs from kube-scheduler: a disk that no driver can have is not counted; there it ends the attempt.
-    found = map(cycle.volumes.objects.handle_of, claims_of(cycle.pod))
-    return [*filter(None, found), *cycle.pod.volumes.handles]
+    claimed = map(cycle.volumes.objects.handle_of, claims_of(cycle.pod))
+    return [*filter(None, claimed), *cycle.pod.volumes.handles]
 
 
 def _is_counted(pod: Pod) -> bool:

@@ -90,17 +90,16 @@ class RefusingNode:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A single change that may let a node take a pod, for a person: `text`, such as `pod default/web gone`.
-
-    pod, node: as they would be, None as they are. requests: what the pod would request, None for what it does. gone:
-    the pods that would not be there, with the numbers of their nodes.
-    """
+    """A single change that may let a node take a pod, for a person: `text`, such as `pod default/web gone`."""
 
     text: str
     pod: Pod | None = None
     node: Node | None = None
+    """pod, node: as they would be, None as they are."""
     requests: PodRequests | None = None
+    """What the pod would request, None for what it does."""
     gone: Sequence[tuple[int, Pod]] = ()
+    """The pods that would not be there, with the numbers of their nodes."""
 
     @staticmethod
     def without(gone: Sequence[tuple[int, Pod]]) -> "Change":
@@ -124,21 +123,22 @@ class Score:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reason:
-    """Why a plugin refused a pod, as far as it matters to what may help.
-
-    plugin: kube-scheduler's name, which metrics count; "" where it is none. name: reported in place of it.
-    hints: whether an event may help a pod that was refused for it, by the type of the event; other events cannot. A
-    hint must never say no to one that could make the pod fit, for the pod would wait for minutes; a yes that comes to
-    nothing costs one more attempt. It may count on old and new being consecutive: a node that a filter refused stays
-    refused until an event shows it pass. node_fields: the fields of a node that a hint for changed nodes looks at.
-    counts_pods: whether a pod helps that comes to a node or gets other labels, too, and not only one that goes.
-    """
+    """Why a plugin refused a pod, as far as it matters to what may help."""
 
     plugin: str
+    """Kube-scheduler's name, which metrics count; "" where it is none."""
     hints: Mapping[type[Event], "Hint"] = field(default_factory=dict)
+    """Whether an event may help a pod that was refused for it, by the type of the event; other events cannot. A hint
+    must never say no to one that could make the pod fit, for the pod would wait for minutes; a yes that comes to
+    nothing costs one more attempt. It may count on old and new being consecutive: a node that a filter refused stays
+    refused until an event shows it pass.
+    """
     node_fields: tuple[str, ...] = ()
+    """The fields of a node that a hint for changed nodes looks at."""
     name: str = ""
+    """Reported in place of it."""
     counts_pods: bool = False
+    """Whether a pod helps that comes to a node or gets other labels, too, and not only one that goes."""
 
     def __str__(self) -> str:
         return self.name or self.plugin
@@ -146,21 +146,27 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What an attempt ended with. reasons: of all nodes together. classes: that the pod's claims name.
-
-    requests: what the pod takes of any node, at least. resources: of which it may take more on some, or which only some
-    have to give: what devices take of their node, and extended resources. gist: the message without what changes with
-    every allocation: without numbers of nodes, and without the nearest node and who holds its devices. awaits: whether
-    it may help that a claim gives back its devices, where limits of tenants refused the pod; None for any claim.
-    """
+    """What an attempt ended with."""
 
     reasons: frozenset[Reason]
+    """Of all nodes together."""
     requests: PodRequests
+    """What the pod takes of any node, at least."""
     classes: frozenset[str] = frozenset()
+    """That the pod's claims name."""
     resources: frozenset[str] = frozenset()
+    """Of which it may take more on some, or which only some have to give: what devices take of their node, and extended
+    resources.
+    """
     message: str = ""
     gist: str = ""
+    """The message without what changes with every allocation: without numbers of nodes, and without the nearest node
+    and who holds its devices.
+    """
     awaits: Callable[[Claim], bool] | None = field(default=None, compare=False)
+    """Whether it may help that a claim gives back its devices, where limits of tenants refused the pod; None for any
+    claim.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,20 +183,20 @@ Hint = Callable[[RefusedPod, Any], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plugin:
-    """A plugin by kube-scheduler's name. reasons: why it refuses. pod_fields: all that it reads of a pod.
-
-    pre_filter: why no node can take the pod, whatever pods end; empty where it does not know. changes: that may let a
-    place that it refuses take the pod; each is verified by who asks.
-    """
+    """A plugin by kube-scheduler's name."""
 
     name: str
     reasons: tuple[Reason, ...]
+    """Why it refuses."""
     pod_fields: tuple[str, ...] = ()
+    """All that it reads of a pod."""
     pre_filter: Callable[[Cycle], str] | None = None
+    """Why no node can take the pod, whatever pods end; empty where it does not know."""
     static: Static | None = None
     dynamic: Dynamic | None = None
     score: Score | None = None
     changes: Callable[[Cycle, RefusingNode], Iterable[Change]] | None = None
+    """That may let a place that it refuses take the pod; each is verified by who asks."""
 
     @property
     def reason(self) -> Reason:

@@ -22,34 +22,36 @@ _NO_NUMBERS: Numbers = np.zeros(0, np.int64)
 
 @dataclass(slots=True, eq=False)
 class PodSignature:
-    """What holds for all pods of a signature. allowed: the nodes that every static filter lets pass.
-
-    filters: how many static filters there are. honored: by name, the bits of filters that PodTopologySpread honors: of
-    further ones, where they refuse nothing. refusals: by node number, one bit for each filter that refuses the node, or
-    would. refused_by: for each filter, the nodes that it is the first to refuse; by_text: all that are not allowed, by
-    what keeps the pods from them. Both are None until requested. counts: by plugin and node number, what counts for
-    its score. counting: the plugins to which anything counts. alike: what the others add to the total of each node,
-    None until requested. stale: numbers of nodes to be looked at.
-    counted_domains: the domains of nodes that pods are spread over, until a node changes (`domains_within`).
-    """
+    """What holds for all pods of a signature."""
 
     pod: Pod
     filters: int
+    """How many static filters there are."""
     honored: Mapping[str, int]
+    """By name, the bits of filters that PodTopologySpread honors: of further ones, where they refuse nothing."""
     counts: dict[str, Numbers]
+    """By plugin and node number, what counts for its score."""
     refusals: NDArray[np.int16]
+    """By node number, one bit for each filter that refuses the node, or would."""
     allowed: Mask = 0
+    """The nodes that every static filter lets pass."""
     counting: frozenset[str] = frozenset()
+    """The plugins to which anything counts."""
     alike: int | None = None
+    """What the others add to the total of each node, None until requested."""
     stale: set[int] = field(default_factory=set)
+    """Numbers of nodes to be looked at."""
     refused_by: Sequence[Mask] | None = None
+    """For each filter, the nodes that it is the first to refuse."""
     by_text: Mapping[str, Mask] | None = None
+    """All that are not allowed, by what keeps the pods from them. Both are None until requested."""
     counted_domains: dict[Hashable, tuple[int, Domains]] = field(default_factory=dict)
+    """The domains of nodes that pods are spread over, until a node changes (`domains_within`)."""
 
     def counts_of(self, plugin: str, nodes: Numbers) -> Numbers:
         """What counts for the plugin's score, of these nodes; nothing where pod and node alone count nothing."""
-        found = self.counts.get(plugin)
-        return _NO_NUMBERS if found is None else found[nodes]
+        counts = self.counts.get(plugin)
+        return _NO_NUMBERS if counts is None else counts[nodes]
 
     @property
     def refusing(self) -> int:

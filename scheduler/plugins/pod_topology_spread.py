@@ -79,8 +79,8 @@ class _Hard:
 
 def _refused(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Mask:
     refused, everything = 0, (1 << cycle.infos.size) - 1
-    for one in _hard(cycle, constraints):
-        refused |= one.nodes(unlabelled=True)
+    for constraint in _hard(cycle, constraints):
+        refused |= constraint.nodes(unlabelled=True)
         if refused == everything:
             break
     return refused
@@ -88,11 +88,11 @@ def _refused(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Mask:
 
 def _rejections(cycle: Cycle, constraints: Sequence[SpreadConstraint], asked: Mask) -> Iterator[Rejected]:
     """By the first constraint that refuses a node."""
-    for one in _hard(cycle, constraints):
-        if unlabelled := asked & mask_of(~one.domains.labelled):
+    for constraint in _hard(cycle, constraints):
+        if unlabelled := asked & mask_of(~constraint.domains.labelled):
             yield Rejected(UNLABELLED, unlabelled)
         asked &= ~unlabelled
-        if skewed := asked & one.nodes(unlabelled=False):
+        if skewed := asked & constraint.nodes(unlabelled=False):
             yield Rejected(SKEWED, skewed, skewed)
         asked &= ~skewed
         if not asked:
@@ -100,14 +100,14 @@ def _rejections(cycle: Cycle, constraints: Sequence[SpreadConstraint], asked: Ma
 
 
 def _hard(cycle: Cycle, constraints: Sequence[SpreadConstraint]) -> Iterator[_Hard]:
-    keys = frozenset(one.topology_key for one in constraints)
-    for one in cycle.each(constraints):
-        counted_domains = _counted_domains(cycle, one, keys)
-        counts = cycle.infos.pods.in_domains(_like_it(cycle, one), counted_domains)
+    keys = frozenset(constraint.topology_key for constraint in constraints)
+    for constraint in cycle.each(constraints):
+        counted_domains = _counted_domains(cycle, constraint, keys)
+        counts = cycle.infos.pods.in_domains(_like_it(cycle, constraint), counted_domains)
         present = counted_domains.present
-        least = int(counts[present].min()) if len(present) >= max(one.min_domains, 1) else 0
-        own = int(selects(one.selector, cycle.pod.labels))
-        yield _Hard(cycle.infos.topology.domains(one.topology_key), counts + own - least, one.max_skew)
+        least = int(counts[present].min()) if len(present) >= max(constraint.min_domains, 1) else 0
+        own = int(selects(constraint.selector, cycle.pod.labels))
+        yield _Hard(cycle.infos.topology.domains(constraint.topology_key), counts + own - least, constraint.max_skew)
 
 
 def _counted_domains(cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Domains:
@@ -153,11 +153,11 @@ def _scores(
         return None
     scored = np.zeros(cycle.infos.size, np.bool_)
     scored[nodes] = True
-    keys = frozenset(one.topology_key for one in constraints if needs_keys)
+    keys = frozenset(constraint.topology_key for constraint in constraints if needs_keys)
     scored &= _with_all_keys(cycle, keys)
     total = np.zeros(cycle.infos.size)
-    for one in cycle.each(constraints):
-        total += _skew(cycle, one, scored, keys)
+    for constraint in cycle.each(constraints):
+        total += _skew(cycle, constraint, scored, keys)
     return _normalized(np.rint(total[nodes]).astype(np.int64), scored[nodes])
 
 

@@ -72,10 +72,10 @@ def plan(cycle: Cycle, number: int) -> VolumePlan:
     """The writes that give the pod its volumes on the node, which is not refused."""
     if not cycle.pod.volumes.claims:
         return NO_PLAN
-    found = _outcome(cycle, 1 << number)
-    matches = (Match(volume, claim) for claim, offers in found.offers if (volume := offers.on(number)))
-    provisioned = tuple(claim for claim, nodes in found.provisioned if nodes >> number & 1)
-    return VolumePlan(tuple(matches), provisioned) if found.offers or provisioned else NO_PLAN
+    outcome = _outcome(cycle, 1 << number)
+    matches = (Match(volume, claim) for claim, offers in outcome.offers if (volume := offers.on(number)))
+    provisioned = tuple(claim for claim, nodes in outcome.provisioned if nodes >> number & 1)
+    return VolumePlan(tuple(matches), provisioned) if outcome.offers or provisioned else NO_PLAN
 
 
 def pinned(cycle: Cycle) -> str:
@@ -141,8 +141,8 @@ def _own_claims(cycle: Cycle) -> Iterator[PersistentVolumeClaim]:
 
 
 def _waits(volumes: Volumes, claim: PersistentVolumeClaim) -> bool:
-    found = volumes.objects.classes.get(claim.storage_class)
-    return found is not None and found.waits and not claim.volume
+    storage_class = volumes.objects.classes.get(claim.storage_class)
+    return storage_class is not None and storage_class.waits and not claim.volume
 
 
 def _outcome(cycle: Cycle, among: Mask) -> _FoundVolumes:
@@ -187,13 +187,13 @@ def _not_pinned_elsewhere(cycle: Cycle, claims: Iterable[PersistentVolumeClaim])
 
 def _unprovisionable(volumes: Volumes, claim: PersistentVolumeClaim, nodes: Mask) -> Iterator[tuple[str, Mask]]:
     """Those of the nodes for which no volume can be made for the claim."""
-    found = volumes.objects.classes[claim.storage_class]
-    if VOLUMES in volumes.unseen and not found.provisions:
+    storage_class = volumes.objects.classes[claim.storage_class]
+    if VOLUMES in volumes.unseen and not storage_class.provisions:
         return
-    able = nodes & volumes.provisionable(found) if found.provisions else 0
+    able = nodes & volumes.provisionable(storage_class) if storage_class.provisions else 0
     yield UNAVAILABLE, nodes & ~able
     if able and claim.request is not None:
-        yield NO_SPACE, able & ~volumes.roomy(found, claim.request)
+        yield NO_SPACE, able & ~volumes.roomy(storage_class, claim.request)
 
 
 def _refused(cycle: Cycle) -> Mask:
@@ -238,19 +238,19 @@ def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
     if not cycle.pod.volumes.claims or not len(nodes) or not _claims(cycle).waiting:
         return np.zeros(len(nodes), np.int64)
     size = cycle.infos.size
-    found = _outcome(cycle, mask_of_numbers(nodes, size))
-    matched = flags_of(union(offers.nodes for _, offers in found.offers), size)
-    static = _mean(_static_use(found.offers, size), size)
-    dynamic = _mean(_dynamic_use(cycle.volumes, found.provisioned, size), size)
+    outcome = _outcome(cycle, mask_of_numbers(nodes, size))
+    matched = flags_of(union(offers.nodes for _, offers in outcome.offers), size)
+    static = _mean(_static_use(outcome.offers, size), size)
+    dynamic = _mean(_dynamic_use(cycle.volumes, outcome.provisioned, size), size)
     return np.where(matched, static, dynamic)[nodes]
 
 
 def _mean(uses: Collection[_ClassUse], size: int) -> Numbers:
     """Of the classes that count on a node, rounded half up."""
     total, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
-    for one in uses:
-        total += np.where(one.counts, one.scores(), 0)
-        count += one.counts
+    for use in uses:
+        total += np.where(use.counts, use.scores(), 0)
+        count += use.counts
     divisor = np.maximum(count, 1)
     mean: Numbers = (2 * total + divisor) // (2 * divisor)
     return mean
@@ -272,8 +272,8 @@ def _dynamic_use(
     """What is free is not more for the second claim of a class than for the first."""
     uses: dict[str, _ClassUse] = {}
     for claim, where in provisioned:
-        found = volumes.objects.classes[claim.storage_class]
-        if claim.request is None or (amounts := volumes.free_amounts(found, claim.request)) is None:
+        storage_class = volumes.objects.classes[claim.storage_class]
+        if claim.request is None or (amounts := volumes.free_amounts(storage_class, claim.request)) is None:
             continue
         numbers = numbers_of(where)
         numbers = numbers[amounts[numbers] != NO_AMOUNT]

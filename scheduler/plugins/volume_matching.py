@@ -62,13 +62,13 @@ class _Nearest:
         return self.among & union(one.reached() for _, one in self.alike)
 
     def on(self, number: int) -> PersistentVolume | None:
-        found = (one.on(number) for _, one in self.alike if self.among >> number & 1)
-        return next(filter(None, found), None)
+        volumes = (one.on(number) for _, one in self.alike if self.among >> number & 1)
+        return next(filter(None, volumes), None)
 
     def by_capacity(self) -> Iterator[tuple[int, Mask]]:
         left = self.among
-        for like, one in self.alike:
-            where = left & one.reached()
+        for like, alike in self.alike:
+            where = left & alike.reached()
             yield like.capacity, where
             left &= ~where
 

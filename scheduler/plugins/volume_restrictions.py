@@ -29,8 +29,8 @@ def _is_taken(cycle: Cycle) -> bool:
     """Whether another pod uses a claim that is for one pod only."""
     volumes, namespace = cycle.volumes, cycle.pod.namespace
     keys = [(namespace, name) for name in cycle.pod.volumes.named_claims]
-    found = ((key, volumes.objects.claims.watched.get(key)) for key in keys)
-    return any(claim and ONE_POD in claim.access_modes and volumes.is_in_use(key) for key, claim in found)
+    watched = ((key, volumes.objects.claims.watched.get(key)) for key in keys)
+    return any(claim and ONE_POD in claim.access_modes and volumes.is_in_use(key) for key, claim in watched)
 
 
 def _is_skipped(cycle: Cycle) -> bool:

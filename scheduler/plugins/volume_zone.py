@@ -47,10 +47,10 @@ def _problem(volumes: Volumes, claim: PersistentVolumeClaim) -> str:
         return ""
     if not claim.storage_class:
         return "PersistentVolumeClaim had no pv name and storageClass name"
-    found = volumes.objects.classes.get(claim.storage_class)
-    if found is None:
+    storage_class = volumes.objects.classes.get(claim.storage_class)
+    if storage_class is None:
         return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
-    return "" if found.waits else "PersistentVolume had no name"
+    return "" if storage_class.waits else "PersistentVolume had no name"
 
 
 def _refused(cycle: Cycle) -> Mask:
@@ -65,8 +65,8 @@ def _refused(cycle: Cycle) -> Mask:
 def _within(volumes: Volumes, key: str, zones: frozenset[str]) -> Mask:
     """The nodes in one of the zones, by the label or the one that stands in for it."""
     labels = volumes.labels
-    found, general = labels.valued(key, zones), _GENERAL.get(key)
-    return found | labels.valued(general, zones) & ~labels.having(key) if general else found
+    labelled, general = labels.valued(key, zones), _GENERAL.get(key)
+    return labelled | labels.valued(general, zones) & ~labels.having(key) if general else labelled
 
 
 def _zones(volume: PersistentVolume) -> Iterator[tuple[str, frozenset[str]]]:

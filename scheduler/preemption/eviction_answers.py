@@ -68,26 +68,26 @@ def eviction_answers(
     """
     pod = cycle.pod
     assert pod is not None, "a claim that no pod uses evicts nobody"
-    found = _found(cycle, refused, wins_devices, of_nodes)
+    preemption = _found(cycle, refused, wins_devices, of_nodes)
     if not pod.preempts:
         off = NEVER
         cycle = PodCycle(cycle.cluster, pod.changed(preempts=True), cycle.claims, cycle.full, cycle.failed)
-        found = _found(cycle, refused, wins_devices, of_nodes)
-    if found.candidate is None and not wins_devices and refused.lacking:
+        preemption = _found(cycle, refused, wins_devices, of_nodes)
+    if preemption.candidate is None and not wins_devices and refused.lacking:
         wins_devices, off = True, NOT_FOR_DEVICES
-        found = _found(cycle, refused, wins_devices, of_nodes)
-    if found.deallocates:
-        names = ", ".join(map(str, found.deallocates))
-        return EvictionAnswers(off or f"claim {names} keeps the pod from nodes: it is deallocated first", found)
-    if found.candidate is None and found.nominated is None:
-        return EvictionAnswers(off or found.text.partition("preemption: ")[2], found)
+        preemption = _found(cycle, refused, wins_devices, of_nodes)
+    if preemption.deallocates:
+        names = ", ".join(map(str, preemption.deallocates))
+        return EvictionAnswers(off or f"claim {names} keeps the pod from nodes: it is deallocated first", preemption)
+    if preemption.candidate is None and preemption.nominated is None:
+        return EvictionAnswers(off or preemption.text.partition("preemption: ")[2], preemption)
     reasons = _Reasons(cycle, wins_devices=wins_devices)
     return EvictionAnswers(
         off,
-        found,
-        tuple(map(reasons.name_of, found.claims)),
-        {one.node: one for one in found.candidates},
-        dict(reasons.by_node(found)) if of_nodes else {},
+        preemption,
+        tuple(map(reasons.name_of, preemption.claims)),
+        {one.node: one for one in preemption.candidates},
+        dict(reasons.by_node(preemption)) if of_nodes else {},
     )
 
 
@@ -170,8 +170,8 @@ class _Reasons:
     def _held_on(self, number: int) -> Mapping[str, Claim]:
         """The claims that hold devices which the node reaches, by uid."""
         fleet, claims = self._cluster.fleet, self._cluster.claims
-        found = (one for device in fleet.reached_by(fleet.node(number)) for one in claims.holders(device).items())
-        held = {uid: one.counted for uid, one in found if one.counted is not None}
+        holdings = (one for device in fleet.reached_by(fleet.node(number)) for one in claims.holders(device).items())
+        held = {uid: one.counted for uid, one in holdings if one.counted is not None}
         return dict(sorted(held.items(), key=lambda item: str(item[1])))
 
     def _in_the_way(self, number: int, held: Iterable[str], gone: Collection[str]) -> Iterator[str]:
@@ -204,7 +204,7 @@ class _Reasons:
 
     @cached_property
     def _on_nodes(self) -> Mapping[int, Sequence[Pod]]:
-        found: dict[int, list[Pod]] = {}
+        by_node: dict[int, list[Pod]] = {}
         for number, pod in self._cluster.pods.on_nodes():
-            found.setdefault(number, []).append(pod)
-        return found
+            by_node.setdefault(number, []).append(pod)
+        return by_node

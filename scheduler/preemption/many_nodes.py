@@ -109,19 +109,18 @@ class PodTable:
 
 @dataclass(frozen=True, slots=True)
 class NodesAtOnce:
-    """What was found of some nodes, in their order.
-
-    fits: whether the pod fits with everybody lower gone. victims: by node and place. short: by resource, whether it is
-    still too little then.
-    """
+    """What was found of some nodes, in their order."""
 
     numbers: Sequence[int]
     table: PodTable
     fits: Sequence[bool]
+    """Whether the pod fits with everybody lower gone."""
     victims: NDArray[np.bool_]
+    """By node and place."""
     violating: NDArray[np.bool_]
     costs: Sequence[EvictionCost]
     short: Mapping[str, Flags]
+    """By resource, whether it is still too little then."""
 
     def victims_on(self, place: int) -> list[Unit]:
         """On one of the nodes, by its place among them."""
@@ -182,17 +181,17 @@ def _spare(
 def _violating(
     table: PodTable, cluster: Cluster, numbers: Sequence[int], lower: NDArray[np.bool_]
 ) -> NDArray[np.bool_]:
-    found = np.zeros_like(lower)
+    violating = np.zeros_like(lower)
     if not cluster.budgets.namespaces:
-        return found
+        return violating
     firsts = lower.argmax(axis=1).tolist()  # pods are in the order of their priorities: all that follow are lower
     for row, number in enumerate(numbers):
         own = table.budgets(number)
         if any(own) and lower[row, firsts[row]]:
             for place, violated in enumerate(violated_of(own[firsts[row] :]), start=firsts[row]):
                 if violated:
-                    found[row, place] = True
-    return found
+                    violating[row, place] = True
+    return violating
 
 
 def _costs(

@@ -292,9 +292,9 @@ def eviction_writes(
 
 
 def _has(pod: Pod, condition: Condition) -> bool:
-    found = next((one for one in pod.conditions if one.type == condition.type), None)
-    is_same = found is not None and (found.status, found.reason) == (condition.status, condition.reason)
-    return is_same and found is not None and found.message == condition.message
+    known = next((one for one in pod.conditions if one.type == condition.type), None)
+    is_same = known is not None and (known.status, known.reason) == (condition.status, condition.reason)
+    return is_same and known is not None and known.message == condition.message
 
 
 class _Won(NamedTuple):
@@ -359,17 +359,17 @@ class _VictimSearch:
 
     def _try_together(self, numbers: Sequence[int], wanted: int) -> bool:
         """Whether it is enough by then."""
-        found = nodes_at_once(self.by.table, self.cluster, numbers, self.priority, self._requests)
+        together = nodes_at_once(self.by.table, self.cluster, numbers, self.priority, self._requests)
         has_clean = any(not one.violations for one in self.won)
         for place, number in enumerate(numbers):
             self.last = number
-            won = self._of_many(found, place)
+            won = self._of_many(together, place)
             if won is not None:
                 self.won.append(won)
                 has_clean = has_clean or not won.violations
                 if len(self.won) >= wanted and has_clean and not self.by.tries_all:
                     return True
-        for resource, nodes in found.lacking(len(numbers), self.cluster.infos.size):
+        for resource, nodes in together.lacking(len(numbers), self.cluster.infos.size):
             self._refuse(shortage_reason(resource), nodes)
         return False
 
@@ -479,8 +479,8 @@ class _VictimSearch:
 
     def _waiting(self) -> Mask:
         """The nodes with claims that come free whoever goes."""
-        found = map(self.cluster.number_of, self.claims.nodes_of_unused if self.claims.is_on else ())
-        return union(1 << number for number in found if number is not None)
+        numbers = map(self.cluster.number_of, self.claims.nodes_of_unused if self.claims.is_on else ())
+        return union(1 << number for number in numbers if number is not None)
 
     # -- nodes of which only their own resources are short
 
@@ -588,8 +588,8 @@ class _VictimSearch:
         asked = _of_node(cycle.asks_of(number), number)
         left = cycle.allowed(asked)
         able = cycle.able(asked, left & cycle.reached) if left & cycle.reached else {}
-        found = Rejections.of(cycle, EligibleNodes(asked, left), union(able.values())).found()
-        return (rejected.reason for _, rejected in found if rejected.nodes >> number & 1)
+        rejections = Rejections.of(cycle, EligibleNodes(asked, left), union(able.values())).found()
+        return (rejected.reason for _, rejected in rejections if rejected.nodes >> number & 1)
 
     def _refuse(self, reason: str, nodes: Mask) -> None:
         self.refused[reason] = self.refused.get(reason, 0) | nodes
@@ -616,10 +616,10 @@ class _VictimSearch:
     def _held(self, best: NodeToWin) -> list[str]:
         claims = self.cluster.claims
         keys = [key for pod in best.pods for key in claim_keys(pod)]
-        found = [one.claim.uid for key in keys if (one := claims.get(*key)) and one.claim.allocation is not None]
+        held = [one.claim.uid for key in keys if (one := claims.get(*key)) and one.claim.allocation is not None]
         unused = self.claims.unused(best.node)
         more = [uid for uid in unused if (holding := claims.holding(uid)) and holding.counted is not None]
-        return list(dict.fromkeys([*found, *more]))
+        return list(dict.fromkeys([*held, *more]))
 
     @contextmanager
     def _gone(self, best: NodeToWin) -> Iterator[None]:

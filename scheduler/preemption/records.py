@@ -34,21 +34,22 @@ class RecordState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PreemptionRecord:
-    """What a pod has won on a node. claims: its own that had no devices, with what they get there.
-
-    victims: uids of pods. cancelled: of those, which were not bound yet, and are not any more. released: uids of claims
-    that come free. tries: preemptions that ended without a place for the pod. since: when the record was made, by the
-    clock of who keeps it.
-    """
+    """What a pod has won on a node."""
 
     pod: Pod
     node: str
     claims: tuple[Claim, ...] = ()
+    """Its own that had no devices, with what they get there."""
     victims: frozenset[str] = frozenset()
+    """Uids of pods."""
     released: frozenset[str] = frozenset()
+    """Uids of claims that come free."""
     tries: int = 0
+    """Preemptions that ended without a place for the pod."""
     since: float = 0.0
+    """When the record was made, by the clock of who keeps it."""
     cancelled: frozenset[str] = frozenset()
+    """Of those, which were not bound yet, and are not any more."""
 
     @staticmethod
     def of(
@@ -123,8 +124,10 @@ class PreemptionRecords:
 
         Nobody may be evicted for the pod meanwhile.
         """
-        found = (one for one in self.on(pod.nominated_node) if one.state(self._cluster) is not RecordState.HELD)
-        return next(found, None) if pod.nominated_node else None
+        ongoing_records = (
+            one for one in self.on(pod.nominated_node) if one.state(self._cluster) is not RecordState.HELD
+        )
+        return next(ongoing_records, None) if pod.nominated_node else None
 
     @contextmanager
     def seen_by(self, pod: Pod, *others: Pod) -> Iterator[None]:
@@ -132,15 +135,15 @@ class PreemptionRecords:
 
         others: of its group, for which it is decided as well.
         """
-        own = {one.uid for one in (pod, *others)}
-        passed = [one for one in self._records.values() if one.pod.uid in own or self._is_lower(one, pod)]
-        for one in passed:
-            self._cluster.fleet.remove_allocated(one.claims)
+        own = {record.uid for record in (pod, *others)}
+        passed = [record for record in self._records.values() if record.pod.uid in own or self._is_lower(record, pod)]
+        for record in passed:
+            self._cluster.fleet.remove_allocated(record.claims)
         try:
             yield
         finally:
-            for one in passed:
-                self._cluster.fleet.add_allocated(one.claims)
+            for record in passed:
+                self._cluster.fleet.add_allocated(record.claims)
 
     @staticmethod
     def _is_lower(record: PreemptionRecord, pod: Pod) -> bool:

@@ -78,9 +78,11 @@ class Reprieve:
     def violations(self, victims: Iterable[Unit]) -> tuple[int, tuple[PodDisruptionBudget, ...]]:
         """How many pods of the victims violate a budget, and which budgets these are."""
         gone = {unit.pods[0].uid for unit in victims}
-        found = [(unit, own) for unit, own in zip(self.units, self.violated, strict=False) if unit.pods[0].uid in gone]
-        budgets = {budget: None for _, own in found for budget in own}
-        return sum(len(unit.pods) for unit, _ in found), tuple(budgets)
+        violating = [
+            (unit, own) for unit, own in zip(self.units, self.violated, strict=False) if unit.pods[0].uid in gone
+        ]
+        budgets = {budget: None for _, own in violating for budget in own}
+        return sum(len(unit.pods) for unit, _ in violating), tuple(budgets)
 
 
 Away = Callable[[Sequence[Unit]], AbstractContextManager[None]]

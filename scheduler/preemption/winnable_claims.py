@@ -76,8 +76,8 @@ class WinnableClaims:
     def most_freed(self, pod: Pod) -> int:
         """So many devices come free at most when the pod goes."""
         claims = self._cluster.claims
-        found = (claims.get(*key) for key in dict.fromkeys(claim_keys(pod)))
-        holdings = (claims.holding(one.claim.uid) for one in found if one is not None)
+        pod_claims = (claims.get(*key) for key in dict.fromkeys(claim_keys(pod)))
+        holdings = (claims.holding(one.claim.uid) for one in pod_claims if one is not None)
         return sum(len(occupying(one.counted)) for one in holdings if one is not None and one.counted is not None)
 
     def free_devices(self, number: int) -> int:
@@ -89,12 +89,12 @@ class WinnableClaims:
     @cached_property
     def _unused(self) -> Sequence[tuple[str, Claim]]:
         cluster = self._cluster
-        found = cluster.claims.unused(cluster.is_live) if self.is_on else ()
-        if not found:
+        unused = cluster.claims.unused(cluster.is_live) if self.is_on else ()
+        if not unused:
             return ()
         # Pods that are about to be bound use claims that do not name them yet.
         taken = {key for pod in cluster.pods.in_flight() for key in claim_keys(pod)}
-        return [(uid, claim) for uid, claim in found if (claim.namespace, claim.name) not in taken]
+        return [(uid, claim) for uid, claim in unused if (claim.namespace, claim.name) not in taken]
 
     def _is_of(self, node: str, claim: Claim) -> bool:
         return self._nodes_of(claim) == {node}
@@ -109,15 +109,15 @@ class WinnableClaims:
     def _node_of(self, result: DeviceResult) -> str:
         """The node for which the device is published; empty where that is not one alone, or it is not published."""
         slices = self._cluster.fleet.slices.by_pool.get(PoolID(result.driver, result.pool), ())
-        newest = max((one.generation for one in slices), default=0)
-        for one in slices:
-            if one.generation == newest:
-                if one.reach.node_name and not one.reach.per_device and _has(one.devices, result.device):
-                    return one.reach.node_name
-                if one.reach.per_device:
-                    named = (device.reach.node_name for device in one.devices if device.name == result.device)
-                    if found := next(named, ""):
-                        return found
+        newest = max((slice_.generation for slice_ in slices), default=0)
+        for slice_ in slices:
+            if slice_.generation == newest:
+                if slice_.reach.node_name and not slice_.reach.per_device and _has(slice_.devices, result.device):
+                    return slice_.reach.node_name
+                if slice_.reach.per_device:
+                    named = (device.reach.node_name for device in slice_.devices if device.name == result.device)
+                    if name := next(named, ""):
+                        return name
         return ""
 
 

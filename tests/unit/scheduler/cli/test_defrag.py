@@ -314,3 +314,10 @@ def test_what_cannot_be_asked_is_said(options: list[str], message: str) -> None:
     run = defrag([*one_free_on_each(), *wanting(2)], *options)
     assert run.code == 2
     assert message in run.err
+
+
+def test_target_that_no_move_can_help_is_told_what_every_node_lacks() -> None:
+    run = dra("defrag", "manifests/examples/fleet", "--for", "research/wish", "-o", "json")
+    answer = answer_of(run)
+    assert (run.code, answer["hasPlan"], answer["blockers"]) == (1, False, [])
+    assert "no node has 5 devices for request gpus" in answer["hopeless"]

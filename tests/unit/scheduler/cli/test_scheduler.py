@@ -38,7 +38,7 @@ def test_every_flag_sets_its_field() -> None:
     found, default = printed(*flags), printed()
     assert {field for field, value in found.items() if value == default[field]} == {
         *("apiVersion", "kind", "podInitialBackoffSeconds", "podMaxBackoffSeconds", "podMaxInUnschedulablePodsSeconds"),
-        *("profiles", "secureServing"),
+        *("groupsOf", "limits", "limitsConfigMap", "profiles", "secureServing"),
     }
     assert found["clientConnection"] == {"kubeconfig": "k", "context": "c"}
     assert found["featureGates"] == {"DRADeviceTaintRules": True, "DRAPartitionableDevices": False}
