@@ -90,7 +90,7 @@ class Defragmentation:
 
     def empty(self, count: int) -> DefragAnswer:
         """So many nodes without pods."""
-        target = EmptyNodes(self._cluster, count, _belonging(self._cluster))
+        target = EmptyNodes(self._cluster, count, belonging(self._cluster))
         result = self._search(target)
         if result.plan is None:
             return DefragAnswer(result, blockers=self._blockers(lambda _: True, target.belonging))
@@ -183,7 +183,7 @@ class Defragmentation:
         return by_node
 
 
-def _belonging(cluster: Cluster) -> frozenset[str]:
+def belonging(cluster: Cluster) -> frozenset[str]:
     """The pods that stay with their nodes, and do not count there."""
     pods = (pod for _, pod in cluster.pods.on_nodes())
     return frozenset(
