@@ -26,6 +26,7 @@ from scheduler.cli.inputs import (
 from scheduler.cli.printing import page_option, print_report
 from scheduler.core_v1.label_selectors import InvalidLabelQuery, requirements
 from scheduler.decision import filters
+from scheduler.decision.cluster import Cluster
 from scheduler.defrag.answer import Defragmentation, as_planned
 from scheduler.defrag.movable import MoveRules
 from scheduler.defrag.search import MovePlan, SearchLimits
@@ -35,7 +36,7 @@ from scheduler.output.defrag_report import DefragReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import PAGE, TEXT
 from scheduler.state.pods_by_priority import priority_of
-from scheduler.status import claim_statuses
+from scheduler.status import ClaimStatus, claim_statuses
 
 _EPILOG = """
 \b
@@ -56,6 +57,16 @@ def _query(_context: click.Context, _option: click.Parameter, text: str) -> Sequ
         return requirements(text)
     except InvalidLabelQuery as error:
         raise click.BadParameter(str(error)) from error
+
+
+movable_option = click.option(
+    "--movable",
+    default="",
+    metavar="QUERY",
+    callback=_query,
+    help="Move only pods with these labels, as -l of kubectl takes them.",
+)
+jobs_option = click.option("--move-jobs", is_flag=True, help="Move pods of Jobs too; they lose their run so far.")
 
 
 @click.command(name="defrag", epilog=_EPILOG)
@@ -85,15 +96,9 @@ def _query(_context: click.Context, _option: click.Parameter, text: str) -> Sequ
     metavar="N",
     help="Empty nodes with devices until so many have no pods but those of DaemonSets and static ones.",
 )
-@click.option(
-    "--movable",
-    default="",
-    metavar="QUERY",
-    callback=_query,
-    help="Move only pods with these labels, as -l of kubectl takes them.",
-)
+@movable_option
 @click.option("--max-moves", type=click.IntRange(0), default=5, show_default=True, metavar="N", help="Moves at most.")
-@click.option("--move-jobs", is_flag=True, help="Move pods of Jobs too; they lose their run so far.")
+@jobs_option
 @click.option("--any-priority", is_flag=True, help="Move pods of higher priority than the target's too.")
 @click.option(
     "--apply",
@@ -235,12 +240,22 @@ def _looks(given: Input, placement: Placement, subject: str, shown: ShownObjects
 def _with_page(report: DefragReport, given: Input, placement: Placement, before: Sequence[PoolStatus]) -> DefragReport:
     """The report with the devices before and after."""
     plan = report.answer.plan or MovePlan((), Way())
+    after, claims, cluster = devices_after(plan, given, placement)
+    return replace(report, pools=(before, after), claims=claims, cluster=cluster)
+
+
+def devices_after(
+    plan: MovePlan, given: Input, placement: Placement
+) -> tuple[Sequence[PoolStatus], Sequence[ClaimStatus], Cluster]:
+    """Pools and claims after the plan, and the cluster that they are in."""
     objects = dict(placement.claims.objects)
-    for claim in (claim for move in plan.moves for claim in move.again[1]):
-        if claim_object := objects.get((claim.namespace, claim.name)):
-            objects[claim.namespace, claim.name] = replace(claim_object, claim=claim)
-    nodes = {move.mover.uid: move.placed.node for move in plan.moves}
-    pods = [pod.changed(node_name=nodes.get(pod.uid, pod.node_name)) for pod in given.pods]
+    nodes: dict[str, str] = {}
+    for move in plan.moves:
+        nodes[str(move.mover.pod)] = move.placed.node
+        for claim in move.again[1]:
+            if claim_object := objects.get((claim.namespace, claim.name)):
+                objects[claim.namespace, claim.name] = replace(claim_object, claim=claim)
+    pods = [pod.changed(node_name=nodes.get(str(pod), pod.node_name)) for pod in given.pods]
     with as_planned(placement.cluster, plan):
         pools, _, cluster = given.devices_of(placement)
-    return replace(report, pools=(before, pools), claims=claim_statuses(objects.values(), pods), cluster=cluster)
+    return pools, claim_statuses(objects.values(), pods), cluster

@@ -1,32 +1,44 @@
-"""`dra plan`: how many nodes of which group to add so that everything that is pending fits."""
+"""`dra plan`: how many nodes of which group to add so that everything that is pending fits, or which nodes could go."""
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from allocator.model import Requirement
 from scheduler.cli.cluster_source import ClusterSource, source_options
+from scheduler.cli.defrag import devices_after, jobs_option, movable_option
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import DecidedBy, Input, deciding_options, inventory_of, keep_going_option, overlay_option
 from scheduler.cli.printing import page_option, print_report
 from scheduler.cli.progress import Progress
+from scheduler.decision import filters
+from scheduler.defrag.movable import MoveRules
+from scheduler.defrag.search import MovePlan
+from scheduler.defrag.targets import Way
 from scheduler.input.inventory import Inventory
-from scheduler.offline.placement import unused_claims
+from scheduler.offline.placement import PlacedPod, unused_claims
+from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.plan_report import PlanReport
+from scheduler.output.removal_report import RemovalReport
 from scheduler.output.report import PAGE
 from scheduler.planning.node_groups import InvalidGroups, groups_of
 from scheduler.planning.node_plan import NodePlanner, Objective, World
+from scheduler.planning.node_removal import NodeRemover
 
 _EPILOG = """
 \b
-Exit codes: 0 if everything that is pending fits with the plan, 1 if something does not, 2 for invalid input.
+Exit codes: 0 if everything that is pending fits with the plan, or a node can go; 1 if something does not fit, or no
+node can go; 2 for invalid input.
 
 \b
 Examples:
   dra plan cluster.yaml queue.yaml --node-groups groups.yaml
   dra plan cluster.yaml queue.yaml --like gpu-07               more nodes like one of the cluster
   dra plan cluster.yaml --node-groups groups.yaml --objective nodes -o json
+  dra plan cluster.yaml --remove                               nodes whose pods all have another place
 """
 
 
@@ -49,6 +61,9 @@ Examples:
     show_default=True,
     help="What to need least of.",
 )
+@click.option("--remove", is_flag=True, help="Name the nodes that could go, with all their pods placed elsewhere.")
+@movable_option
+@jobs_option
 @page_option
 @overlay_option
 @deciding_options
@@ -59,6 +74,9 @@ def command(  # noqa: PLR0913 - one for each option
     file: Path | None,
     like: tuple[str, ...],
     objective: str,
+    remove: bool,
+    movable: Sequence[Requirement],
+    move_jobs: bool,
     output: str,
     overlays: tuple[str, ...],
     decided_by: DecidedBy,
@@ -69,9 +87,20 @@ def command(  # noqa: PLR0913 - one for each option
     PATH is as in `dra allocate`. A plan holds if the scheduler's own decision, by --policy or the profiles of --config,
     places all of them on the cluster with the added nodes. Beside it stands what every plan costs at least. A pod that
     no node of any group can take is named, with the group that comes closest and what it lacks.
+
+    --remove names the nodes that could go, how their pods move, and what keeps each other node. Pods move by the rules
+    of `dra defrag`; with -n, only those in this namespace.
     """
+    if remove and (file or like or objective != Objective.PRICE):
+        raise click.UsageError("--remove takes nodes away: no --node-groups, --like or --objective goes with it.")
+    if not remove and (movable or move_jobs):
+        raise click.UsageError("--movable and --move-jobs go with --remove: nobody moves to nodes that are added.")
     features = source.features
     inventory = inventory_of(source.objects(), overlays, features, keep_going=keep_going)
+    if remove:
+        rules = MoveRules(move_jobs, None, tuple(movable), source.shown.namespace)
+        is_any = _removed(Input.of(inventory, features), source, rules, decided_by, output)
+        sys.exit(BAD_INPUT if inventory.errors else int(not is_any))
     try:
         groups = groups_of(file, like, inventory, features)
     except InvalidGroups as invalid:
@@ -97,3 +126,24 @@ def command(  # noqa: PLR0913 - one for each option
         report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
     print_report(report, output, source.head)
     sys.exit(BAD_INPUT if inventory.errors else int(bool(plan.never or plan.unplaced)))
+
+
+def _removed(given: Input, source: ClusterSource, rules: MoveRules, decided_by: DecidedBy, output: str) -> bool:
+    """Print which nodes could go; whether there is any."""
+    given.warn_of(given.pods)
+    placement = given.placement(source.features, decided_by=decided_by)
+    results = placement.run(given.pending, [], lambda _done, _all: None)
+    placed = [one.pod for one in results if isinstance(one, PlacedPod) and one.pod is not None]
+    # Pods that had a node, and waited for devices of a claim alone, are where they are.
+    bound = {pod.uid for pod in given.pods if pod.node_name}
+    pending = frozenset(pod.uid for pod in placed) - bound
+    before = given.devices_of(placement)[0] if output == PAGE else []
+    with Progress(doing="looking for nodes that can go") as progress:
+        plan = NodeRemover(placement.cluster, rules, pending, told=lambda done: progress.show(done, done)).plan()
+    print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
+    report = RemovalReport(plan)
+    if output == PAGE:
+        after, claims, cluster = devices_after(MovePlan(plan.moves, Way()), given, placement)
+        report = replace(report, pools=(before, after), claims=claims, cluster=cluster)
+    print_report(report, output, source.head)
+    return bool(plan.removed)

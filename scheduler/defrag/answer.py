@@ -94,7 +94,7 @@ class Defragmentation:
 
     def empty(self, count: int) -> DefragAnswer:
         """So many nodes without pods."""
-        target = EmptyNodes(self._cluster, count, _belonging(self._cluster))
+        target = EmptyNodes(self._cluster, count, belonging(self._cluster))
         result = self._search(target)
         if result.plan is None:
             return DefragAnswer(result, blockers=self._blockers(lambda _: True, target.belonging))
@@ -206,7 +206,7 @@ def _decided(cluster: Cluster, asked: ToFit) -> ScheduleResult:
     return decide(cluster, asked.pod, asked.claims, asked.full)
 
 
-def _belonging(cluster: Cluster) -> frozenset[str]:
+def belonging(cluster: Cluster) -> frozenset[str]:
     """The pods that stay with their nodes, and do not count there."""
     pods = (pod for _, pod in cluster.pods.on_nodes())
     return frozenset(

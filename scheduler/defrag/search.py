@@ -83,7 +83,7 @@ class SearchLimits:
     """For plans of more than MOST_EXACT moves."""
 
 
-class _OverBudgetError(Exception):
+class OverBudgetError(Exception):
     """The budget is spent."""
 
 
@@ -103,7 +103,7 @@ class MoveSearch:
         plan: MovePlan | None = None
         try:
             plan = self._run()
-        except _OverBudgetError:
+        except OverBudgetError:
             self._is_complete = False
         return Found(plan, self._is_complete, self._sets, self._decisions)
 
@@ -178,16 +178,24 @@ class MoveSearch:
         units = [budgets.all_of([self._movers.movers[uid].pod]) for uid in uids]
         return any(violated_of(units))
 
+    @property
+    def decisions(self) -> int:
+        """How many were made."""
+        return self._decisions
+
     # -- whether one does
 
-    def plan_of(self, uids: Uids) -> MovePlan | None:
-        """The moves of these pods, if there is an order in which they do. Raises where the budget is spent."""
+    def plan_of(self, uids: Uids, order: Sequence[Mover] = ()) -> MovePlan | None:
+        """The moves of these pods, if there is an order in which they do. Raises where the budget is spent.
+
+        order: of the pods, as it is tried first; else the cheapest to move goes first.
+        """
         self._sets += 1
         with self._cluster.without(uids):
             ways = list(self._ways())
         for way in ways:
             with self._target.keep(way):
-                if plan := self._in_order(self._movers.ordered(uids), way):
+                if plan := self._in_order(order or self._movers.ordered(uids), way):
                     return plan
         return None
 
@@ -240,7 +248,7 @@ class MoveSearch:
     def _spend(self) -> None:
         self._decisions += 1
         if self._decisions > self._limits.decisions:
-            raise _OverBudgetError
+            raise OverBudgetError
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import Placed
 from scheduler.defrag.movers_by_node import MoversByNode, RoomNeed
 from scheduler.preemption.preemption import least_devices
+from scheduler.state.claims import Holding
 from scheduler.state.pods_by_priority import priority_of
 
 Uids = frozenset[str]
@@ -195,6 +196,39 @@ def _claims(way: Way) -> list[Claim]:
 
 
 @dataclass(frozen=True, slots=True)
+class ClosedNodes:
+    """Nodes that are chosen already, and where nobody may go."""
+
+    closed: Mask
+    priority: None = field(default=None, init=False)
+    is_exact: bool = field(default=True, init=False)
+
+    def openings(self, movers: MoversByNode, most: int) -> Iterator[Uids]:
+        """All movers: who is there is not asked."""
+        yield from [movers.uids] * (len(movers.uids) <= most)
+
+    def ways(self) -> Iterator[Way]:
+        """The one that there is."""
+        yield Way(closed=self.closed)
+
+    @contextmanager
+    def keep(self, way: Way) -> Iterator[None]:
+        """Nobody goes to closed nodes: who places pods sees to that."""
+        assert way.closed or not self.closed
+        yield
+
+    @contextmanager
+    def let_go(self, way: Way) -> Iterator[None]:
+        """Nobody goes before them."""
+        with self.keep(way):
+            yield
+
+    def met(self, way: Way) -> Way | None:
+        """They stay closed."""
+        return way
+
+
+@dataclass(frozen=True, slots=True)
 class EmptyNodes:
     """So many nodes with devices on which nobody is but those who belong to their node."""
 
@@ -255,20 +289,27 @@ class EmptyNodes:
 
     def _users(self) -> dict[int, Uids]:
         """By the number of each node with devices of its own who is there: pods, and claims of unknown pods."""
-        cluster, fleet = self.cluster, self.cluster.fleet
-        reached = {number: fleet.reached_by(fleet.node(number)) for number in bits(fleet.all)}
-        times = Counter(device for devices in reached.values() for device in devices)
-        own = {number: [one for one in devices if times[one] == 1] for number, devices in reached.items()}
-        users = {number: set(self._unknown(devices)) for number, devices in own.items() if devices}
+        cluster = self.cluster
+        own = own_devices(cluster)
+        users = {number: {uid for uid, _ in unknown_users(cluster, devices)} for number, devices in own.items()}
         for number, pod in cluster.pods.on_nodes():
             if number in users and pod.uid not in self.belonging and not pod.is_deleting:
                 users[number].add(pod.uid)
         return {number: frozenset(uids) for number, uids in users.items()}
 
-    def _unknown(self, devices: Iterable[DeviceID]) -> Iterator[str]:
-        """The claims that have some of the devices, and of whose users none is there."""
-        cluster = self.cluster
-        for uid, holding in (one for device in devices for one in cluster.claims.holders(device).items()):
-            consumers = holding.watched.reserved_for if holding.watched is not None else ()
-            if all(cluster.pods.known(one.uid) is None for one in consumers):
-                yield uid
+
+def own_devices(cluster: Cluster) -> dict[int, list[DeviceID]]:
+    """By the number of each node with such: the devices that no other node reaches. Cost: O(devices)."""
+    fleet = cluster.fleet
+    reached = {number: fleet.reached_by(fleet.node(number)) for number in bits(fleet.all)}
+    times = Counter(device for devices in reached.values() for device in devices)
+    own = {number: [one for one in devices if times[one] == 1] for number, devices in reached.items()}
+    return {number: devices for number, devices in own.items() if devices}
+
+
+def unknown_users(cluster: Cluster, devices: Iterable[DeviceID]) -> Iterator[tuple[str, Holding]]:
+    """The claims (uid) that have some of the devices, and of whose users none is there."""
+    for uid, holding in (one for device in devices for one in cluster.claims.holders(device).items()):
+        consumers = holding.watched.reserved_for if holding.watched is not None else ()
+        if all(cluster.pods.known(one.uid) is None for one in consumers):
+            yield uid, holding

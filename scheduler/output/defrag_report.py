@@ -22,7 +22,7 @@ from scheduler.output.table import ColumnTable
 from scheduler.state.pods_by_priority import priority_of
 from scheduler.status import ClaimStatus
 
-_STEPS = ("STEP", "EVICT", "PRIORITY", "FROM", "TO")
+STEPS = ("STEP", "EVICT", "PRIORITY", "FROM", "TO")
 _BLOCKS = ("CLASS", "LARGEST BLOCK", "THEN")
 _BLOCKERS = ("NODE", "POD", "RULE", "WHY IT STAYS")
 
@@ -54,9 +54,9 @@ class DefragReport(PagedReport):
         yield from self._sentences()
         answer = self.answer
         if answer.plan is not None:
-            rows = [*_step_rows(answer.plan.moves), *_target_rows(answer.plan.way.places)]
+            rows = [*step_rows(answer.plan.moves), *_target_rows(answer.plan.way.places)]
             if rows:
-                yield ColumnTable(_STEPS, rows, frozenset({"STEP", "PRIORITY"}))
+                yield ColumnTable(STEPS, rows, frozenset({"STEP", "PRIORITY"}))
         if answer.blocks:
             yield self._won()
         if answer.blockers:
@@ -79,14 +79,7 @@ class DefragReport(PagedReport):
         if self.answer.nodes:
             number = len(self.answer.nodes)
             yield f"{agreeing(number, 'This node is', 'These nodes are')} empty then: {', '.join(self.answer.nodes)}"
-        if others := self._others():
-            yield f"Another scheduler places pods again, and may choose other places: {', '.join(others)}"
-
-    def _others(self) -> list[str]:
-        """Pods whose replacements another scheduler places."""
-        moves = self.answer.plan.moves if self.answer.plan is not None else ()
-        names = Counter(one.mover.pod.scheduler_name or "default-scheduler" for one in moves)
-        return [f"{name} ({counted(number, 'pod')})" for name, number in sorted(names.items()) if name != OWN]
+        yield from of_others(plan.moves if plan is not None else ())
 
     def _won(self) -> ColumnTable:
         rows = [[one.class_name, str(one.before), str(one.after)] for one in self.answer.blocks]
@@ -101,7 +94,7 @@ class DefragReport(PagedReport):
             "isBest": plan is not None and answer.found.is_complete,
             "isComplete": answer.found.is_complete,
             "maxMoves": self.most,
-            "moves": [_move_object(one) for one in (plan.moves if plan else ())],
+            "moves": [move_object(one) for one in (plan.moves if plan else ())],
             "target": [_target_object(one) for one in (plan.way.places if plan else ())],
             "emptyNodes": list(answer.nodes),
             "blocks": [{"class": one.class_name, "before": one.before, "after": one.after} for one in answer.blocks],
@@ -119,9 +112,9 @@ class DefragReport(PagedReport):
     def html(self, head: Sequence[str] = ()) -> str:
         """The steps, with the devices that change hands marked in the map."""
         plan = self.answer.plan
-        steps = [*_step_rows(plan.moves), *_target_rows(plan.way.places)] if plan is not None else []
+        steps = [*step_rows(plan.moves), *_target_rows(plan.way.places)] if plan is not None else []
         tables = [
-            PageTable("steps", "Steps", ColumnTable(_STEPS, steps, frozenset({"STEP", "PRIORITY"}))),
+            PageTable("steps", "Steps", ColumnTable(STEPS, steps, frozenset({"STEP", "PRIORITY"}))),
             PageTable("blocks", "Largest block by class", self._won()),
             PageTable("blockers", "Pods in the way", ColumnTable(_BLOCKERS, _blocker_rows(self.answer.blockers))),
             change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
@@ -134,7 +127,16 @@ OWN = "dra-scheduler"
 """The name by which pods choose this scheduler, if its configuration names no other."""
 
 
-def _step_rows(moves: Iterable[Move]) -> list[list[str]]:
+def of_others(moves: Iterable[Move]) -> Iterator[str]:
+    """Whose replacements another scheduler places; nothing where there are none."""
+    names = Counter(one.mover.pod.scheduler_name or "default-scheduler" for one in moves)
+    others = [f"{name} ({counted(number, 'pod')})" for name, number in sorted(names.items()) if name != OWN]
+    if others:
+        yield f"Another scheduler places pods again, and may choose other places: {', '.join(others)}"
+
+
+def step_rows(moves: Iterable[Move]) -> list[list[str]]:
+    """A line for each move."""
     rows = []
     for number, move in enumerate(moves, 1):
         before, after = _before(move), place_of(move.again[0].node_name, move.again[1])
@@ -183,7 +185,8 @@ def _name(pod: Pod) -> dict[str, str]:
     return {"namespace": pod.namespace, "name": pod.name}
 
 
-def _move_object(move: Move) -> Json:
+def move_object(move: Move) -> Json:
+    """A move, for programs."""
     pod = move.mover.pod
     return {
         **_name(pod),

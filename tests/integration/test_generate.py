@@ -26,7 +26,7 @@ def test_every_machine_and_shape_is_accepted_as_it_is(api: RestClient, claims: t
     found = generated(
         "--preset=mixed",
         "--machines=cpu=1,gpu-a100=1,mig-a100=2,mig-a100-80gb=2,mig-h100=2,nic-h100=2,shared-h100=2",
-        "--nodes=20",
+        "--nodes=60",
         "--pods=60",
         *claims,
     )

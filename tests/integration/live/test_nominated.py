@@ -6,6 +6,7 @@ import pytest
 
 from tests.controlplane.faults import Hold
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Request
 from tests.controlplane.rest import POD, Json
 from tests.integration.live.storage import MADE, Storage
@@ -75,6 +76,7 @@ def test_many_pods_that_wait_for_their_devices_cost_one_read_each_and_none_while
     for name in names:
         world.api.create(an_object(POD, name, a_spec(name), NAMESPACE))
     world.api.await_all(POD, lambda pods: len(waiting(pods)) == MANY, NAMESPACE)
+    poll_until(lambda known: known >= MANY, lambda: len(reads(world.proxy.requests)), "each pod is read")
     asked = len(world.proxy.requests)
     for name in names:
         world.report(name, "ready")
