@@ -153,6 +153,7 @@ class Search:
         self._answered: set[int] = set()
         self._frames: list[_Level] = []
         self._memory: Memory | None = None
+        self.has_failed = False  # True once a device was tried without success
         # Only where alternatives differ can the chosen ones exceed what a claim takes.
         self.may_exceed = any(len(alternatives) > 1 for alternatives in requests)
 
@@ -195,6 +196,9 @@ class Search:
         """Undo all decisions; what failures have shown is kept."""
         self._frames.clear()
         self.trail.rewind(0)
+        # Bounds are asked after the first failure: if the next try asked them sooner, it could pass over a device that
+        # ends the attempt, and the answer would depend on how soon the search begins anew.
+        self.has_failed &= not self.terms.may_end
 
     def _has_hopeless_subset(self, limit_steps: int) -> bool:
         """True if a few of the requests have no answer on their own, so that there is none for all.
@@ -263,6 +267,7 @@ class Search:
             if not self._may_do(work_to_remember(self.requests)):
                 raise _Spent
             self._memory = Memory(self.requests, self._efforts)
+        self.has_failed = True
         return self._memory
 
     def charge_slot(self, candidates: Candidates, domain: Mask, narrowed: Mask) -> None:
@@ -298,11 +303,6 @@ class Search:
         self._work_to_order -= work
         self.charge(work)
         return True
-
-    @property
-    def has_failed(self) -> bool:
-        """True once a device was tried without success."""
-        return self._memory is not None
 
     def is_hopeless(self, number: int) -> bool:
         """True if the requests from that number on are too many for the devices that are left to them.

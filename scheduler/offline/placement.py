@@ -39,9 +39,9 @@ from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources,
 
 # Errors of selectors that a placed pod does not come to here, and at which kube-scheduler gives it up.
 #
-# Here a bound may show first that a node has no answer, so that the node is refused and the pod goes to another one
-# (docs/differences.md). kube-scheduler evaluates the selector, and ends the attempt on every node. Pods that ask for
-# the same are told of once.
+# Here a bound may show first that a node, or the devices chosen so far on it, have no answer, so that another node or
+# the next choice is tried (docs/differences.md). kube-scheduler evaluates the selector, and ends the attempt on every
+# node. Pods that ask for the same are told of once.
 
 
 @dataclass(slots=True)

@@ -110,10 +110,7 @@ def test_impatience_changes_no_answer(aspect: str, monkeypatch: pytest.MonkeyPat
         snapshot = instance.snapshot()
         patient = answer(snapshot, instance.claims, 1 << 60, monkeypatch)
         for limit_steps in (1, 3):
-            impatient = answer(snapshot, instance.claims, limit_steps, monkeypatch)
-            # An error on a device that the answer does not need may stay hidden.
-            fails = [one for one in (patient, impatient) if isinstance(one, str) and one != "not known"]
-            assert fails or impatient == patient
+            assert answer(snapshot, instance.claims, limit_steps, monkeypatch) == patient
 
     about(aspect).hold_for("limit_steps", EACH, check)
 

@@ -10,7 +10,7 @@ import pytest
 from allocator.allocate import allocate, share_id_of
 from allocator.features.contract import attempt_of
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Request, RequestPolicy, Slice
-from allocator.outcome import Allocated, Exhausted, Outcome, Refused
+from allocator.outcome import Allocated, Exhausted, InvalidClaim, Outcome, Refused
 from allocator.requests.candidates import problem_of
 from cel import Cancelled
 from cel.values.quantity import Quantity
@@ -313,6 +313,41 @@ def test_long_search_ends_with_its_first_answer_also_where_no_request_fails_by_i
         impatient = decide(snapshot, claim)
     assert impatient.steps > whole.steps
     assert names(impatient) == names(whole)
+
+
+def for_the_last(*others: Request, **more: Any) -> Claim:
+    """A claim of which a device is left to the last request only if none of the others has taken it."""
+    number = a_request("number", 1, f'device.attributes["{DRIVER}"].id >= 0')
+    last = a_request("last", 1, f'has(device.attributes["{DRIVER}"].last)')
+    return a_claim(*others, number, last, **more)
+
+
+@pytest.mark.parametrize("limit_steps", [*range(1, 13), 1000])
+def test_device_that_ends_the_attempt_ends_it_however_soon_the_search_begins_anew(
+    limit_steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After d0, which the last request needs, every other one is tried for the number, as by kube-scheduler."""
+    members = [
+        a_device("d0", {"id": 0, "first": True, "last": True}),
+        a_device("d1", {"id": 1, "first": True}),
+        a_device("d2", {"id": 2}),
+        a_device("d3"),
+    ]
+    claim = for_the_last(a_request("first", 1, f'has(device.attributes["{DRIVER}"].first)'))
+    monkeypatch.setattr("allocator.search.backtracking.FIRST_TRY_STEPS", limit_steps)
+    with pytest.raises(InvalidClaim, match=r"request number: selector #0 on device .*/d3: .* no such key: id"):
+        decide(a_snapshot(a_slice(*members)), claim)
+
+
+def test_device_that_ends_the_attempt_is_not_met_where_a_bound_shows_that_the_picks_have_no_answer() -> None:
+    """Where strict it is, as by kube-scheduler, which tries d5 beside d1 and d2, though the last request needs d1."""
+    members = [a_device(f"d{n}", {"id": n, "numa": (n + 1) // 2}) for n in (0, 2, 3, 4)]
+    members.insert(1, a_device("d1", {"id": 1, "numa": 1, "last": True}))
+    snapshot = a_snapshot(a_slice(*members, a_device("d5", {"numa": 3})))
+    claim = for_the_last(a_request("pair", 2), constraints=[match(NUMA, "pair")])
+    assert names(decide(snapshot, claim)) == ["d3", "d4", "d0", "d1"]
+    with pytest.raises(InvalidClaim, match=r"request number: selector #0 on device .*/d5: .* no such key: id"):
+        decide(replace(snapshot, features=snapshot.features.strictly()), claim)
 
 
 # -- alternatives
