@@ -228,10 +228,11 @@ class Store(Generic[T]):
     """The objects. entries: those that were decoded, undecoded: those that could not be; both views are live.
 
     resource_version: everything up to it is here; 0 before the first list. restarts: lists after the first one.
-    failures: changes that a handler failed at.
+    failures: changes that a handler failed at. synced: all was listed once; with needs_all, nothing was left undecoded.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, needs_all: bool = False) -> None:
+        self._needs_all = needs_all
         self._entries: dict[Key, Entry[T]] = {}
         self._undecoded: dict[Key, Undecoded] = {}
         self._handlers: list[Handler[T]] = []
@@ -288,6 +289,8 @@ class Store(Generic[T]):
                 self._apply(applied)
             case Deleted() if event.resource_version > self.resource_version:
                 self._delete(event)
+        if not (self._needs_all and self._undecoded):
+            self.synced.set()
         self._proceed(event.resource_version)
 
     def _swap(self, objects: tuple[Found[T], ...]) -> None:
@@ -308,7 +311,6 @@ class Store(Generic[T]):
         for key, entry in now.items():
             self._report(before.get(key), entry)
         self.restarts += self.synced.is_set()
-        self.synced.set()
 
     def _apply(self, applied: Found[T]) -> None:
         before = self._known(applied.key)
@@ -382,10 +384,11 @@ class Reflector(Generic[T]):
     """One resource's watcher and the store that it fills. clock: seconds, that only go forward.
 
     trouble: why the watch is down; empty while it works. is_outdated: changes were lost, and all is listed again.
+    needs_all: as of `Store`.
     """
 
-    def __init__(self, watcher: Watcher[T], clock: Callable[[], float]) -> None:
-        self.store: Store[T] = Store()
+    def __init__(self, watcher: Watcher[T], clock: Callable[[], float], *, needs_all: bool = False) -> None:
+        self.store: Store[T] = Store(needs_all=needs_all)
         self.trouble = ""
         self.is_outdated = False
         self._watcher = watcher

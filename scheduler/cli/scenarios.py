@@ -193,6 +193,7 @@ class Plan:
     defrag: DefragTerms | None = None
     scores: bool = True
     explained: tuple[str, ...] = ()
+    group_kinds: tuple[str, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -343,6 +344,7 @@ def _settings(plan: Plan, case: Case, start: Start) -> Settings:
         places,
         frozenset(plan.explained),
         variant.parameters,
+        group_kinds=frozenset(plan.group_kinds),
     )
 
 

@@ -19,7 +19,7 @@ from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import POLICY, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.inputs import POLICY, groups_option, keep_going_option, overlay_option, paths_argument
 from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.cli.run_scenarios import RunFolder, Runner, on_this_machine, opened, run_all
@@ -288,6 +288,7 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     help="Run the scenarios in the workers of this dask scheduler, on many machines (docs/simulate.md).",
 )
 @feature_options
+@groups_option
 @keep_going_option
 def command(  # noqa: PLR0913 - one for each option
     *,
@@ -329,6 +330,7 @@ def command(  # noqa: PLR0913 - one for each option
         defrag=_costing(options["defrag"], options["move_cost"]),
         scores=not options["no_scores"],
         explained=tuple(_full_name(name) for name in options["explain"]),
+        group_kinds=tuple(sorted(set(options["group_kinds"]))),
     )
     own = ("",) if plan.config else (FIRST_FIT.name,)
     cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]

@@ -1,7 +1,7 @@
 """Wakes pods that kube-scheduler does not retry because the extender refused them: an annotation on a node.
 
 kube-scheduler retries a pod that an extender has refused when a node, a claim, a class or the pod itself changes, but
-not when a ResourceSlice does. So changes that only the extender sees (of slices, taint rules, namespace labels,
+not when a ResourceSlice does. So changes that only the extender sees (of slices, taint rules, limits, namespace labels,
 reservations that are released) are passed on as a change of a node, `DEBOUNCE_S` after the first of several.
 kube-scheduler may also see a change before the extender does, and then ask too early. So such a change is passed on for
 pods that it has not asked about again within `ASKED_AGAIN_S`. No node is annotated for pods that were refused after the
@@ -27,6 +27,7 @@ from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     Event,
+    LimitsChanged,
     NamespaceChanged,
     NodeChanged,
     PodChanged,
@@ -118,7 +119,7 @@ class Poke:
                 for slice_ in (old, new):
                     if slice_ is not None:
                         self.note(slice_.reach.node_name or None)
-            case TaintRulesChanged():
+            case TaintRulesChanged() | LimitsChanged():
                 self.note(None)
             case NamespaceChanged(old, new) if old != new:
                 self.note(None)

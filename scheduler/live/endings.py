@@ -13,9 +13,9 @@ from scheduler.attempt.pod_fate import REPORT_S
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.live.group_conditions import GroupConditions
-from scheduler.live.groups import Groups
 from scheduler.live.preemptions import GroupToWin, NothingToWin, PlaceToWin, Preemptions
 from scheduler.plugins.plugin import Refusal
+from scheduler.pod_groups.groups import Groups
 from scheduler.queue import Queue, QueuedPod
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics

@@ -23,14 +23,13 @@ from scheduler.attempt.together import Together
 from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.decision.pod_cycle import classes_of
 from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import TooLong, timed_out
 from scheduler.live.endings import Endings, KnownGroups, LoopDependencies, with_text
 from scheduler.live.preemptions import GroupToWin, NothingToWin
 from scheduler.plugins.plugin import OF_GROUP, Refusal
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
-from scheduler.pod_groups.group_placer import missing_text, place_group
+from scheduler.pod_groups.group_placer import group_refusal, place_group, refusal_of_member
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupResult, GroupUnknown
 from scheduler.preemption.records import PreemptionRecord
 from scheduler.queue import PodPlace, QueuedPod
@@ -236,28 +235,18 @@ class GroupCycle:
         for entry in taken.entries:
             if is_gated and self._would_be is None:
                 self._refusals.refuse(entry.pod, "SchedulingGated", f"pod group {taken.group}: {problem}")
-            self._queue.refused(entry.pod.uid, _of(entry.pod, _WAITS), self._clock())
+            self._queue.refused(entry.pod.uid, refusal_of_member(entry.pod, _WAITS), self._clock())
 
     def _refusal(self, taken: _GroupInFlight, result: GroupNotPlaced) -> Refusal:
-        """One for all: what helps any of its members may help the group."""
-        refusals = [one.refusal for one in result.domains if one.refusal is not None]
         claims = (claim.claim for entry in taken.entries for claim in self._claims_of(entry.pod))
-        message = missing_text(result, taken.group.waiting)
-        return Refusal(
-            frozenset({OF_GROUP}.union(*(one.reasons for one in refusals))),
-            _NOTHING,
-            classes_of(claims),
-            frozenset[str]().union(*(one.resources for one in refusals)),
-            f"pod group {taken.group} does not fit: {message}",
-            f"pod group {taken.group} does not fit: {'; '.join(sorted({one.gist or one.message for one in refusals}))}",
-        )
+        return group_refusal(result, taken.group, claims)
 
     def _refuse(self, taken: _GroupInFlight, refusal: Refusal, *, is_error: bool = False) -> None:
         self._metrics.group_attempted(GroupAttemptResult.ERROR if is_error else GroupAttemptResult.UNSCHEDULABLE)
         reason: pod_calls.Reason = "SchedulerError" if is_error else "Unschedulable"
         for entry in taken.entries:
             self._endings.report_reason(entry.pod, reason, refusal.message, refusal.gist)
-            self._endings.refused(entry, _of(entry.pod, refusal), taken.started)
+            self._endings.refused(entry, refusal_of_member(entry.pod, refusal), taken.started)
         self._say(taken.group, reason, refusal.message, refusal.gist)
 
     def _fail(self, taken: _GroupInFlight, reason: str) -> None:
@@ -341,7 +330,7 @@ class GroupCycle:
             self._fail(taken, problem)
         elif is_current:
             for entry in taken.entries:
-                self._endings.refused(entry, _of(entry.pod, refusal), taken.started)
+                self._endings.refused(entry, refusal_of_member(entry.pod, refusal), taken.started)
             self._metrics.group_attempted(GroupAttemptResult.UNSCHEDULABLE)
             self._say(taken.group, "Unschedulable", refusal.message, refusal.gist)
         else:
@@ -486,8 +475,3 @@ class GroupCycle:
 
 _NOTHING = pod_requests(Pod("", ""))
 _WAITS = Refusal(frozenset({OF_GROUP}), _NOTHING)
-
-
-def _of(pod: Pod, refusal: Refusal) -> Refusal:
-    """The group's refusal as it stands for one member."""
-    return replace(refusal, requests=pod_requests(pod))

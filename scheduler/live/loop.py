@@ -32,10 +32,10 @@ from scheduler.decision.time_limits import NamespaceShare, TooLong, timed_out
 from scheduler.live.endings import LOST_S, Endings, KnownGroups, LoopDependencies, with_text
 from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.group_cycle import GroupCycle
-from scheduler.live.groups import Groups
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms, summary
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
+from scheduler.pod_groups.groups import Groups
 from scheduler.queue import QueuedPod
 from scheduler.runtime.metrics import Point, PointStatus
 from scheduler.state.claims import AlreadyReserved, ClaimObject, Waiting, full

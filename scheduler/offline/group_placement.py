@@ -14,7 +14,7 @@ from scheduler.input.identity import uid_of
 from scheduler.offline.placement import PlacedPod, Placement, PodToPlace, Result, UnplacedPod
 from scheduler.pod_groups.group import NO_KINDS, GroupOfPods, groups_of
 from scheduler.pod_groups.group_members import Member
-from scheduler.pod_groups.group_placer import missing_text, place_group
+from scheduler.pod_groups.group_placer import ReadyMembers, missing_text
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupResult
 
 
@@ -53,6 +53,12 @@ class DecidedGroup:
     group: GroupOfPods
     found: GroupResult
     looks: Mapping[str, PodToPlace]
+    ready: ReadyMembers
+
+    @property
+    def unready(self) -> Mapping[str, str]:
+        """By uid why waiting pods cannot be placed, whatever is free."""
+        return self.ready[1]
 
     @property
     def reason(self) -> str:
@@ -66,16 +72,19 @@ class DecidedGroup:
                 return f"group {self.group}: {self.found}"
 
 
-def decide_group(placement: Placement, group: GroupOfPods) -> DecidedGroup:
-    """What becomes of the group as things are; nothing is taken."""
-    looks = {pod.uid: placement.look(pod) for pod in group.waiting}
-    ready = [
+def decide_group(
+    placement: Placement, group: GroupOfPods, look: Callable[[Pod], PodToPlace] | None = None
+) -> DecidedGroup:
+    """What becomes of the group as things are; nothing is taken. look: in place of that of the placement."""
+    looks = {pod.uid: (look or placement.look)(pod) for pod in group.waiting}
+    members = [
         Member(one.pod, one.claims, one.full) for one in looks.values() if one.pod is not None and one.result is None
     ]
     unready = {
         uid: f"pod {one.pod}: {one.result.reason}" for uid, one in looks.items() if isinstance(one.result, UnplacedPod)
     }
-    return DecidedGroup(group, place_group(placement.cluster, group, ready=(ready, unready)), looks)
+    ready = members, unready
+    return DecidedGroup(group, placement.decide_group(group, ready), looks, ready)
 
 
 def take_group(placement: Placement, group: GroupOfPods) -> Iterator[Result]:

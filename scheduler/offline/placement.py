@@ -31,6 +31,9 @@ from scheduler.decision.why_not import NodeAnswer, Unfit, answers_of, unfit
 from scheduler.input.inventory import InputClaim
 from scheduler.offline.input_claims import Claims, extended_claim_object, statuses_of, uid_of_pod
 from scheduler.offline.snapshot_cluster import VERSION
+from scheduler.pod_groups.group import GroupOfPods
+from scheduler.pod_groups.group_placer import ReadyMembers, place_group
+from scheduler.pod_groups.group_result import GroupResult
 from scheduler.state.claims import Waiting, claim_keys, full, is_controlled_by
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 
@@ -288,6 +291,10 @@ class Placement:
             result = decide(self.cluster, look.pod, look.claims, look.full)
         assert not isinstance(result, OutOfTime), "decisions have all the time that they need here"
         return result
+
+    def decide_group(self, group: GroupOfPods, ready: ReadyMembers) -> GroupResult:
+        """What becomes of a group as things are; nothing is taken. ready: its members, as for `place_group`."""
+        return place_group(self.cluster, group, ready=ready)
 
     def take(self, look: PodToPlace) -> Result:
         """What becomes of it is taken from what there is."""

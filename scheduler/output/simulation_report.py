@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Generic, TypeVar
 from xml.etree.ElementTree import Element
 
 import orjson
@@ -19,6 +20,7 @@ from scheduler.output.table import ColumnTable
 from scheduler.simulation.compare import FIGURE, METRICS, curve_of, parameters_text
 from scheduler.simulation.result import (
     ExplainedAttempt,
+    GroupSummary,
     Scenario,
     Series,
     SimulationResult,
@@ -35,19 +37,21 @@ MOST_SHAPES = 20
 
 _HOUR_S = 3600.0
 
+Of = TypeVar("Of")
+
 
 @dataclass(frozen=True, slots=True)
-class _TableColumn:
+class _TableColumn(Generic[Of]):
     """digits: after the point. is_time: seconds, which are worded. is_only_if_any: left out where all values are 0."""
 
     title: str
-    value: Callable[[Summary], float]
+    value: Callable[[Of], float]
     digits: int = 0
     is_time: bool = False
     is_only_if_any: bool = False
 
 
-_COLUMNS = (
+_COLUMNS: Sequence[_TableColumn[Summary]] = (
     _TableColumn("ARRIVED", lambda one: one.arrivals),
     _TableColumn("PLACED", lambda one: one.placed),
     _TableColumn("WAITING", lambda one: one.waiting + one.refused + one.failed),
@@ -62,6 +66,17 @@ _COLUMNS = (
     _TableColumn("PREEMPTED", lambda one: one.preempted, is_only_if_any=True),
     _TableColumn("MOVED", lambda one: one.moved, is_only_if_any=True),
     _TableColumn("LOST", lambda one: one.lost_s, is_time=True, is_only_if_any=True),
+)
+
+
+_OF_GROUPS: Sequence[_TableColumn[GroupSummary]] = (
+    _TableColumn("ARRIVED", lambda one: one.arrivals),
+    _TableColumn("PLACED", lambda one: one.placed),
+    _TableColumn("WAITING", lambda one: one.waiting),
+    _TableColumn("INCOMPLETE", lambda one: one.incomplete),
+    _TableColumn("WAIT P50", lambda one: one.waiting_s.p50, is_time=True),
+    _TableColumn("P90", lambda one: one.waiting_s.p90, is_time=True),
+    _TableColumn("P99", lambda one: one.waiting_s.p99, is_time=True),
 )
 
 
@@ -98,7 +113,7 @@ class SimulationReport(PagedReport):
             for group in groups
         ]
         yield ColumnTable(header, rows)
-        yield from (*_shapes(groups), *_tenants(groups), *_alignments(groups), *_failures(groups))
+        yield from (*_shapes(groups), *_tenants(groups), *_alignments(groups), *_pod_groups(groups), *_failures(groups))
         yield from _explained_text(self.result.scenarios)
 
     def fields(self) -> Json:
@@ -143,7 +158,7 @@ class SimulationReport(PagedReport):
     own_formats = MappingProxyType({CSV: csv})
 
 
-def _range_text(values: Sequence[float], column: _TableColumn) -> str:
+def _range_text(values: Sequence[float], column: _TableColumn[Of]) -> str:
     def text(value: float) -> str:
         return _time(value) if column.is_time else f"{value:.{column.digits}f}"
 
@@ -185,6 +200,24 @@ def _of_tenant(name: str, group: Sequence[Scenario]) -> str:
     arrivals, placed = sum(one.arrivals for one in of_name), sum(one.placed for one in of_name)
     waited = sum(one.waiting_s.mean * one.placed for one in of_name)
     return f"{100 * placed / arrivals:.2f}, {_time(waited / placed) if placed else '-'}" if arrivals else "-"
+
+
+def _pod_groups(groups: Sequence[Sequence[Scenario]]) -> Iterator[ColumnTable]:
+    """For each number of pods that groups place at once, how long these waited; then who is kept together."""
+    sizes = sorted({of.minimum for group in groups for one in group for of in one.summary.groups})
+    rows = [
+        [str(size), title, *(_range_text([column.value(one) for one in found], column) for column in _OF_GROUPS)]
+        for size in sizes
+        for title, group in zip(_titles(groups), groups, strict=True)
+        if (found := [of for one in group for of in one.summary.groups if of.minimum == size])
+    ]
+    if rows:
+        header = ["GROUPS OF", "POLICY", *(column.title for column in _OF_GROUPS)]
+        yield ColumnTable(header, [*rows[:MOST_SHAPES], *_rest(rows, rows[:MOST_SHAPES])])
+    kept = [together(group) for group in groups]
+    if names := sorted({name for one in kept for name in one}):
+        cells = [[name, *(_cell_of(name, of) for of in kept)] for name in names]
+        yield ColumnTable(["GROUPS IN ONE DOMAIN, %", *_titles(groups)], cells)
 
 
 def _titles(groups: Sequence[Sequence[Scenario]]) -> list[str]:
@@ -243,6 +276,12 @@ def alignment(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
     """By topology attribute, the percentage of aligned claims, in all scenarios together."""
     aligned = [(name, one.aligned, one.claims) for of in scenarios for name, one in of.summary.alignment.items()]
     return _percentages(aligned)
+
+
+def together(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
+    """By label of nodes, the percentage of the groups that name it whose pods are in one domain, in all scenarios."""
+    found = [(name, one.together, one.groups) for of in scenarios for name, one in of.summary.together.items()]
+    return _percentages(found)
 
 
 def _percentages(found: Iterable[tuple[str, int, int]]) -> Mapping[str, float]:
@@ -503,10 +542,16 @@ def _values(chart: Chart) -> Element:
 def _tables(policies: Policies) -> Iterator[Element]:
     yield from _table("Placed, %, by what pods request", "Requested devices", policies, acceptance)
     yield from _table("Claims with all devices at one place, %", "Topology attribute", policies, alignment)
+    yield from _table("Wait p99 of groups, s", "Pods placed at once", policies, _share_of(_waits_of_groups))
+    yield from _table("Groups in one domain, %", "Label of nodes", policies, together)
     yield from _table(
         "Fragmentation at the end by cause, % of the capacity", "Cause", policies, _share_of(lambda s: s.causes)
     )
     yield from _table("Refused attempts by reason", "Reason", policies, _share_of(lambda s: s.refusals))
+
+
+def _waits_of_groups(summary: Summary) -> Mapping[str, float]:
+    return {str(one.minimum): one.waiting_s.p99 for one in summary.groups if one.placed}
 
 
 ValueByRow = Mapping[str, float]

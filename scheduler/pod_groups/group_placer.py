@@ -15,8 +15,8 @@ from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import NOBODYS, ChosenValues, DeviceTerms
-from scheduler.decision.pod_cycle import PodCycle
-from scheduler.plugins.plugin import Refusal
+from scheduler.decision.pod_cycle import PodCycle, classes_of
+from scheduler.plugins.plugin import OF_GROUP, Refusal
 from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
@@ -41,6 +41,7 @@ from scheduler.pod_groups.group_search import (
 )
 from scheduler.pod_groups.slice_search import SliceSearch
 from scheduler.state.claims import Waiting, full
+from scheduler.state.pods import pod_requests
 
 GROUP_STEPS = 100_000
 """Steps of the search for one group; each is a question to a node, or a member that is put somewhere."""
@@ -382,6 +383,28 @@ def missing_text(found: GroupNotPlaced, members: Sequence[Pod]) -> str:
 
 
 _MOST_DOMAINS = 3
+
+
+def group_refusal(found: GroupNotPlaced, group: GroupOfPods, claims: Iterable[Claim]) -> Refusal:
+    """One for all: what helps any of its members may help the group. claims: of those that wait."""
+    refusals = [one.refusal for one in found.domains if one.refusal is not None]
+    problem = f"pod group {group} does not fit"
+    return Refusal(
+        frozenset({OF_GROUP}.union(*(one.reasons for one in refusals))),
+        _NOTHING,
+        classes_of(claims),
+        frozenset[str]().union(*(one.resources for one in refusals)),
+        f"{problem}: {missing_text(found, group.waiting)}",
+        f"{problem}: {'; '.join(sorted({one.gist or one.message for one in refusals}))}",
+    )
+
+
+def refusal_of_member(pod: Pod, refusal: Refusal) -> Refusal:
+    """The group's refusal as it stands for one of its pods."""
+    return replace(refusal, requests=pod_requests(pod))
+
+
+_NOTHING = pod_requests(Pod("", ""))
 
 
 def _of_domain(one: GroupDomain, count: int) -> str:

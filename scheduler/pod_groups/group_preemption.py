@@ -15,7 +15,7 @@ from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.pod_groups.group import GroupOfPods, key_of
-from scheduler.pod_groups.group_placer import GROUP_STEPS, place_group
+from scheduler.pod_groups.group_placer import GROUP_STEPS, ReadyMembers, place_group
 from scheduler.pod_groups.group_result import GroupPlaced, GroupUnknown, OutOfGroupSteps
 from scheduler.preemption.preemption import NEVER
 from scheduler.preemption.victims import Reprieve, Unit, moment, victims_of
@@ -49,25 +49,33 @@ class GroupPreemption:
 
 
 def preempt_for_group(
-    cluster: Cluster, group: GroupOfPods, most_steps: int = GROUP_STEPS, *, wins_devices: bool = True
+    cluster: Cluster,
+    group: GroupOfPods,
+    most_steps: int = GROUP_STEPS,
+    ready: ReadyMembers | None = None,
+    *,
+    wins_devices: bool = True,
 ) -> GroupPreemption | GroupUnknown:
     """Who has to go for a group that was refused; the cluster is afterwards what it was.
 
-    most_steps: of each look. Raises AllocationError, TooLong. Cost: O(victims log(units)) looks, each like the placing
-    of the group.
+    most_steps: of each look. ready: as for `place_group`; asked anew at each look where it is left out.
+    Raises AllocationError, TooLong. Cost: O(victims log(units)) looks, each like the placing of the group.
     """
     if not all(pod.preempts for pod in group.waiting):
         return GroupPreemption(GROUP_PREEMPTION + NEVER)
     try:
-        return _GroupPreemptor(cluster, group, most_steps, wins_devices=wins_devices).result()
+        return _GroupPreemptor(cluster, group, most_steps, ready, wins_devices=wins_devices).result()
     except OutOfGroupSteps:
         return GroupUnknown(most_steps)
 
 
 class _GroupPreemptor:
-    def __init__(self, cluster: Cluster, group: GroupOfPods, most_steps: int, *, wins_devices: bool) -> None:
+    def __init__(
+        self, cluster: Cluster, group: GroupOfPods, most_steps: int, ready: ReadyMembers | None, *, wins_devices: bool
+    ) -> None:
         self._cluster = cluster
         self._group = group
+        self._ready = ready
         self._most_steps = most_steps
         own = {key for pod in group.waiting for key in claim_keys(pod)}
         stored = (cluster.claims.get(*key) for key in own)
@@ -98,7 +106,7 @@ class _GroupPreemptor:
         return GroupPreemption(text, placed, victims, violations, violated, (*unused, *freed))
 
     def _placed(self) -> GroupPlaced | None:
-        result = place_group(self._cluster, self._group, self._most_steps)
+        result = place_group(self._cluster, self._group, self._most_steps, self._ready)
         if isinstance(result, GroupUnknown):
             raise OutOfGroupSteps
         return result if isinstance(result, GroupPlaced) else None

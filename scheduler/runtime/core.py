@@ -115,7 +115,8 @@ def limits_reflector(
     # By both names: a right to watch objects of one name is enough.
     selected = {"fieldSelector": f"metadata.name={name},metadata.namespace={namespace}"}
     decoder = limits_decoder(configuration.limits_in_force())
-    return Reflector(Watcher(connection, CONFIG_MAPS, decoder, random.random, selected), clock)
+    watcher: Watcher[Sequence[TenantLimit]] = Watcher(connection, CONFIG_MAPS, decoder, random.random, selected)
+    return Reflector(watcher, clock, needs_all=True)  # nothing is given before it is known what a limit leaves
 
 
 # The state of the watches, for metrics and probes.
@@ -141,10 +142,16 @@ def watch_states(reflectors: Reflectors, now: float) -> Sequence[Watch]:
 
 
 def unfilled(reflectors: Reflectors) -> str:
-    """Which resources have not been listed yet, and why not; empty where all have."""
+    """Which resources have not been listed or read yet, and why not; empty where all have."""
     return "; ".join(
-        _said(reflector, "not listed yet") for reflector in reflectors if not reflector.store.synced.is_set()
+        _said(reflector, _unread(reflector.store.undecoded.values()) or "not listed yet")
+        for reflector in reflectors
+        if not reflector.store.synced.is_set()
     )
+
+
+def _unread(objects: Iterable[Undecoded]) -> str:
+    return ", ".join(f"{one.key} cannot be read: {one.error}" for one in objects)
 
 
 def silent(reflectors: Reflectors, now: float) -> str:

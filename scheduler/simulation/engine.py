@@ -5,7 +5,7 @@ Events of one moment happen in the order in which they were given, before the de
 give the same answers on every machine.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
@@ -19,8 +19,14 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
 from scheduler.defrag.search import MovePlan
 from scheduler.kinds import BY_MODEL
+from scheduler.offline.group_placement import DecidedGroup, decide_group
 from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, UnplacedPod
-from scheduler.plugins.plugin import Reason
+from scheduler.plugins.plugin import Reason, Refusal
+from scheduler.pod_groups.group import GroupOfPods
+from scheduler.pod_groups.group_placer import group_refusal, refusal_of_member
+from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
+from scheduler.pod_groups.groups import Groups
 from scheduler.preemption.preemption import Preemptor
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
 from scheduler.simulation.changes import belongs_to_node
@@ -88,6 +94,9 @@ class Follower:
     def at(self, time_s: float) -> None:
         """The clock is about to advance to that time; nothing changes before."""
 
+    def adopted(self, pod: Pod) -> None:
+        """A pod has its node from the start."""
+
     def arrived(self, pod: Pod) -> None:
         """A pod is created; not called for evicted pods."""
 
@@ -109,7 +118,8 @@ class Simulation:
 
     on_decision: called with each. retries: a refused pod waits for what may help it, as in a living cluster; where it
     does not, it is given up. preempts: a refused pod takes the place of pods of lower priority, at once: they have no
-    grace period. defrag: pods move, where that gives pods that wait a place; None where none does.
+    grace period. defrag: pods move, where that gives pods that wait a place; None where none does. groups: of pods that
+    are placed together, of which none has come yet; as their labels and PodGroups say where it is left out.
     """
 
     def __init__(  # noqa: PLR0913 - the last three have defaults
@@ -121,6 +131,7 @@ class Simulation:
         retries: bool = True,
         preempts: bool = True,
         defrag: DefragTerms | None = None,
+        groups: Groups | None = None,
     ) -> None:
         self.now = 0.0
         self._defrag = defrag
@@ -131,6 +142,7 @@ class Simulation:
         self._cluster = placement.cluster
         self._on_decision = on_decision
         self._watcher = follower or Follower()
+        self._groups = groups or Groups(self._cluster, lambda: self.now)
         self._retries = retries
         strict = self._cluster.fleet.features.is_strict
         self._preemptor = Preemptor(self._cluster, wins_devices=not strict) if preempts else None
@@ -147,7 +159,7 @@ class Simulation:
         self._taints = EvictingTaints(self._cluster.fleet.features.release)
         self._has_device_taints = self._cluster.fleet.features.has(DEVICE_TAINTS)
         self._numbers = count(1)
-        self._queue = Queue(0.0, gate=lambda _: "", on_move=lambda _place, _why: None, backoff=PodBackoff())
+        self._queue = Queue(0.0, gate=self._groups.gate, on_move=lambda _place, _why: None, backoff=PodBackoff())
         for name in self._cluster.names():
             node = self._cluster.node(name)
             assert node is not None
@@ -163,6 +175,8 @@ class Simulation:
         """The pod is bound at the start. It can be evicted or deleted."""
         look = self._placement.look(pod)
         self._keep(placed := PlacedPod(look.pod or pod, look.claims, pod.node_name), _BEFORE)
+        self._regroup(PodChanged(None, placed.pod))
+        self._watcher.adopted(pod)
         self._plan_eviction(placed)
 
     def run(self, events: Iterable[tuple[float, SimulationEvent]]) -> None:
@@ -201,6 +215,14 @@ class Simulation:
     # -- decisions
 
     def _attempt(self, entry: QueuedPod) -> None:
+        if (key := self._groups.key_of(entry.pod)) is None:
+            self._attempt_alone(entry)
+        elif (group := self._groups.group(key)).held:
+            self._queue.held(entry.pod.uid, self.now, self.now)  # to where it waits for the others
+        else:
+            self._attempt_group(entry, group)
+
+    def _attempt_alone(self, entry: QueuedPod) -> None:
         look, message = self._look(entry.pod), ""
         result = look.result or self._placement.decide(look)
         if isinstance(result, NotPlaced) and (victims := self._victims(look, result)):
@@ -214,20 +236,97 @@ class Simulation:
             case Placed() as chosen:
                 self._commit(entry, look, chosen, message)
             case NotPlaced(refusal):
-                self._report(entry, reasons=refusal.reasons, message=refusal.message)
-                if self._retries:
-                    self._queue.refused(entry.pod.uid, refusal, self.now)
-                else:
-                    self._queue.done(entry.pod.uid)
+                self._refuse(entry, refusal)
             case Failed(reason, by_policy=True):
                 raise PolicyFailed(f"pod {entry.pod}: {reason}")
             case Failed(reason) | UnplacedPod(reason=reason):
-                self._report(entry, failure=reason)
-                self._queue.done(entry.pod.uid)
+                self._give_up(entry, reason)
             case PlacedPod() as placed:
                 self._keep(placed, self.now)
                 self._queue.done(entry.pod.uid)
                 self._report(entry, node=placed.node)
+
+    def _attempt_group(self, first: QueuedPod, group: GroupOfPods) -> None:
+        """Try the group with all its members that wait."""
+        decided, message = self._decide_group(group), ""
+        others = (self._queue.take(uid, self.now) for uid in decided.looks if uid != first.pod.uid)
+        entries = {one.pod.uid: one for one in (first, *filter(None, others))}
+        if victims := self._group_victims(decided):
+            message = f"evicts {', '.join(map(str, victims))}"
+            self._evict(victims, by_preemption=True)
+            decided = self._decide_group(group)
+            if not isinstance(decided.found, GroupPlaced):
+                self._preempted_in_vain.update(entries)
+        if entries.keys() & decided.unready.keys():  # one with gates of its own is not among the entries
+            self._shrink(entries, decided.unready)
+            return
+        match decided.found:
+            case GroupPlaced(members, left):
+                for member in members:
+                    self._commit(entries[member.pod.uid], self._look(member.pod), member.placed, message)
+                for pod in left:  # as a group that has begun, it says why there is no place for them
+                    self._queue.held(pod.uid, self.now, self.now)
+            case GroupNotPlaced() as refused if not decided.group.problem:
+                claims = (claim for look in decided.looks.values() for claim in look.claims)
+                refusal = group_refusal(refused, decided.group, claims)
+                for entry in entries.values():
+                    self._refuse(entry, refusal_of_member(entry.pod, refusal))
+            case _:
+                for entry in entries.values():
+                    self._give_up(entry, decided.reason)
+
+    def _shrink(self, entries: Mapping[str, QueuedPod], unready: Mapping[str, str]) -> None:
+        """The group is without those that can never be placed; the others wait, or are tried without them."""
+        for uid, entry in entries.items():
+            if uid in unready:
+                self._give_up(entry, unready[uid])
+            else:
+                self._queue.held(uid, self.now, self.now)
+
+    def _decide_group(self, group: GroupOfPods) -> DecidedGroup:
+        """Raises PolicyFailed."""
+        try:
+            return decide_group(self._placement, group, self._look)
+        except PolicyFailed as error:
+            raise PolicyFailed(f"group {group}: {error}") from error
+        except AllocationError as error:
+            return decide_group(self._placement, replace(group, problem=str(error)), self._look)
+
+    def _group_victims(self, decided: DecidedGroup) -> list[Pod]:
+        """The pods that go so that the group has a place; none where nobody can."""
+        group, refused, cluster = decided.group, decided.found, self._cluster
+        if self._preemptor is None or not isinstance(refused, GroupNotPlaced) or refused.held or group.problem:
+            return []
+        if not self._preempted_in_vain.isdisjoint(decided.looks):
+            return []
+        if not cluster.by_priority.lower_than(group.priority, cluster.infos.size).any():
+            return []
+        wins_devices = not cluster.fleet.features.is_strict
+        try:
+            won = preempt_for_group(cluster, group, ready=decided.ready, wins_devices=wins_devices)
+        except PolicyFailed as error:
+            raise PolicyFailed(f"group {group}: {error}") from error
+        except AllocationError:  # of a device that is asked about only where somebody else has gone
+            return []
+        if not isinstance(won, GroupPreemption) or won.placed is None:
+            return []
+        return [pod for victim in won.pods if (pod := self.placed[victim.uid].pod) is not None]
+
+    def _refuse(self, entry: QueuedPod, refusal: Refusal) -> None:
+        self._report(entry, reasons=refusal.reasons, message=refusal.message)
+        if self._retries:
+            self._queue.refused(entry.pod.uid, refusal, self.now)
+        else:
+            self._end_attempts(entry.pod)
+
+    def _give_up(self, entry: QueuedPod, reason: str) -> None:
+        self._report(entry, failure=reason)
+        self._end_attempts(entry.pod)
+
+    def _end_attempts(self, pod: Pod) -> None:
+        """The pod is not tried any more, and no member of a group."""
+        self._queue.done(pod.uid)
+        self._forget_member(pod)
 
     def _victims(self, look: PodToPlace, refused: NotPlaced) -> list[Pod]:
         """The pods that go so that this one has a place; none where nobody can."""
@@ -298,7 +397,8 @@ class Simulation:
         """How many pods have moved for pods that wait."""
         assert self._defrag is not None
         number = 0
-        for pod in list(targets(self._queue.pods())):
+        alone = (pod for pod in self._queue.pods() if self._groups.key_of(pod) is None)
+        for pod in list(targets(alone)):
             look, left = self._look(pod), self._defrag.moves - number
             plan = plan_for(self._cluster, look, left) if left > 0 and look.result is None else None
             if plan is not None:
@@ -358,7 +458,7 @@ class Simulation:
                 if duration_s is not None:
                     self._durations[pod.uid] = duration_s
                 self._watcher.arrived(pod)
-                self._queue.add(pod, self.now)
+                self._await_node(pod)
             case PodGoes(uid):
                 self._go(uid)
             case _PodEnds(uid):
@@ -448,7 +548,23 @@ class Simulation:
             self._release(self.placed[pod.uid])
         for pod, lost in zip(evicted, lost_s, strict=True):
             self._watcher.evicted(pod, lost, by_preemption=by_preemption, by_move=by_move)
-            self._queue.add(unscheduled(pod), self.now)
+            self._await_node(unscheduled(pod))
+
+    def _await_node(self, pod: Pod) -> None:
+        if self._groups.key_of(pod) is not None:
+            self._cluster.set_pod(pod)
+            self._regroup(PodChanged(None, pod))
+        self._queue.add(pod, self.now)
+
+    def _regroup(self, change: PodChanged) -> None:
+        """Members whose group has got or lost a pod may wait for something else by now."""
+        for uid in self._groups.on_event(change):
+            self._queue.look_again(uid, self.now, "PodGroup")
+
+    def _forget_member(self, pod: Pod) -> None:
+        if self._groups.key_of(pod) is not None:
+            self._cluster.remove_pod(pod.uid)
+            self._regroup(PodChanged(pod, None))
 
     def _go(self, uid: str) -> None:
         """Remove the pod, and release what it used."""
@@ -460,6 +576,7 @@ class Simulation:
             self._watcher.left(placed.pod)
         elif waiting := self._queue.get(uid):
             self._queue.remove(uid)
+            self._forget_member(waiting.pod)
             self._watcher.left(waiting.pod)
 
     def _release(self, placed: PlacedPod) -> None:
@@ -476,6 +593,8 @@ class Simulation:
     def _note(self, change: Change | None) -> None:
         if change is not None:
             self._queue.on_event(change, self.now)
+        if isinstance(change, PodChanged):
+            self._regroup(change)
 
 
 def _in_order(events: Iterable[tuple[float, SimulationEvent]]) -> Iterator[tuple[float, SimulationEvent]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
-from math import ceil, copysign
+from math import copysign
 from typing import NamedTuple
 
 from allocator.exact import exact
@@ -22,7 +22,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Follower
-from scheduler.simulation.result import AlignmentSummary, Distribution, Series, ShapeSummary, Summary
+from scheduler.simulation.group_figures import GroupFigures
+from scheduler.simulation.result import TIME_DIGITS, AlignmentSummary, Series, ShapeSummary, Summary, distribution
 
 PLACES = frozenset({"numanode", "numa", "pcieroot", "pcie", "parent", "parentuuid"})
 """Attributes that are a place of the topology: their names without domain, in small letters."""
@@ -219,7 +220,6 @@ MOST_POINTS = 400
 
 _DIGITS = 2
 _LAST_DIGIT = 0.01
-_TIME_DIGITS = 6
 
 
 class PodState(StrEnum):
@@ -257,17 +257,25 @@ class _OfShape:
 
 
 class RunFigures(Follower):
-    """Follows a run. figures, alignments: of its fleet. retries: as of the run.
+    """Follows a run. figures, alignments: of its fleet. groups: of its pods. retries: as of the run.
 
     step_s: the first distance of points in time.
     """
 
-    def __init__(
-        self, demand: Demand, figures: FleetFigures, alignments: Alignments, *, retries: bool, step_s: float
+    def __init__(  # noqa: PLR0913 - what it counts with
+        self,
+        demand: Demand,
+        figures: FleetFigures,
+        alignments: Alignments,
+        groups: GroupFigures,
+        *,
+        retries: bool,
+        step_s: float,
     ) -> None:
         self._demand = demand
         self._figures = figures
         self._alignments = alignments
+        self._groups = groups
         self._retries = retries
         self._records: dict[str, _PodRecord] = {}
         self._states: Counter[PodState] = Counter()
@@ -304,8 +312,13 @@ class RunFigures(Follower):
             self._by_time.add(self._point(point), self._causes())
         self._now = time_s
 
+    def adopted(self, pod: Pod) -> None:
+        """Only groups count it."""
+        self._groups.adopted(pod)
+
     def arrived(self, pod: Pod) -> None:
         """One more pod."""
+        self._groups.waits(pod, self._now)
         self._at_last_arrival = self._now, tuple(self._integrals)
         self._add_pod(pod)
 
@@ -323,6 +336,8 @@ class RunFigures(Follower):
         if not found.node:
             self._refusals.update(sorted(map(str, found.reasons)) or [found.failure] * bool(found.failure))
         self._move(record, self._state_after(found))
+        if found.node:
+            self._groups.placed(found.pod, found.node, found.time_s)
         if found.node and not record.is_placed:
             record.is_placed = True
             for counts in (self._shapes[record.shape], self._namespaces[record.namespace]):
@@ -340,6 +355,7 @@ class RunFigures(Follower):
 
     def left(self, pod: Pod) -> None:
         """Count a pod that has left; pods bound at the start are not counted."""
+        self._groups.left(pod)
         if record := self._records.pop(pod.uid, None):
             self._move(record, PodState.ENDED if record.state is PodState.RUNNING else PodState.WITHDRAWN)
 
@@ -349,6 +365,7 @@ class RunFigures(Follower):
         self._preempted += by_preemption
         self._moved += by_move
         self._lost_s += lost_s
+        self._groups.waits(pod, self._now)
         if record := self._records.get(pod.uid):
             self._move(record, PodState.WAITING)
         else:
@@ -419,21 +436,23 @@ class RunFigures(Follower):
             evictions=self._evictions,
             decisions=self._decisions,
             refusals=dict(sorted(self._refusals.items(), key=lambda one: (-one[1], one[0]))),
-            waiting_s=distribution(waits, _TIME_DIGITS),
+            waiting_s=distribution(waits, TIME_DIGITS),
             shapes=tuple(self._shape(name, one) for name, one in sorted(self._shapes.items())),
             alignment=self._alignments.summary(),
             end_s=self._now,
             preempted=self._preempted,
-            lost_s=round(self._lost_s, _TIME_DIGITS),
+            lost_s=round(self._lost_s, TIME_DIGITS),
             watts=float(figures.watts),
             energy_wh=round(self._watt_seconds / 3600, _DIGITS),
             namespaces=tuple(self._shape(name, one) for name, one in sorted(self._namespaces.items())),
             moved=self._moved,
+            groups=self._groups.by_size(),
+            together=self._groups.together(),
         )
 
     def _shape(self, name: str, one: _OfShape) -> ShapeSummary:
         accepted = _percent(one.placed, one.arrivals)
-        return ShapeSummary(name, one.arrivals, one.placed, accepted, distribution(sorted(one.waits), _TIME_DIGITS))
+        return ShapeSummary(name, one.arrivals, one.placed, accepted, distribution(sorted(one.waits), TIME_DIGITS))
 
     def _mean(self, share: int, now: float) -> float:
         """Over the time while pods arrive; else over all of it; of a run without any duration, as things are.
@@ -556,7 +575,7 @@ class _ByTime:
 
     def due(self, time_s: float) -> float | None:
         """The time of the next point if it is before that time, else None."""
-        time = round(self._start + self._number * self._step, _TIME_DIGITS)
+        time = round(self._start + self._number * self._step, TIME_DIGITS)
         return time if time < time_s else None
 
     def add(self, point: _SeriesPoint, causes: Mapping[str, float]) -> None:
@@ -568,18 +587,6 @@ class _ByTime:
             self.points, self.causes = self.points[::2], self.causes[::2]
             self._step *= 2
             self._number = len(self.points)
-
-
-def distribution(values: Sequence[float], digits: int) -> Distribution:
-    """Of values in order; percentiles are values of their own (the nearest rank)."""
-    if not values:
-        return Distribution()
-
-    def rank(percent: int) -> float:
-        return round(values[ceil(len(values) * percent / 100) - 1], digits)
-
-    mean = round(sum(values) / len(values), digits)
-    return Distribution(len(values), mean, rank(50), rank(90), rank(99), round(values[-1], digits))
 
 
 def _series(points: Sequence[_SeriesPoint], causes: Sequence[Mapping[str, float]]) -> Series:

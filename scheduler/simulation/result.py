@@ -5,14 +5,18 @@ machine for the same input. Shares are percents of the fleet's capacity in units
 that devices are cut from (`allocator.policies.hardware`), of those that not every node reaches.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
+from math import ceil
 from typing import Any, Literal, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic.dataclasses import dataclass
 from pydantic_core import ErrorDetails
+
+TIME_DIGITS = 6
+"""Of seconds."""
 
 _CONFIG = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid", ser_json_inf_nan="constants")
 
@@ -72,6 +76,18 @@ class Distribution:
     max: float = 0.0
 
 
+def distribution(values: Sequence[float], digits: int = TIME_DIGITS) -> Distribution:
+    """Of values in order; percentiles are values of their own (the nearest rank)."""
+    if not values:
+        return Distribution()
+
+    def rank(percent: int) -> float:
+        return round(values[ceil(len(values) * percent / 100) - 1], digits)
+
+    mean = round(sum(values) / len(values), digits)
+    return Distribution(len(values), mean, rank(50), rank(90), rank(99), round(values[-1], digits))
+
+
 @dataclass(frozen=True, config=_CONFIG)
 class ShapeSummary:
     """Pods that request the same devices."""
@@ -92,6 +108,33 @@ class AlignmentSummary:
     claims: int
     aligned: int
     aligned_percent: float
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class GroupSummary:
+    """Groups of which as many pods have to be placed at once."""
+
+    minimum: int
+    """How many."""
+    arrivals: int
+    """Groups of which any pod has waited."""
+    placed: int
+    """Those that got a place for their minimum."""
+    waiting: int
+    """Groups that wait at the end: too few have a node."""
+    incomplete: int
+    """Those of them for which too few pods have arrived."""
+    waiting_s: Distribution
+    """From the arrival of the pod with which the minimum was there to its place, of the groups that got one."""
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class TogetherSummary:
+    """Placed groups that name a label of nodes. together: those whose pods are all at one value of it."""
+
+    groups: int
+    together: int
+    together_percent: float
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -149,6 +192,10 @@ class Summary:
     """The same as of shapes, of the pods of each namespace: `shape` is its name."""
     moved: int = 0
     """How many of the evictions were moves that gave another pod a place."""
+    groups: tuple[GroupSummary, ...] = ()
+    """Groups of pods, by how many of their pods have to be placed at once."""
+    together: Mapping[str, TogetherSummary] = field(default_factory=dict)
+    """How many groups have all their pods in one domain, by the label of nodes that they name for it."""
 
 
 @dataclass(frozen=True, config=_CONFIG)
@@ -231,11 +278,15 @@ def scenario_of(text: bytes | str) -> Scenario:
 
 
 def figures(summary: Summary) -> Mapping[str, float]:
-    """Every number of the summary by its place, such as `waitingS.p99`; a shape's by its words, none of namespaces."""
+    """Every number of the summary by its place, such as `waitingS.p99`; none of namespaces.
+
+    Those of a shape are by its words, those of groups by their minimum.
+    """
     document = _SUMMARY.dump_python(summary, by_alias=True)
     shapes = {one.pop("shape"): one for one in document.pop("shapes")}
+    groups = {str(one.pop("minimum")): one for one in document.pop("groups")}
     del document["namespaces"]
-    return dict(_numbers({**document, "shapes": shapes}, ""))
+    return dict(_numbers({**document, "shapes": shapes, "groups": groups}, ""))
 
 
 def _numbers(fields: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:

@@ -22,10 +22,15 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement, PodToPlace, order_of
 from scheduler.offline.snapshot_cluster import cluster_of, room_for, with_room
 from scheduler.plugins.profile import Profile
+from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, GroupOfPods
+from scheduler.pod_groups.group_placer import ReadyMembers
+from scheduler.pod_groups.group_result import GroupResult
+from scheduler.pod_groups.groups import Groups
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import Appears, PodArrives, PodGoes, SimulationEvent
-from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures, distribution
+from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures
+from scheduler.simulation.group_figures import GroupFigures
 from scheduler.simulation.jobs import (
     LATEST_S,
     AmountOf,
@@ -41,7 +46,7 @@ from scheduler.simulation.jobs import (
     with_durations,
 )
 from scheduler.simulation.moves import DefragTerms
-from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario
+from scheduler.simulation.result import Distribution, ExplainedAttempt, FleetSize, Measured, Scenario, distribution
 from scheduler.simulation.trace import Trace
 
 _STEPS = 200
@@ -104,6 +109,8 @@ class Settings:
     """What distinguishes the scenario, for the result."""
     limits: Sequence[TenantLimit] = ()
     """Of tenants."""
+    group_kinds: frozenset[str] = NO_KINDS
+    """Controllers whose pods are groups, of RECOGNIZED."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +142,7 @@ def run(
         retries=settings.retries,
         preempts=settings.preempts,
         defrag=settings.defrag,
+        groups=prepared.groups,
     )
     for pod in prepared.bound:
         simulation.adopt(pod)
@@ -157,6 +165,7 @@ class _Prepared:
     """A scenario as it begins."""
 
     placement: "_Timed"
+    groups: Groups
     demand: Demand
     figures: FleetFigures
     jobs: Sequence[Job]
@@ -176,13 +185,16 @@ class _Prepared:
         pods = [*start.pods, *_distinct(population)]
         placement = _placement(pods, with_templates(start.inventory, pods), profiles, settings, clock)
         demand, figures = Demand(placement.cluster, placement.claims), FleetFigures(placement.cluster.free_resources)
+        groups = _groups(placement, start.inventory, settings)
         _set_workload(placement.cluster, demand, population, start.expected)
         figures.catch_up()
+        if settings.inflate and any(groups.key_of(job.spec) for job in population):
+            raise InvalidWorkload("--inflate: the workload has groups of pods, which it would take apart")
         jobs = _jobs(population, demand, figures, settings)
         others = _other_events(start.trace, room_for(pods, placement.cluster.extended_resources), settings)
         bound = [pod for pod in start.pods if pod.node_name and not pod.is_finished]
         size = FleetSize(len(start.inventory.nodes), figures.capacity // UNIT, len(bound))
-        return _Prepared(placement, demand, figures, jobs, others, bound, size)
+        return _Prepared(placement, groups, demand, figures, jobs, others, bound, size)
 
     def record(self, settings: Settings, progress: Callable[[int, int], None]) -> "_RunRecord":
         """What is to be recorded of the run. Raises InvalidWorkload."""
@@ -190,6 +202,7 @@ class _Prepared:
             self.demand,
             self.figures,
             Alignments(self.placement.cluster.slices),
+            GroupFigures(self.placement.cluster, self.groups),
             retries=settings.retries,
             step_s=_horizon(self.jobs, self.others) / _STEPS,
         )
@@ -261,6 +274,13 @@ class _Timed(Placement):
         self._decisions_ms.append((self._clock() - before) * _MILLI)
         return decided
 
+    def decide_group(self, group: GroupOfPods, ready: ReadyMembers) -> GroupResult:
+        """The decision for all of the group, with its time measured as one."""
+        before = self._clock()
+        decided = super().decide_group(group, ready)
+        self._decisions_ms.append((self._clock() - before) * _MILLI)
+        return decided
+
     def measured(self) -> Distribution:
         """How long decisions took, in milliseconds."""
         return distribution(sorted(self._decisions_ms), _MILLI_DIGITS)
@@ -278,6 +298,12 @@ def _placement(
         inventory, claims, pods, settings.features, profiles=profiles, places=settings.places, limits=settings.limits
     )
     return _Timed(cluster, claims, inventory.namespaces, clock)
+
+
+def _groups(placement: Placement, inventory: Inventory, settings: Settings) -> Groups:
+    """Pods of PodGroups are pods of their own where the input has no PodGroup at all."""
+    is_read = POD_GROUP in inventory.kinds
+    return Groups(placement.cluster, lambda: 0.0, settings.group_kinds, lambda pod: is_read or not pod.group)
 
 
 def _timed(jobs: Sequence[Job], settings: Settings, capacity: float, amount: AmountOf) -> list[Job]:

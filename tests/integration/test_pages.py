@@ -147,7 +147,7 @@ def test_what_subcommands_print_is_drawn_without_a_complaint(
     tab: Browser, printed: Mapping[str, Path], name: str
 ) -> None:
     tab.open(printed[name], 360)
-    maps = 2 if name in ("fit", "whatif") else 1  # before and after
+    maps = 2 if name in ("defrag", "fit", "whatif") else 1  # before and after
     assert tab.evaluate('document.querySelectorAll(".map").length') == maps
     assert tab.evaluate('document.querySelectorAll(".node").length') == maps * (1 if name == "claims" else 3)
     assert tab.evaluate('document.querySelectorAll("table").length') >= 2

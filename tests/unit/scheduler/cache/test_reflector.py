@@ -40,9 +40,9 @@ def cut(reason: str) -> Interrupted:
     return Interrupted(Unanswered("GET /x", reason, is_ambiguous=True), 1.0)
 
 
-def played(*events: tuple[float, WatchEvent[str]]) -> Reflector[str]:
+def played(*events: tuple[float, WatchEvent[str]], needs_all: bool = False) -> Reflector[str]:
     script = Script(list(events))
-    reflector = Reflector(cast(Watcher[str], script), lambda: script.now)
+    reflector = Reflector(cast(Watcher[str], script), lambda: script.now, needs_all=needs_all)
     with pytest.raises(ReflectorOver):
         asyncio.run(reflector.run())
     return reflector

@@ -198,3 +198,29 @@ def test_object_whose_uid_cannot_be_read_is_the_one_that_had_the_name() -> None:
 
 def test_store_that_was_never_filled_is_at_no_version() -> None:
     assert Store[object]().resource_version == 0
+
+
+def test_store_that_needs_all_is_synced_once_nothing_is_left_undecoded() -> None:
+    store: Store[str] = Store(needs_all=True)
+    store.take(Restarted((an_entry("a", 1), a_refused("b", 2)), 2))
+    assert not store.synced.is_set()
+    store.take(applied("a", 3))
+    assert not store.synced.is_set()
+    store.take(applied("b", 4))
+    assert store.synced.is_set()
+    store.take(Applied(a_refused("b", 5)))
+    assert store.synced.is_set()
+
+
+@pytest.mark.parametrize("objects", [(), (an_entry("a", 1),)])
+def test_store_that_needs_all_is_synced_by_a_list_without_trouble(objects: tuple[Entry[str], ...]) -> None:
+    store: Store[str] = Store(needs_all=True)
+    store.take(Restarted(objects, 2))
+    assert store.synced.is_set()
+
+
+def test_store_that_needs_all_is_synced_when_what_was_undecoded_is_gone() -> None:
+    store: Store[str] = Store(needs_all=True)
+    store.take(Restarted((a_refused("b", 2),), 2))
+    store.take(deleted("b", 3))
+    assert store.synced.is_set()

@@ -17,6 +17,7 @@ from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
     Event,
+    LimitsChanged,
     NamespaceChanged,
     NodeChanged,
     PodChanged,
@@ -149,7 +150,9 @@ def test_slice_of_many_nodes_wakes_by_one(world: World, reach: Reach) -> None:
     assert world.tell(SliceChanged(None, a_slice(reach=reach))) == [(DEBOUNCE_S, "node-0")]
 
 
-@pytest.mark.parametrize("event", [TaintRulesChanged(), NamespaceChanged(None, Namespace("default", {}))])
+@pytest.mark.parametrize(
+    "event", [TaintRulesChanged(), LimitsChanged(), NamespaceChanged(None, Namespace("default", {}))]
+)
 def test_what_belongs_to_no_node_wakes_by_one(world: World, event: Event) -> None:
     assert world.tell(event) == [(DEBOUNCE_S, "node-0")]
 

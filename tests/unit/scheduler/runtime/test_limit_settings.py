@@ -95,7 +95,7 @@ def test_config_map_has_namespace_and_name(tmp_path: Path, name: str) -> None:
         load(Configuration, stored(tmp_path, f"limitsConfigMap: {name}\n"), {})
 
 
-def found_in(data: Json, *of_file: str) -> Found[Sequence[TenantLimit]]:
+def found_in(data: Json, *of_file: str) -> Found[tuple[TenantLimit, ...]]:
     """The ConfigMap as the cache has it from the watch, and from a list."""
     metadata = {"namespace": "a", "name": "dra-limits", "uid": "u", "resourceVersion": "1"}
     kind, version = CONFIG_MAPS.kind, "v1"

@@ -1,9 +1,10 @@
 """Watches are told with their numbers, and the troubled ones by name and reason."""
 
-from scheduler.cache.watch_events import Progressed
+from scheduler.cache.watch_events import Progressed, Restarted, WatchEvent
 from scheduler.cache.watcher import ALIVE_S
 from scheduler.runtime.core import silent, unfilled, watch_states
 from scheduler.runtime.metrics import Watch
+from tests.unit.scheduler.cache.objects import a_refused, applied
 from tests.unit.scheduler.cache.test_reflector import LISTED, cut, played
 
 DEAD_AT = 10 + ALIVE_S
@@ -20,6 +21,13 @@ def test_resource_that_was_never_listed_is_reported_with_what_keeps_it() -> None
     refused = played((0.0, cut("refused")))
     assert unfilled([played((0.0, LISTED)), refused]) == "pods (v1): not listed yet (GET /x: refused)"
     assert silent([refused], DEAD_AT) == ""
+
+
+def test_object_that_must_be_read_and_never_was_is_reported_with_what_is_wrong() -> None:
+    first: tuple[float, WatchEvent[str]] = (0.0, Restarted((a_refused(),), 1))
+    assert unfilled([played(first)]) == ""
+    assert unfilled([played(first, needs_all=True)]) == "pods (v1): ns/a cannot be read: spec: is wrong"
+    assert unfilled([played(first, (1.0, applied("a", 2)), needs_all=True)]) == ""
 
 
 def test_watch_that_died_is_reported_with_how_long_ago() -> None:

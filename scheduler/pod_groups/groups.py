@@ -59,6 +59,10 @@ class Groups:
         pods = [self._placed(pod) for _, pod in known if pod is not None]
         return group_of(key, pods, self._cluster.pod_groups)
 
+    def of_one(self, key: GroupKey, pod: Pod) -> GroupOfPods:
+        """The group as if the pod were its only member. Cost: O(1)."""
+        return group_of(key, [pod], self._cluster.pod_groups)
+
     def object_of(self, key: GroupKey) -> PodGroup | None:
         """The PodGroup that the key names."""
         return self._cluster.pod_groups.get(key.namespace, key.name) if key.source == POD_GROUP else None
@@ -69,7 +73,7 @@ class Groups:
         if key is None or pod.node_name:
             return ""
         # With one member the group says how many it needs, and why it waits if they are too few.
-        alone = group_of(key, [pod], self._cluster.pod_groups)
+        alone = self.of_one(key, pod)
         missing = alone.minimum - len(self.members(key))
         if key.source == POD_GROUP or not alone.held:
             return alone.held if missing > 0 or self.object_of(key) is None else ""

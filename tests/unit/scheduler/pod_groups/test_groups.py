@@ -7,8 +7,8 @@ from scheduler.core_v1.group_terms import GROUP, MINIMUM
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_group import PodGroup
 from scheduler.decision.cluster import Cluster
-from scheduler.live.groups import HELD_S, Groups
 from scheduler.pod_groups.group import LABEL, POD_GROUP, GroupKey
+from scheduler.pod_groups.groups import HELD_S, Groups
 from scheduler.state.cluster_changes import PodChanged, PodGroupChanged
 from tests.builders import a_pod
 
