@@ -110,8 +110,12 @@ class PlanReport(PagedReport):
         if plan.unplaced:
             yield "No plan was found with which all fit: groups have not more nodes."
             return
+        if plan.never:
+            yield f"{counted(len(plan.never), 'other fits', 'others fit')} on no group."
         if plan.order is not Order.QUEUE:
             yield f"All fit if they are placed in this order: {plan.order}; in the order of the queue some do not."
+        if not sum(plan.counts):
+            return
         quality = "no cheaper plan holds" if plan.is_best else "the best plan that was found"
         cost = f"Cost ({objective}): {_plain(plan.cost)}, {quality}."
         if plan.bound is None or plan.gap is None:

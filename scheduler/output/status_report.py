@@ -198,7 +198,7 @@ def limit_table(limits: Iterable[LimitStatus]) -> ColumnTable:
     rows = [
         [
             one.limit.name,
-            one.namespace,
+            one.namespace or "-",
             one.limit.text_of(one.used),
             one.limit.text_of(one.most),
             _percent(one),
@@ -210,11 +210,11 @@ def limit_table(limits: Iterable[LimitStatus]) -> ColumnTable:
 
 
 def _percent(limit: LimitStatus) -> str:
-    return f"{limit.used * 100 / limit.most:.0f}" if limit.most else ""
+    return f"{limit.used * 100 / limit.most:.0f}" if limit.most else "-"
 
 
 def _soft(limit: LimitStatus) -> list[str]:
-    return ["soft" if limit.limit.soft else ""]
+    return ["soft" if limit.limit.soft else "-"]
 
 
 def _limit(one: LimitStatus) -> Json:
@@ -617,6 +617,8 @@ def _first(sentences: Sequence[str]) -> Iterator[str]:
 def _tables(report: StatusReport) -> Iterator[PageTable]:
     yield PageTable("drivers", "Drivers", TABLES["driver"](report))
     yield PageTable("classes", "Classes", class_table(report))
+    if report.limits:
+        yield PageTable("limits", "Limits", limit_table(report.limits))
     yield PageTable("problems", "Pools with problems", problem_table(report), "No pool has problems.")
     yield device_map(report.pools, report.claims, report.cluster)
     yield closed_nodes(report.cluster)

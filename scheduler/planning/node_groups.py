@@ -138,7 +138,8 @@ class _TemplateReader:
     def _like(self) -> tuple[Node, tuple[Slice, ...]]:
         fleet, name = ChangingFleet.of(self.inventory), self.fields.like
         if name not in fleet.nodes:
-            raise self._invalid(f"like: there is no node {name!r} in the input{did_you_mean(name, fleet.nodes)}")
+            asked = f"node group {self.fields.name}: like" if self.file else "--like"
+            raise InvalidGroups(f"{asked}: there is no node {name!r} in the input{did_you_mean(name, fleet.nodes)}")
         return fleet.nodes[name], tuple(fleet.own_slices(name))
 
     def _template(self) -> tuple[Node, tuple[Slice, ...]]:

@@ -589,7 +589,7 @@ def the_object(path: Path, kind: str) -> Mapping[str, object]:
     if wrong := [str(finding) for finding in objects if isinstance(finding, Finding)]:
         raise InvalidConfiguration(wrong)
     if len(objects) != 1:
-        raise InvalidConfiguration([f"{path}: holds {len(objects)} objects; it has to be one {kind}"])
+        raise InvalidConfiguration([f"{path}: holds {len(objects)} objects; it has to hold one, of kind {kind}"])
     raw = dict(objects[0].raw)  # type: ignore[union-attr] # no Finding is left
     missing = [FieldError(field, None, "is required") for field in ("apiVersion", "kind") if field not in raw]
     if missing:

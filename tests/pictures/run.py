@@ -20,7 +20,7 @@ from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.ui.shown import Program, a_holder, served
 
 ROOT = Path(__file__).resolve().parents[2]
-FLEET = ROOT / "manifests" / "examples" / "fleet"
+EXAMPLES = ROOT / "manifests" / "examples"
 ALL, KEPT = ROOT / ".cache" / "pictures", ROOT / "docs" / "pictures"
 WIDTHS, SCHEMES = (1400, 390), ("light", "dark")
 MOST_HEIGHT = 6000
@@ -43,6 +43,9 @@ SHOWN: Mapping[str, Sequence[str]] = {
     "simulate": ["simulate", "FLEET", "--policy", "first-fit", "--policy", "pack"],
     "nics": ["explain", "--all", "NICS"],
     "partitions": ["explain", "--all", "PARTITIONS"],
+    "defrag": ["defrag", "FLEET", "FRAGMENTED", "--for", "training/wide"],
+    "plan": ["plan", "FLEET", "PLAN/queue.yaml", "--node-groups", "PLAN/node-groups.yaml"],
+    "limits": ["status", "--by", "limit", "LIMITS/cluster.yaml", "LIMITS/teams.yaml", "--config", "LIMITS/config.yaml"],
 }
 """The commands by the names of their pictures."""
 
@@ -57,10 +60,11 @@ def main() -> None:
     ALL.mkdir(parents=True, exist_ok=True)
     KEPT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name:
-        inputs = {"FLEET": str(FLEET), **{title: _generated(title, Path(name)) for title in PRESETS}}
+        inputs = {title: _generated(title, Path(name)) for title in PRESETS}
         for title, command in SHOWN.items():
             page = Path(name, f"{title}.html")
-            page.write_text(dra(*(inputs.get(one, one) for one in command), "-o", "html").out)
+            run = dra(*(_argument(one, inputs) for one in command), "-o", "html")
+            page.write_text(run.out or sys.exit(f"{title}: {run.err}"))
             with browser(Path(name, f"profile-{title}")) as tab:
                 for width, scheme in product(WIDTHS, SCHEMES):
                     tab.open(page, width, scheme=scheme)
@@ -104,6 +108,14 @@ def _generated(title: str, folder: Path) -> str:
     path = folder / f"{title}.jsonl"
     path.write_text(dra("generate", "--preset", preset, "--nodes", str(nodes), "--pods", str(pods)).out)
     return str(path)
+
+
+def _argument(text: str, inputs: Mapping[str, str]) -> str:
+    """A word of a command: capitals name a generated input, or a folder of the examples."""
+    folder, slash, file = text.partition("/")
+    if not folder.isupper():
+        return text
+    return inputs.get(folder) or f"{EXAMPLES / folder.lower()}{slash}{file}"
 
 
 def _height(tab: Browser) -> int:

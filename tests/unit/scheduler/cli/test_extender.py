@@ -209,7 +209,11 @@ def test_one_of_several_is_judged_by_its_url() -> None:
         ("kind: KubeSchedulerConfiguration\n", (), "dra: -: apiVersion: is required"),
         (written() + "extender: []\n", (), "dra: -: extender: unknown field"),
         (written().partition("extenders:")[0], (), "extenders: is empty: kube-scheduler calls no extender"),
-        (written() + "---\n" + written(), (), "holds 2 objects; it has to be one KubeSchedulerConfiguration"),
+        (
+            written() + "---\n" + written(),
+            (),
+            "holds 2 objects; it has to hold one, of kind KubeSchedulerConfiguration",
+        ),
         (written(), ("--kube-scheduler-flags", "'"), "cannot be split into flags"),
         (written(), ("--kube-scheduler-flags", "--feature-gates=A"), "'A' is not NAME=true or NAME=false"),
     ],

@@ -77,11 +77,13 @@ def test_status_shows_limits(tmp_path: Path) -> None:
     shown = dra("status", CLUSTER, str(placed), "--by", "limit", "--config", CONFIG).out
     assert [line.split() for line in shown.splitlines()] == [
         ["LIMIT", "NAMESPACE", "USED", "MOST", "%", "SOFT"],
-        ["vision-h100", "2", "2", "100"],
-        ["gold-memory", "speech", "0", "240Gi", "0"],
-        ["gold-memory", "vision", "240Gi", "240Gi", "100"],
-        ["student-slices", "3", "4", "75"],
+        ["vision-h100", "-", "2", "2", "100", "-"],
+        ["gold-memory", "speech", "0", "240Gi", "0", "-"],
+        ["gold-memory", "vision", "240Gi", "240Gi", "100", "-"],
+        ["student-slices", "-", "3", "4", "75", "-"],
     ]
+    page = dra("status", CLUSTER, str(placed), "--by", "limit", "--config", CONFIG, "-o", "html").out
+    assert "student-slices" in page
     own = dra("status", CLUSTER, str(placed), "--by", "limit", "--config", CONFIG, "-n", "speech").out
     assert [line.split()[0] for line in own.splitlines()] == ["LIMIT", "gold-memory"]
 

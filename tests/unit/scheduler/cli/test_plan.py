@@ -67,7 +67,10 @@ def test_the_cheapest_nodes_are_added_by_each_objective(tmp_path: Path) -> None:
 def test_what_is_free_is_used_first_and_what_is_pending_without_a_pod_counts(tmp_path: Path) -> None:
     objects = [*a_cluster("node-1", count=2), *a_queue(1, 1, 1)]
     assert added(answer(tmp_path, objects, [a_group("more", 4)])) == {"more": 1}
-    assert plan(tmp_path, objects[:-1], [a_group("more", 4)]).out.startswith("Add no node: 2 pods and claims ")
+    enough = plan(tmp_path, objects[:-1], [a_group("more", 4)]).out
+    assert enough == "Add no node: 2 pods and claims that are pending fit.\n"
+    never = plan(tmp_path, [*a_cluster("node-1", count=2), *a_queue(1, 1, 9)], [a_group("more", 4)]).out
+    assert "that are pending fit.\n1 other fits on no group.\n\n" in never
 
 
 def test_least_and_most_are_kept_and_what_they_leave_out_is_told(tmp_path: Path) -> None:
@@ -146,6 +149,8 @@ def test_groups_are_needed_and_have_names_of_their_own() -> None:
     assert (run.code, "there is no node group" in run.err) == (2, True)
     twice = dra("plan", "-", "--like=node-1", "--like=node-1", stdin=objects)
     assert (twice.code, "node group node-1 is there twice" in twice.err) == (2, True)
+    missing = dra("plan", "-", "--like=nod-1", stdin=objects)
+    assert "dra: --like: there is no node 'nod-1' in the input; did you mean node-1?" in missing.err
 
 
 def test_the_bound_is_left_out_with_one_line_where_scipy_is_missing(
