@@ -30,6 +30,9 @@ READ = frozenset({MINIMUM, LEADER_SIZE, KUEUE_TOTAL, *_OF_PLACES})
 
 ANY_REQUEST = "*"
 
+MOST_PODS = 2**31 - 1
+_NO_NUMBER = f"must be a number of pods, from 1 to {MOST_PODS}"
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeTerm:
@@ -89,7 +92,7 @@ def group_terms(annotations: Mapping[str, str]) -> tuple[GroupTerms, tuple[Field
     return GroupTerms(
         required,
         preferred,
-        int(size) if size.isdecimal() else 0,
+        _number(size),
         tuple(_attribute_terms(MATCH, annotations, errors)),
         tuple(_attribute_terms(DISTINCT, annotations, errors)),
         exclusive == "true" and bool(required),
@@ -101,9 +104,15 @@ def positive(annotations: Mapping[str, str], name: str) -> tuple[int, tuple[Fiel
     text = annotations.get(name)
     if text is None:
         return 0, ()
-    if not text.isdecimal() or not int(text):
-        return 0, (_error(name, text, "must be a number of pods, at least 1"),)
-    return int(text), ()
+    if not (number := _number(text)):
+        return 0, (_error(name, text, _NO_NUMBER),)
+    return number, ()
+
+
+def _number(text: str) -> int:
+    """Of pods, as large as PodGroup's minCount can be; 0 for what is no such number. Python reads 4,300 digits at most."""
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_PODS))
+    return int(text) if is_short and int(text) <= MOST_PODS else 0
 
 
 def _one_label(annotations: Mapping[str, str], errors: list[FieldError]) -> str:
@@ -115,8 +124,8 @@ def _one_label(annotations: Mapping[str, str], errors: list[FieldError]) -> str:
 
 
 def _slice_errors(size: str, required: str) -> Iterator[FieldError]:
-    if size and (not size.isdecimal() or not int(size)):
-        yield _error(SLICE, size, "must be a number of pods, at least 1")
+    if size and not _number(size):
+        yield _error(SLICE, size, _NO_NUMBER)
     elif size and not required:
         yield _error(SLICE, size, f"needs {REQUIRED}")
 
