@@ -110,7 +110,8 @@ def positive(annotations: Mapping[str, str], name: str) -> tuple[int, tuple[Fiel
 
 
 def _number(text: str) -> int:
-    """Of pods, as large as PodGroup's minCount can be; 0 for what is no such number. Python reads 4,300 digits at most."""
+    """As large as PodGroup's minCount can be; 0 for what is no such number."""
+    # The length first: Python raises an error for more than 4,300 digits.
     is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_PODS))
     return int(text) if is_short and int(text) <= MOST_PODS else 0
 

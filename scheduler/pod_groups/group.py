@@ -184,7 +184,8 @@ def _terms(members: Sequence[Pod], annotations: Mapping[str, str]) -> tuple[Grou
             known = texts.setdefault(name, text)
             if known != text:
                 problem = problem or (
-                    f"pod {pod}: metadata.annotations[{name}]: {shown(text)}, but others of the group say {shown(known)}"
+                    f"pod {pod}: metadata.annotations[{name}]: {shown(text)}, "
+                    f"but others of the group say {shown(known)}"
                 )
     terms, errors = group_terms(texts)
     return terms, problem or (str(errors[0]) if errors else "")
