@@ -30,6 +30,9 @@ READ = frozenset({MINIMUM, LEADER_SIZE, KUEUE_TOTAL, *_OF_PLACES})
 
 ANY_REQUEST = "*"
 
+MOST_TERMS = 32
+"""In one annotation: as many as a claim may have constraints."""
+
 MOST_PODS = 2**31 - 1
 _NO_NUMBER = f"must be a number of pods, from 1 to {MOST_PODS}"
 
@@ -79,8 +82,7 @@ def group_terms(annotations: Mapping[str, str]) -> tuple[GroupTerms, tuple[Field
     """The terms, and what is wrong with them; a term with an error is not among them."""
     errors: list[FieldError] = []
     required = _one_label(annotations, errors)
-    text = annotations.get(PREFERRED) or annotations.get(KAI_PREFERRED) or ""
-    preferred = tuple(part.strip() for part in text.split(",") if part.strip())
+    preferred = tuple(_parts(PREFERRED, annotations.get(PREFERRED) or annotations.get(KAI_PREFERRED) or "", errors))
     errors += (_error(PREFERRED, one, problem) for one in preferred if (problem := names.label_key(one)))
     size = annotations.get(SLICE, "")
     errors += _slice_errors(size, required)
@@ -132,13 +134,21 @@ def _slice_errors(size: str, required: str) -> Iterator[FieldError]:
 
 
 def _attribute_terms(name: str, annotations: Mapping[str, str], errors: list[FieldError]) -> Iterator[AttributeTerm]:
-    for part in filter(None, map(str.strip, annotations.get(name, "").split(","))):
+    for part in _parts(name, annotations.get(name, ""), errors):
         request, equals, attribute = part.partition("=")
         domain, slash, own = attribute.partition("/")
         if not (request and equals and domain and slash and own):
             errors.append(_error(name, part, "must be REQUEST=DOMAIN/NAME, or *=DOMAIN/NAME for all requests"))
         else:
             yield AttributeTerm(request, attribute)
+
+
+def _parts(name: str, text: str, errors: list[FieldError]) -> Iterator[str]:
+    """What stands between commas; nothing where that is more than a decision may have to weigh."""
+    if text.count(",") >= MOST_TERMS:
+        errors.append(_error(name, text, f"must have at most {MOST_TERMS} terms"))
+        return
+    yield from filter(None, map(str.strip, text.split(",")))
 
 
 def _error(name: str, value: str, problem: str) -> FieldError:

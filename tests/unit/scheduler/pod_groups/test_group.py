@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from scheduler.core_v1.group_terms import GROUP, MATCH, MINIMUM, REQUIRED, SLICE, AttributeTerm, group_terms
+from scheduler.core_v1.group_terms import (
+    DISTINCT,
+    GROUP,
+    MATCH,
+    MINIMUM,
+    PREFERRED,
+    REQUIRED,
+    SLICE,
+    AttributeTerm,
+    group_terms,
+)
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup, decode_composite_pod_group, decode_pod_group
 from scheduler.pod_groups.group import KUEUE, LABEL, LEADER_WORKER_SET, POD_GROUP, GroupKey, GroupOfPods, groups_of
@@ -183,6 +193,21 @@ def test_whatever_is_no_number_of_pods_is_refused_by_name(annotation: str, text:
     problem = only_group([a_pod(name="p0", labels={GROUP: "g"}, grouping=grouping)]).problem
     assert f"metadata.annotations[{annotation}]: must be a number of pods, from 1 to 2147483647 (got " in problem
     assert len(problem) < 1_000
+
+
+@pytest.mark.parametrize("annotation", [MATCH, DISTINCT, PREFERRED])
+def test_terms_of_which_there_are_too_many_are_refused_by_name_and_not_read(annotation: str) -> None:
+    def read(number: int) -> tuple[int, list[str]]:
+        parts = (f"example.com/a{one}" if annotation == PREFERRED else f"*=example.com/a{one}" for one in range(number))
+        terms, errors = group_terms({annotation: ",".join(parts)})
+        return len((*terms.match, *terms.distinct, *terms.preferred)), list(map(str, errors))
+
+    assert read(32) == (32, [])
+    for number in (33, 12_000):
+        terms, (error,) = read(number)
+        assert terms == 0
+        assert f"metadata.annotations[{annotation}]: must have at most 32 terms (got " in error
+        assert len(error) < 1_000
 
 
 def test_what_members_say_at_length_is_cut_in_their_refusal() -> None:
