@@ -136,9 +136,10 @@ def _slice_errors(size: str, required: str) -> Iterator[FieldError]:
 def _attribute_terms(name: str, annotations: Mapping[str, str], errors: list[FieldError]) -> Iterator[AttributeTerm]:
     for part in _parts(name, annotations.get(name, ""), errors):
         request, equals, attribute = part.partition("=")
-        domain, slash, own = attribute.partition("/")
-        if not (request and equals and domain and slash and own):
+        if not (request and equals and attribute.count("/") == 1):
             errors.append(_error(name, part, "must be REQUEST=DOMAIN/NAME, or *=DOMAIN/NAME for all requests"))
+        elif problem := (request != ANY_REQUEST and names.short_name(request)) or names.fully_qualified_name(attribute):
+            errors.append(_error(name, part, f"must be REQUEST=DOMAIN/NAME: {problem}"))
         else:
             yield AttributeTerm(request, attribute)
 

@@ -210,6 +210,22 @@ def test_terms_of_which_there_are_too_many_are_refused_by_name_and_not_read(anno
         assert len(error) < 1_000
 
 
+NO_TERMS_OF_ATTRIBUTES = [
+    *("=", "*", "*=", "=d.example.com/rail", "*=rail", "gpu=d/e/rail", "*=/rail", "*=d.example.com/", "gpu==d/rail"),
+    *("*=*/*", "g\npu=d/rail", "<script>=d/rail", "gpu =d/rail", "gpu=d/\u202e", "a/b=d.example.com/rail"),
+    *("*=" + "d" * 200_000 + "/rail", "*=d/" + "r" * 200_000, "g" * 200_000 + "=d/rail", "*=" + "d/" * 100_000),
+]
+
+
+@pytest.mark.parametrize("text", NO_TERMS_OF_ATTRIBUTES, ids=lambda text: repr(text[:20]))
+@pytest.mark.parametrize("annotation", [MATCH, DISTINCT])
+def test_what_no_request_or_attribute_can_be_called_is_refused_by_name(annotation: str, text: str) -> None:
+    terms, (error,) = group_terms({annotation: text})
+    assert (*terms.match, *terms.distinct) == ()
+    assert str(error).startswith(f"metadata.annotations[{annotation}]: must be REQUEST=DOMAIN/NAME")
+    assert len(str(error)) < 1_000
+
+
 def test_what_members_say_at_length_is_cut_in_their_refusal() -> None:
     texts = ["example.com/" + letter * 100_000 for letter in "ab"]
     groupings = [{MINIMUM: "2", REQUIRED: text} for text in texts]
