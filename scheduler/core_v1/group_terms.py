@@ -30,6 +30,12 @@ READ = frozenset({MINIMUM, LEADER_SIZE, KUEUE_TOTAL, *_OF_PLACES})
 
 ANY_REQUEST = "*"
 
+MOST_TERMS = 32
+"""In one annotation: as many as a claim may have constraints."""
+
+MOST_PODS = 2**31 - 1
+_NO_NUMBER = f"must be a number of pods, from 1 to {MOST_PODS}"
+
 
 @dataclass(frozen=True, slots=True)
 class AttributeTerm:
@@ -76,8 +82,7 @@ def group_terms(annotations: Mapping[str, str]) -> tuple[GroupTerms, tuple[Field
     """The terms, and what is wrong with them; a term with an error is not among them."""
     errors: list[FieldError] = []
     required = _one_label(annotations, errors)
-    text = annotations.get(PREFERRED) or annotations.get(KAI_PREFERRED) or ""
-    preferred = tuple(part.strip() for part in text.split(",") if part.strip())
+    preferred = tuple(_parts(PREFERRED, annotations.get(PREFERRED) or annotations.get(KAI_PREFERRED) or "", errors))
     errors += (_error(PREFERRED, one, problem) for one in preferred if (problem := names.label_key(one)))
     size = annotations.get(SLICE, "")
     errors += _slice_errors(size, required)
@@ -89,7 +94,7 @@ def group_terms(annotations: Mapping[str, str]) -> tuple[GroupTerms, tuple[Field
     return GroupTerms(
         required,
         preferred,
-        int(size) if size.isdecimal() else 0,
+        _number(size),
         tuple(_attribute_terms(MATCH, annotations, errors)),
         tuple(_attribute_terms(DISTINCT, annotations, errors)),
         exclusive == "true" and bool(required),
@@ -101,9 +106,16 @@ def positive(annotations: Mapping[str, str], name: str) -> tuple[int, tuple[Fiel
     text = annotations.get(name)
     if text is None:
         return 0, ()
-    if not text.isdecimal() or not int(text):
-        return 0, (_error(name, text, "must be a number of pods, at least 1"),)
-    return int(text), ()
+    if not (number := _number(text)):
+        return 0, (_error(name, text, _NO_NUMBER),)
+    return number, ()
+
+
+def _number(text: str) -> int:
+    """As large as PodGroup's minCount can be; 0 for what is no such number."""
+    # The length first: Python raises an error for more than 4,300 digits.
+    is_short = text.isascii() and text.isdecimal() and len(text) <= len(str(MOST_PODS))
+    return int(text) if is_short and int(text) <= MOST_PODS else 0
 
 
 def _one_label(annotations: Mapping[str, str], errors: list[FieldError]) -> str:
@@ -115,20 +127,29 @@ def _one_label(annotations: Mapping[str, str], errors: list[FieldError]) -> str:
 
 
 def _slice_errors(size: str, required: str) -> Iterator[FieldError]:
-    if size and (not size.isdecimal() or not int(size)):
-        yield _error(SLICE, size, "must be a number of pods, at least 1")
+    if size and not _number(size):
+        yield _error(SLICE, size, _NO_NUMBER)
     elif size and not required:
         yield _error(SLICE, size, f"needs {REQUIRED}")
 
 
 def _attribute_terms(name: str, annotations: Mapping[str, str], errors: list[FieldError]) -> Iterator[AttributeTerm]:
-    for part in filter(None, map(str.strip, annotations.get(name, "").split(","))):
+    for part in _parts(name, annotations.get(name, ""), errors):
         request, equals, attribute = part.partition("=")
-        domain, slash, own = attribute.partition("/")
-        if not (request and equals and domain and slash and own):
+        if not (request and equals and attribute.count("/") == 1):
             errors.append(_error(name, part, "must be REQUEST=DOMAIN/NAME, or *=DOMAIN/NAME for all requests"))
+        elif problem := (request != ANY_REQUEST and names.short_name(request)) or names.fully_qualified_name(attribute):
+            errors.append(_error(name, part, f"must be REQUEST=DOMAIN/NAME: {problem}"))
         else:
             yield AttributeTerm(request, attribute)
+
+
+def _parts(name: str, text: str, errors: list[FieldError]) -> Iterator[str]:
+    """What stands between commas; nothing where that is more than a decision may have to weigh."""
+    if text.count(",") >= MOST_TERMS:
+        errors.append(_error(name, text, f"must have at most {MOST_TERMS} terms"))
+        return
+    yield from filter(None, map(str.strip, text.split(",")))
 
 
 def _error(name: str, value: str, problem: str) -> FieldError:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from allocator.api.findings import shown
 from scheduler.core_v1.group_terms import (
     GROUP,
     KUEUE_TOTAL,
@@ -183,7 +184,8 @@ def _terms(members: Sequence[Pod], annotations: Mapping[str, str]) -> tuple[Grou
             known = texts.setdefault(name, text)
             if known != text:
                 problem = problem or (
-                    f"pod {pod}: metadata.annotations[{name}]: {text!r}, but others of the group say {known!r}"
+                    f"pod {pod}: metadata.annotations[{name}]: {shown(text)}, "
+                    f"but others of the group say {shown(known)}"
                 )
     terms, errors = group_terms(texts)
     return terms, problem or (str(errors[0]) if errors else "")

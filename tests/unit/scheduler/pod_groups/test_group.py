@@ -5,7 +5,17 @@ from typing import Any
 
 import pytest
 
-from scheduler.core_v1.group_terms import GROUP, MATCH, MINIMUM, REQUIRED, AttributeTerm, group_terms
+from scheduler.core_v1.group_terms import (
+    DISTINCT,
+    GROUP,
+    MATCH,
+    MINIMUM,
+    PREFERRED,
+    REQUIRED,
+    SLICE,
+    AttributeTerm,
+    group_terms,
+)
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup, decode_composite_pod_group, decode_pod_group
 from scheduler.pod_groups.group import KUEUE, LABEL, LEADER_WORKER_SET, POD_GROUP, GroupKey, GroupOfPods, groups_of
@@ -165,11 +175,65 @@ AT_MINIMUM = "metadata.annotations[dra-scheduler.dev/group-min]"
     [
         (["2", "3"], f"pod default/p1: {AT_MINIMUM}: 3, but pod default/p0 says 2"),
         (["2", ""], f"pod default/p1: {AT_MINIMUM}: is required in group default/g"),
-        (["0"], f'pod default/p0: {AT_MINIMUM}: must be a number of pods, at least 1 (got "0")'),
+        (["0"], f'pod default/p0: {AT_MINIMUM}: must be a number of pods, from 1 to 2147483647 (got "0")'),
     ],
 )
 def test_members_that_say_different_minimums_are_refused_by_name(minimums: list[str], problem: str) -> None:
     assert only_group(marked(minimums)).problem == problem
+
+
+NO_NUMBERS = ["1" + "0" * 4400, "9" * 200_000, "2147483648", "-1", "+2", "1e9", "\u0663", "3.0", "1_000", " 3", "2\n"]
+"""Among them what Python does not read as an integer: it takes 4,300 digits at most."""
+
+
+@pytest.mark.parametrize("text", NO_NUMBERS, ids=lambda text: repr(text[:10]))
+@pytest.mark.parametrize("annotation", [MINIMUM, SLICE])
+def test_whatever_is_no_number_of_pods_is_refused_by_name(annotation: str, text: str) -> None:
+    grouping = {MINIMUM: "1", REQUIRED: "example.com/rack", annotation: text}
+    problem = only_group([a_pod(name="p0", labels={GROUP: "g"}, grouping=grouping)]).problem
+    assert f"metadata.annotations[{annotation}]: must be a number of pods, from 1 to 2147483647 (got " in problem
+    assert len(problem) < 1_000
+
+
+@pytest.mark.parametrize("annotation", [MATCH, DISTINCT, PREFERRED])
+def test_terms_of_which_there_are_too_many_are_refused_by_name_and_not_read(annotation: str) -> None:
+    def read(number: int) -> tuple[int, list[str]]:
+        parts = (f"example.com/a{one}" if annotation == PREFERRED else f"*=example.com/a{one}" for one in range(number))
+        terms, errors = group_terms({annotation: ",".join(parts)})
+        return len((*terms.match, *terms.distinct, *terms.preferred)), list(map(str, errors))
+
+    assert read(32) == (32, [])
+    for number in (33, 12_000):
+        terms, (error,) = read(number)
+        assert terms == 0
+        assert f"metadata.annotations[{annotation}]: must have at most 32 terms (got " in error
+        assert len(error) < 1_000
+
+
+NO_TERMS_OF_ATTRIBUTES = [
+    *("=", "*", "*=", "=d.example.com/rail", "*=rail", "gpu=d/e/rail", "*=/rail", "*=d.example.com/", "gpu==d/rail"),
+    *("*=*/*", "g\npu=d/rail", "<script>=d/rail", "gpu =d/rail", "gpu=d/\u202e", "a/b=d.example.com/rail"),
+    *("*=" + "d" * 200_000 + "/rail", "*=d/" + "r" * 200_000, "g" * 200_000 + "=d/rail", "*=" + "d/" * 100_000),
+]
+
+
+@pytest.mark.parametrize("text", NO_TERMS_OF_ATTRIBUTES, ids=lambda text: repr(text[:20]))
+@pytest.mark.parametrize("annotation", [MATCH, DISTINCT])
+def test_what_no_request_or_attribute_can_be_called_is_refused_by_name(annotation: str, text: str) -> None:
+    terms, (error,) = group_terms({annotation: text})
+    assert (*terms.match, *terms.distinct) == ()
+    assert str(error).startswith(f"metadata.annotations[{annotation}]: must be REQUEST=DOMAIN/NAME")
+    assert len(str(error)) < 1_000
+
+
+def test_what_members_say_at_length_is_cut_in_their_refusal() -> None:
+    texts = ["example.com/" + letter * 100_000 for letter in "ab"]
+    groupings = [{MINIMUM: "2", REQUIRED: text} for text in texts]
+    pods = [a_pod(name=f"p{one[REQUIRED][-1]}", labels={GROUP: "g"}, grouping=one) for one in groupings]
+    problem = only_group(pods).problem
+    assert f'pod default/pb: metadata.annotations[{REQUIRED}]: "example.com/bbb' in problem
+    assert 'but others of the group say "example.com/aaa' in problem
+    assert len(problem) < 1_000
 
 
 def test_pod_group_goes_before_the_label() -> None:
