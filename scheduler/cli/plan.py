@@ -139,7 +139,7 @@ def _removed(given: Input, source: ClusterSource, rules: MoveRules, decided_by: 
     pending = frozenset(pod.uid for pod in placed) - bound
     before = given.devices_of(placement)[0] if output == PAGE else []
     with Progress(doing="looking for nodes that can go") as progress:
-        plan = NodeRemover(placement.cluster, rules, pending, told=lambda done: progress.show(done, done)).plan()
+        plan = NodeRemover(placement.cluster, rules, pending, report=lambda done: progress.show(done, done)).plan()
     print_to_stderr(unchecked_namespaces(placement.unchecked, filters.LABEL))
     report = RemovalReport(plan)
     if output == PAGE:

@@ -82,7 +82,7 @@ def group_terms(annotations: Mapping[str, str]) -> tuple[GroupTerms, tuple[Field
     """The terms, and what is wrong with them; a term with an error is not among them."""
     errors: list[FieldError] = []
     required = _one_label(annotations, errors)
-    preferred = tuple(_parts(PREFERRED, annotations.get(PREFERRED) or annotations.get(KAI_PREFERRED) or "", errors))
+    preferred = tuple(_terms(PREFERRED, annotations.get(PREFERRED) or annotations.get(KAI_PREFERRED) or "", errors))
     errors += (_error(PREFERRED, one, problem) for one in preferred if (problem := names.label_key(one)))
     size = annotations.get(SLICE, "")
     errors += _slice_errors(size, required)
@@ -134,7 +134,7 @@ def _slice_errors(size: str, required: str) -> Iterator[FieldError]:
 
 
 def _attribute_terms(name: str, annotations: Mapping[str, str], errors: list[FieldError]) -> Iterator[AttributeTerm]:
-    for part in _parts(name, annotations.get(name, ""), errors):
+    for part in _terms(name, annotations.get(name, ""), errors):
         request, equals, attribute = part.partition("=")
         if not (request and equals and attribute.count("/") == 1):
             errors.append(_error(name, part, "must be REQUEST=DOMAIN/NAME, or *=DOMAIN/NAME for all requests"))
@@ -144,7 +144,7 @@ def _attribute_terms(name: str, annotations: Mapping[str, str], errors: list[Fie
             yield AttributeTerm(request, attribute)
 
 
-def _parts(name: str, text: str, errors: list[FieldError]) -> Iterator[str]:
+def _terms(name: str, text: str, errors: list[FieldError]) -> Iterator[str]:
     """What stands between commas; nothing where that is more than a decision may have to weigh."""
     if text.count(",") >= MOST_TERMS:
         errors.append(_error(name, text, f"must have at most {MOST_TERMS} terms"))

@@ -280,8 +280,8 @@ def alignment(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
 
 def together(scenarios: Sequence[Scenario]) -> Mapping[str, float]:
     """By label of nodes, the percentage of the groups that name it whose pods are in one domain, in all scenarios."""
-    found = [(name, one.together, one.groups) for of in scenarios for name, one in of.summary.together.items()]
-    return _percentages(found)
+    groups = [(name, one.together, one.groups) for of in scenarios for name, one in of.summary.together.items()]
+    return _percentages(groups)
 
 
 def _percentages(found: Iterable[tuple[str, int, int]]) -> Mapping[str, float]:

@@ -77,7 +77,7 @@ class RemovalLimits:
     of_node: int = MOST_OF_NODE
 
 
-class _Outcome(NamedTuple):
+class _TriedNode(NamedTuple):
     """Of a node that was tried: how its pods go, or what keeps it."""
 
     moves: tuple[Move, ...] | None
@@ -96,9 +96,9 @@ class NodeRemover:
         rules: MoveRules,
         pending: frozenset[str] = frozenset(),
         limits: RemovalLimits = RemovalLimits(),
-        told: Callable[[int], None] = lambda _decisions: None,
+        report: Callable[[int], None] = lambda _decisions: None,
     ) -> None:
-        self._cluster, self._limits, self._pending, self._told = cluster, limits, pending, told
+        self._cluster, self._limits, self._pending, self._report = cluster, limits, pending, report
         self._movers, self._staying = Movability(cluster, rules).split()
         self._by_node = MoversByNode(cluster, self._movers)
         self._claims = {
@@ -162,20 +162,20 @@ class NodeRemover:
             state.remove(number, moves)
         return state
 
-    def _tried(self, state: "_Removal", number: int) -> _Outcome:
+    def _tried(self, state: "_Removal", number: int) -> _TriedNode:
         """Whether the node can go as things are."""
-        self._told(self._decisions)
+        self._report(self._decisions)
         movers = state.movers_on(number)
         keepers = self._by_rule(state, number) or self._over_budget(state, movers)
         if keepers or not movers:
-            return _Outcome(None if keepers else (), keepers)
+            return _TriedNode(None if keepers else (), keepers)
         closed = state.closed | 1 << number
         uids = frozenset(one.uid for one in movers)
         homeless = [one for one in movers if not self._has_place(one, uids, closed)]
         nowhere = [Keeper(one.pod, Forbidden(NO_PLACE, "fits nowhere else")) for one in homeless]
         # Who looks at others may find a place when those of its own node have theirs.
         if any(not self._by_node.looks_wide(one.pod) for one in homeless):
-            return _Outcome(None, nowhere)
+            return _TriedNode(None, nowhere)
         left = min(self._limits.of_node, self._limits.decisions - self._decisions)
         search = MoveSearch(self._cluster, ClosedNodes(closed), self._by_node, SearchLimits(decisions=max(0, left)))
         text = "has another place alone, but not with the others"
@@ -186,8 +186,8 @@ class NodeRemover:
             text = "has another place alone; no order was found for all before the search ended at its budget"
         self._decisions += search.decisions
         if plan is not None:
-            return _Outcome(plan.moves)
-        return _Outcome(None, nowhere or [Keeper(one.pod, Forbidden(NO_PLACE, text)) for one in movers])
+            return _TriedNode(plan.moves)
+        return _TriedNode(None, nowhere or [Keeper(one.pod, Forbidden(NO_PLACE, text)) for one in movers])
 
     # -- what keeps a node
 

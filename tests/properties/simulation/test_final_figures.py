@@ -19,11 +19,13 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
+from scheduler.pod_groups.groups import Groups
 from scheduler.simulation.changes import ChangingFleet
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
 from scheduler.simulation.events import PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures
+from scheduler.simulation.group_figures import GroupFigures
 from scheduler.simulation.result import Summary
 
 DRIVER = "gpu.example.com"
@@ -127,7 +129,8 @@ class World:
         demand, figures = Demand(cluster, claims), FleetFigures(cluster.free_resources)
         arriving = [event.pod for _, event in self.events if isinstance(event, PodArrives)]
         cluster.free_resources.workload.set(demand.of(pod) for pod in arriving)
-        watch = Watch(self, demand, figures, Alignments(cluster.slices), retries=retries, step_s=1.0)
+        groups = GroupFigures(cluster, Groups(cluster, lambda: 0.0))
+        watch = Watch(self, demand, figures, Alignments(cluster.slices), groups, retries=retries, step_s=1.0)
 
         def decided(found: Attempted) -> None:
             self.log.append(found)
