@@ -53,7 +53,9 @@ class KeptRooms:
 
     def look(self, pod: Pod) -> None:
         """Look for a request on the pod, which is nominated."""
-        is_known = pod.uid in self._preemptions.records
+        # What waits for its devices was nominated by its own attempt.
+        is_binding = any(one.reason == "BindingPending" for one in pod.conditions)
+        is_known = pod.uid in self._preemptions.records or is_binding
         if self._is_ours(pod) and not pod.node_name and not pod.is_over and not is_known:
             self._start(self._look(pod))
 
