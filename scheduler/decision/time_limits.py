@@ -38,14 +38,15 @@ class DecisionTimeLimit:
 
     @contextmanager
     def limited(self) -> Iterator[None]:
-        """Limits the time that the context is open. Raises TooLong."""
-        self._ends_at = self._clock() + self.most_s
+        """Limits the time that the context is open; within another, what is left of that too. Raises TooLong."""
+        outer = self._ends_at
+        self._ends_at = min(outer, self._clock() + self.most_s)
         try:
             yield
         except Cancelled as error:
             raise TooLong(timed_out(self.most_s)) from error
         finally:
-            self._ends_at = inf
+            self._ends_at = outer
 
     def is_over(self) -> bool:
         """Whether it is time to give up; never outside of `limited`."""

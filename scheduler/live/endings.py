@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from scheduler.attempt import pod_calls
-from scheduler.attempt.attempts import Attempts
+from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.decision import AttemptOutcome, Bound, BoundElsewhere, Fatal, Gone, PodKey, Retry, Unschedulable
 from scheduler.attempt.pod_fate import REPORT_S
@@ -37,6 +37,14 @@ class KnownGroups:
 
     groups: Groups
     conditions: GroupConditions
+
+    def gate(self, pod: Pod) -> str:
+        """As of the groups; a pod whose group cannot be worked out waits, and costs no other pod its attempt."""
+        try:
+            return self.groups.gate(pod)
+        except Exception:  # noqa: BLE001 - whatever it is
+            _LOG.exception("cannot say what the pod waits for", extra={"pod": str(pod)})
+            return INTERNAL
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,7 +148,7 @@ class Loop:
         Differs from kube-scheduler, which says nothing of a pod whose claims or group do not exist.
         """
         for entry in self._queue.long_gated(now):
-            if not (waits := self._known.groups.gate(entry.pod)):
+            if not (waits := self._known.gate(entry.pod)):
                 self._endings.report_reason(entry.pod, "Unschedulable", entry.gate)
             elif not self._is_dry:
                 self._refusals.refuse(entry.pod, "SchedulingGated", waits)
@@ -182,7 +182,9 @@ class Loop:
         if self._is_held(entry, started):
             return
         if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
+            began = self._processor()
             self.group_cycle.attempt(entry, key, started)
+            self._time.spent(pod.namespace, self._processor() - began, self._clock())
         else:
             self._attempt_alone(entry, started)
 

@@ -210,6 +210,7 @@ class Scheduler:
         self._conditions = GroupConditions(
             api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
         )
+        self._known = KnownGroups(self._groups, self._conditions)
         self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)
         self._loop = self._new_loop()
 
@@ -224,7 +225,7 @@ class Scheduler:
             self._metrics,
             self._preemptions,
             self._decisions,
-            KnownGroups(self._groups, self._conditions),
+            self._known,
         )
         return Loop(dependencies, self._clock, self._core.is_outdated, is_dry=self._configuration.dry_run)
 
@@ -238,7 +239,7 @@ class Scheduler:
 
     def _gate(self, pod: Pod) -> str:
         """Why the pod is not to be tried yet."""
-        return self._cluster.gate(pod) or self._groups.gate(pod)
+        return self._cluster.gate(pod) or self._known.gate(pod)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Schedule until `stop` is set, or something breaks for good; raises what did."""

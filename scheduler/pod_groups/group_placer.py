@@ -66,7 +66,7 @@ def place_group(
     if len(members) < group.missing:
         reason = next(iter(unready.values()), "no member waits for a node")
         return GroupNotPlaced(reason, held=True, needed=group.missing)
-    steps = GroupSteps(most_steps)
+    steps = GroupSteps(most_steps, cluster.time_limit.is_over)
     try:
         with cluster.time_limit.limited():
             return _GroupPlacer(cluster, group, members, steps).result()

@@ -1,11 +1,15 @@
 """What becomes of a group: where its members go, why they cannot, or that the search ended before it was known."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from cel import Cancelled
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Placed
 from scheduler.plugins.plugin import Refusal
+
+_LOOKS_EVERY = 64
+"""Steps after which it is looked at the clock."""
 
 
 class OutOfGroupSteps(Exception):
@@ -17,13 +21,17 @@ class GroupSteps:
     """Steps of a search; taking one more than `most` raises OutOfGroupSteps."""
 
     most: int
+    is_over: Callable[[], bool] = lambda: False
+    """Whether the decision has taken all its time."""
     taken: int = 0
 
     def take(self) -> None:
-        """One more."""
+        """One more. Raises OutOfGroupSteps, Cancelled."""
         self.taken += 1
         if self.taken > self.most:
             raise OutOfGroupSteps
+        if not self.taken % _LOOKS_EVERY and self.is_over():
+            raise Cancelled("cancelled while a group was searched a place for")
 
 
 @dataclass(frozen=True, slots=True)

@@ -238,6 +238,20 @@ def test_decision_that_takes_too_long_fails_and_the_attempts_after_it_go_on_from
     assert refused(last).refusal.reasons == {NODE_AFFINITY.reason}
 
 
+def test_limit_within_another_leaves_what_that_has_left() -> None:
+    now = [0.0]
+    limit = DecisionTimeLimit(lambda: now[0], 3)
+    with limit.limited():
+        now[0] = 2.0
+        with limit.limited():
+            now[0] = 2.5
+            assert not limit.is_over()
+            now[0] = 3.0
+            assert limit.is_over()
+        assert limit.is_over()
+    assert not limit.is_over()
+
+
 def test_time_is_limited_for_decisions_only() -> None:
     clock = itertools.count()
     time_limit = DecisionTimeLimit(lambda: next(clock), 1)

@@ -10,7 +10,7 @@ import pytest
 from allocator.model import Taint
 from cel.values.quantity import Quantity
 from scheduler.attempt import claim_objects
-from scheduler.attempt.attempts import Attempts
+from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import Intent
 from scheduler.attempt.step import Listener
@@ -19,14 +19,18 @@ from scheduler.attempt.write_outcome import PROBE_S
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
+from scheduler.core_v1.group_terms import GROUP
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
-from scheduler.live.endings import LoopDependencies
+from scheduler.live.endings import KnownGroups, LoopDependencies
+from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.loop import LEFT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
-from scheduler.queue import GATED_S, Queue
+from scheduler.pod_groups.group import GroupKey
+from scheduler.pod_groups.groups import Groups
+from scheduler.queue import GATED_S, Queue, QueuedPod
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.cluster_changes import Event, NodeChanged
@@ -400,6 +404,44 @@ def test_decision_of_several_turns_counts_once_with_all_its_time_and_the_pod_say
     assert entry is not None
     assert entry.spent_s == 0
     assert [one["message"] for one in room.queue.dump()] == ["a selector fails"]
+
+
+def test_namespace_with_costly_groups_lets_others_go_first(room: LoopRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the decision about a group takes counts for its namespace, as that about a pod does."""
+    turns: list[str] = []
+
+    def attempt(first: QueuedPod, key: GroupKey, started: float) -> None:
+        turns.append(key.name)
+        room.now += 1.0
+        room.queue.held(first.pod.uid, started, room.now + 60.0)
+
+    def decided(_view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        turns.append(pod.name)
+        return Failed("no matter")
+
+    async def act() -> None:
+        running = asyncio.create_task(room.loop.run())
+        monkeypatch.setattr(room.loop.group_cycle, "attempt", attempt)
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        for name in ("dear-0", "dear-1"):
+            room.queue.add(replace(a_pod(name=name, labels={GROUP: name}), namespace="dear"), room.now)
+        room.add("other-0", "other-1")
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns[:3] == ["dear-0", "other-0", "other-1"]
+
+
+def test_pod_whose_group_cannot_be_worked_out_waits_and_costs_no_other_its_attempt(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> str:
+        raise RuntimeError("whatever it is")
+
+    monkeypatch.setattr(Groups, "gate", broken)
+    known = KnownGroups(Groups(room.cluster, lambda: room.now), cast(GroupConditions, None))
+    assert known.gate(a_pod(name="pod")) == INTERNAL
 
 
 def test_pod_of_a_namespace_that_waits_is_held_while_others_are_to_be_tried(

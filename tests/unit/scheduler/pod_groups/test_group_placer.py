@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
+
+from cel import Cancelled
 from scheduler.core_v1.group_terms import EXCLUSIVE, REQUIRED, GroupTerms
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods
 from scheduler.pod_groups.group_placer import missing_text, place_group
-from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupUnknown
+from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupSteps, GroupUnknown
 from tests.builders import a_container, a_node, a_pod, amounts, kubernetes
 
 RACKS = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"}
@@ -126,3 +129,16 @@ def test_more_than_all_nodes_have_together_is_refused_without_a_search() -> None
     found = place_group(cluster, group)
     assert isinstance(found, GroupNotPlaced)
     assert found.steps < 20_000
+
+
+def test_steps_of_a_search_end_with_the_time_of_its_decision() -> None:
+    """None of them need ask anything that looks at the clock."""
+    steps = GroupSteps(10_000, iter([False, False, True]).__next__)
+    with pytest.raises(Cancelled):
+        take_all(steps)
+    assert steps.taken < 1_000
+
+
+def take_all(steps: GroupSteps) -> None:
+    while True:
+        steps.take()
