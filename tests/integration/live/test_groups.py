@@ -257,17 +257,26 @@ def test_member_with_a_gate_delays_the_others(groups: World) -> None:
 
 
 def test_lower_minimum_places_at_once_what_is_there(groups: World) -> None:
-    if RELEASE == "1.36":
-        pytest.skip("v1alpha2 keeps minCount as it is")
     groups.a_cluster(devices=2)
     a_group(groups, 3)
     members(groups, "a", "b")
     for name in ("a", "b"):
         waits(groups, name)
-    spec: Mapping[str, object] = {"schedulingPolicy": {"gang": {"minCount": 2}}}
-    groups.api.change(GROUP, "gang", NAMESPACE, lambda group: {**group, "spec": {**group["spec"], **spec}})
+    lower(groups, 2)
     for name in ("a", "b"):
         groups.bound(name)
+
+
+def lower(world: World, minimum: int) -> None:
+    """The group needs fewer members. In v1alpha2 the field cannot change, and the group is made again."""
+    if RELEASE != "1.36":
+        spec: Mapping[str, object] = {"schedulingPolicy": {"gang": {"minCount": minimum}}}
+        world.api.change(GROUP, "gang", NAMESPACE, lambda group: {**group, "spec": {**group["spec"], **spec}})
+        return
+    world.api.change(GROUP, "gang", NAMESPACE, unprotected)
+    world.api.delete(GROUP, "gang", NAMESPACE)
+    world.api.await_all(GROUP, lambda groups: not groups, NAMESPACE)
+    a_group(world, minimum)
 
 
 def test_group_stays_in_one_domain(groups: World) -> None:
