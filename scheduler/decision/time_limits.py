@@ -78,6 +78,19 @@ class NamespaceShare:
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
+        self._tried: dict[str, float] = {}
+        """The two namespaces of which a pod was tried last, and when: of any namespace one of them is another."""
+
+    def tried(self, namespace: str, now: float) -> None:
+        """A decision for a pod of the namespace begins."""
+        self._tried.pop(namespace, None)
+        self._tried[namespace] = now
+        if len(self._tried) > 2:
+            del self._tried[next(iter(self._tried))]
+
+    def others_tried_at(self, namespace: str) -> float:
+        """When a decision for a pod of another namespace began last."""
+        return max((at for other, at in self._tried.items() if other != namespace), default=-inf)
 
     def spent(self, namespace: str, duration_s: float, now: float) -> None:
         """A decision for a pod of the namespace has ended, and taken so much of the processor's time."""

@@ -62,6 +62,12 @@ DECISION_S = 3.0
 LEFT_S = 2.0
 """How long a pod is left to another process that works on its claims and may be about to bind it."""
 
+SEEN_S = 1.0
+"""So long after the decision about a group it is seen who asked for something meanwhile."""
+
+LULL_S = 3.0
+"""Others count as there until they have asked for nothing for so long: as long as a decision about a group may take."""
+
 SHARE_S = 1.0
 """How soon a pod is retried whose namespace waits for the answers to as many writes as it may."""
 
@@ -114,6 +120,7 @@ class Loop:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._attempts.slots.on_room = self.wake  # attempts give slots back long before they end
         self._time = NamespaceShare()
+        self._group_decided_at = -math.inf
         self._would_be: dict[str, tuple[Pod, Placed]] = {}
         self._is_ready = asyncio.Event()
 
@@ -181,10 +188,12 @@ class Loop:
             return
         if self._is_held(entry, started):
             return
+        self._time.tried(pod.namespace, started)
         if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
             began = self._processor()
             self.group_cycle.attempt(entry, key, started)
             self._time.spent(pod.namespace, self._processor() - began, self._clock())
+            self._group_decided_at = self._clock()
         else:
             self._attempt_alone(entry, started)
 
@@ -282,22 +291,29 @@ class Loop:
             self._endings.hold(entry, problem, started, started + SHARE_S)
         elif problem := self._attempts.objection(namespace):
             self._endings.hold(entry, problem, started)
-        elif self._lets_others_go_first(entry, started):
-            self._queue.held(entry.pod.uid, started, self._time.waits_until(namespace), why=OTHERS_FIRST)
+        elif (until := self._lets_others_go_first_until(entry, started)) > started:
+            self._queue.held(entry.pod.uid, started, until, why=OTHERS_FIRST)
         else:
             return False
         return True
 
-    def _lets_others_go_first(self, entry: QueuedPod, now: float) -> bool:
-        """Whether the pod's namespace has used its share of time, and others need it.
+    def _lets_others_go_first_until(self, entry: QueuedPod, now: float) -> float:
+        """Until when the pod waits, as its namespace has used its share of time and others need it; 0 if it need not.
 
         A decision that is known to be costly is not gone on with while others are being bound either: their calls wait
-        as long as it takes.
+        as long as it takes. That about a group has no slices in between which others are decided: it waits until those
+        are seen who came meanwhile, and until they ask for nothing more.
         """
         namespace = entry.pod.namespace
-        if self._time.waits_until(namespace) <= now:
-            return False
-        return self._queue.has_others(namespace) or (entry.spent_s > 0 and self._queue.has_others_in_flight(namespace))
+        until = self._time.waits_until(namespace)
+        if until <= now:
+            return 0.0
+        others = self._queue.has_others(namespace)
+        if others or (entry.spent_s > 0 and self._queue.has_others_in_flight(namespace)):
+            return until
+        if self._known.groups.key_of(entry.pod) is None:
+            return 0.0
+        return min(until, max(self._group_decided_at + SEEN_S, self._time.others_tried_at(namespace) + LULL_S))
 
     def _left_until(self, entry: QueuedPod, claims: Iterable[ClaimObject], now: float) -> float:
         """Until when the pod is left to another process: that has shown its work on the claims only a moment ago."""

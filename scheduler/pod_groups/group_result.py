@@ -8,9 +8,6 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import Placed
 from scheduler.plugins.plugin import Refusal
 
-_LOOKS_EVERY = 64
-"""Steps after which it is looked at the clock."""
-
 
 class OutOfGroupSteps(Exception):
     """The search has taken all its steps."""
@@ -30,7 +27,7 @@ class GroupSteps:
         self.taken += 1
         if self.taken > self.most:
             raise OutOfGroupSteps
-        if not self.taken % _LOOKS_EVERY and self.is_over():
+        if self.is_over():
             raise Cancelled("cancelled while a group was searched a place for")
 
 

@@ -26,7 +26,7 @@ from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
 from scheduler.kinds import claim_of
 from scheduler.live.endings import KnownGroups, LoopDependencies
 from scheduler.live.group_conditions import GroupConditions
-from scheduler.live.loop import LEFT_S, Loop
+from scheduler.live.loop import LEFT_S, LULL_S, SEEN_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.pod_groups.group import GroupKey
 from scheduler.pod_groups.groups import Groups
@@ -431,6 +431,34 @@ def test_namespace_with_costly_groups_lets_others_go_first(room: LoopRoom, monke
 
     asyncio.run(act())
     assert turns[:3] == ["dear-0", "other-0", "other-1"]
+
+
+def test_costly_groups_go_on_once_others_have_asked_for_nothing_for_a_while(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who came during the decision about a group is seen first; whom nobody waits for goes on long before its share."""
+    turns: list[str] = []
+
+    def attempt(first: QueuedPod, key: GroupKey, _: float) -> None:
+        turns.append(key.name)
+        room.now += 1.0 if key.namespace == "dear" else 0.0
+        room.queue.done(first.pod.uid)
+
+    async def act() -> list[list[str]]:
+        running = asyncio.create_task(room.loop.run())
+        monkeypatch.setattr(room.loop.group_cycle, "attempt", attempt)
+        for namespace, name in (("other", "other"), ("dear", "dear-0"), ("dear", "dear-1")):
+            room.queue.add(replace(a_pod(name=name, labels={GROUP: name}), namespace=namespace), room.now)
+        seen = []
+        for wait_s in (0.0, SEEN_S, LULL_S):
+            room.now += wait_s
+            await room.go_on()
+            seen.append(list(turns))
+        running.cancel()
+        return seen
+
+    before = ["other", "dear-0"]
+    assert asyncio.run(act()) == [before, before, [*before, "dear-1"]]
 
 
 def test_pod_whose_group_cannot_be_worked_out_waits_and_costs_no_other_its_attempt(
