@@ -191,6 +191,7 @@ class Plan:
     retries: bool = True
     preempts: bool = True
     defrag: DefragTerms | None = None
+    reservation_s: float = 0.0
     scores: bool = True
     explained: tuple[str, ...] = ()
     group_kinds: tuple[str, ...] = ()
@@ -345,6 +346,7 @@ def _settings(plan: Plan, case: Case, start: Start) -> Settings:
         frozenset(plan.explained),
         variant.parameters,
         group_kinds=frozenset(plan.group_kinds),
+        reservation_s=plan.reservation_s,
     )
 
 

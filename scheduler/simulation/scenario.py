@@ -111,6 +111,8 @@ class Settings:
     """Of tenants."""
     group_kinds: frozenset[str] = NO_KINDS
     """Controllers whose pods are groups, of RECOGNIZED."""
+    reservation_s: float = 0.0
+    """How long a group waits before it holds what frees, 0 for never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,7 @@ def run(
         preempts=settings.preempts,
         defrag=settings.defrag,
         groups=prepared.groups,
+        reservation_s=settings.reservation_s,
     )
     for pod in prepared.bound:
         simulation.adopt(pod)
