@@ -303,7 +303,8 @@ class _GroupPlacer:
             return
         kinds = list(members.kinds().values())
         states = states_of(members, kinds, self._steps)
-        yield from (CountedSearch(members, states, _split(kinds, domain.nodes)) for domain in domains)
+        masks = _masks(kinds)
+        yield from (CountedSearch(members, states, _split(masks, domain.nodes)) for domain in domains)
 
     @cached_property
     def _run_of(self) -> Mapping[str, int]:
@@ -334,7 +335,8 @@ class _GroupPlacer:
                 members, self._steps, whole.nodes, RunsOfMembers(runs, homes, [one.nodes for one in domains])
             )
         kinds = list(members.kinds().values())
-        alike = [tuple(map(len, _split(kinds, one.nodes))) for one in domains]
+        masks = _masks(kinds)
+        alike = [tuple(map(len, _split(masks, one.nodes))) for one in domains]
         searches = list(self._of_domains(members, domains))
         return SliceSearch(members, searches, alike, runs=runs, homes=homes, steps=self._steps)
 
@@ -362,9 +364,13 @@ def _claims_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Claim]:
             yield from (one.claim for one in claims)
 
 
-def _split(kinds: Sequence[Sequence[int]], nodes: Mask) -> list[list[int]]:
+def _masks(kinds: Sequence[Sequence[int]]) -> list[Mask]:
+    return [union(1 << number for number in numbers) for numbers in kinds]
+
+
+def _split(kinds: Sequence[Mask], nodes: Mask) -> list[list[int]]:
     """Those of the nodes, by kind."""
-    return [[number for number in numbers if nodes >> number & 1] for numbers in kinds]
+    return [list(bits(own & nodes)) for own in kinds]
 
 
 def refusal_of(cycle: PodCycle, nodes: Mask) -> Refusal:

@@ -84,6 +84,8 @@ class Packing:
         empty = (0,) * self._classes
         start: dict[NodeState, int] = {(kind, empty): count for kind, count in enumerate(self._nodes) if count}
         order = sorted((one for one in range(self._classes) if wanted[one]), key=self.places)
+        if len(order) == 1:
+            return self._filled(start, order[0], wanted[order[0]])
         items = [one for one in order for _ in range(wanted[one])]
         dead: set[tuple[int, frozenset[tuple[NodeState, int]]]] = set()
         path = [(start, self._tries(start, items, 0, wanted))]
@@ -103,6 +105,18 @@ class Packing:
             elif (place + 1, frozenset(moved.items())) not in dead:
                 path.append((moved, self._tries(moved, items, place + 1, wanted)))
         return None
+
+    def _filled(self, states: NodeCounts, one: int, wanted: int) -> NodeCounts | None:
+        """Members of one class alone, on the nodes with the most room: what these have is all that counts."""
+        filled, left = dict(states), wanted
+        for state in sorted(states, key=lambda state: (-self._states.room(state, one), state)):
+            room = self._states.room(state, one)
+            for _ in range(min(states[state], -(-left // room) if room else 0)):
+                kind, load = state
+                more = min(room, left)
+                filled = _moved(filled, state, (kind, (*load[:one], more, *load[one + 1 :])))
+                left -= more
+        return filled if not left else None
 
     def _maximal_loads(self, wanted: NodeLoad) -> list[list[NodeLoad]] | None:
         """By kind the loads to which no further member can be added; None where these are too many to list."""
