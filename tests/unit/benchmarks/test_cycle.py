@@ -105,7 +105,7 @@ def test_policies_have_lines_of_their_own_with_their_longest_decision() -> None:
 @pytest.mark.parametrize("case", gangs.CASES)
 def test_groups_that_are_measured_have_their_place_or_lack_one_node(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes, members = (120, 32) if case == gangs.RACK else (40, 16)
-    monkeypatch.setitem(gangs.CASES, case, (nodes, members, 8))  # type: ignore[arg-type] # it is a dict
+    monkeypatch.setitem(gangs.CASES, case, (nodes, members, 8))
     cluster, group = gangs.gang(case)
     found = place_group(cluster, group)
     if case == gangs.REFUSED:
