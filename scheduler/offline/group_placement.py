@@ -89,7 +89,9 @@ def decide_group(
 
 def take_group(placement: Placement, group: GroupOfPods) -> Iterator[Result]:
     """What becomes of each waiting pod of the group; what it gets is taken."""
-    decided = decide_group(placement, group)
+    decided, makes_room = decide_group(placement, group), placement.makes_group_room
+    if makes_room is not None and makes_room(group, decided.found, decided.ready):
+        decided = decide_group(placement, group)
     if not isinstance(decided.found, GroupPlaced):
         for look in decided.looks.values():
             yield look.result or UnplacedPod(look.pod, look.claims, decided.reason)

@@ -216,8 +216,8 @@ class Placement:
 
     known_namespaces: those whose labels the input holds. unchecked: others that were asked for. shows_every_node: of a
     refusal what each node says is kept, which takes long where there are many. tells_hidden_errors: they are looked for
-    before each placement. makes_room: places a pod that is refused after all, if it can. takes_group: what becomes of
-    all pods of the group of one, where it is in one.
+    before each placement. makes_room: places a pod that is refused after all, if it can. makes_group_room: whether it
+    has made room for a group. takes_group: what becomes of all pods of the group of one, where it is in one.
     """
 
     def __init__(
@@ -232,6 +232,7 @@ class Placement:
         self.hidden_errors = HiddenErrors(cluster)
         self.tells_hidden_errors = False
         self.makes_room: Callable[[PodToPlace, NotPlaced], PlacedPod | None] | None = None
+        self.makes_group_room: Callable[[GroupOfPods, GroupResult, ReadyMembers], bool] | None = None
         self.takes_group: Callable[[Pod], list[Result] | None] | None = None
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
