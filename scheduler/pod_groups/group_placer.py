@@ -4,6 +4,7 @@ Members in their order are greedily put on the best nodes, as most groups fit so
 complete search says which subset has a place at once. A refused group takes nothing.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -78,6 +79,7 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
     """The waiting members that can be placed now, and why the others cannot, by uid."""
     ready: list[Member] = []
     unready: dict[str, str] = {}
+    joining: Counter[str] = Counter()
     for pod in group.waiting:
         claims = cluster.claims_of(pod)
         if pod.gates:
@@ -85,7 +87,7 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
         elif isinstance(claims, Waiting):
             unready[pod.uid] = f"pod {pod}: {claims.reason}"
         else:
-            ready.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims))))
+            ready.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims, joining))))
     return ready, unready
 
 
