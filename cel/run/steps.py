@@ -221,21 +221,34 @@ class FieldStep(NamedTuple):
 
 
 def constructed(fields: Sequence[FieldStep], make: Callable[[Mapping[str, Value]], Value]) -> Evaluate:
-    """`Message{field: value}`."""
+    """`Message{field: value}`: charged also where the values cannot be converted."""
 
     def evaluate(frame: Frame) -> Value:
-        values: dict[str, Value] = {}
-        for field in fields:
-            value = field.value(frame)
-            if field.is_optional:
-                if not _is_present(value):
-                    values.pop(field.name, None)
-                    continue
-                value = value.value
-            values[field.name] = value
+        try:
+            values = _given(fields, frame)
+        except EvalAbortedError:
+            raise
+        except EvalError:
+            if not frame.stops_early:
+                frame.charge(MESSAGE_COST)
+            raise
+        frame.charge(MESSAGE_COST)
         return make({field.name: field.convert(values[field.name]) for field in fields if field.name in values})
 
-    return costing(MESSAGE_COST, evaluate)
+    return evaluate
+
+
+def _given(fields: Sequence[FieldStep], frame: Frame) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for field in fields:
+        value = field.value(frame)
+        if field.is_optional:
+            if not _is_present(value):
+                values.pop(field.name, None)
+                continue
+            value = value.value
+        values[field.name] = value
+    return values
 
 
 # Variables of macros
