@@ -10,6 +10,7 @@ from typing import Final
 from cel.check.checker import CallReference, Checked
 from cel.check.cost import INDEX_STEPS, SCALARS, Estimator, Local, PathTo, declared_size, written_size
 from cel.check.overloads import FREE, LIST_COST, MAP_COST, ONCE, UNKNOWN_SIZE, Estimate, either
+from cel.stack import with_room
 from cel.syntax import ast
 from cel.syntax.ast import Call, Comprehension, Expr, Ident, ListExpr, Literal, MapExpr, Select
 from cel.values import types
@@ -43,7 +44,7 @@ class EstimatorSince138(Estimator):
             if size is None:
                 return local.size
         else:
-            size = self._size_by_type(node, self._path(node), self._types[node])
+            size = with_room(self._size_by_type, node, self._path(node), self._types[node])
         self._set_size(node, size)
         return size
 

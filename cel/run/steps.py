@@ -14,7 +14,19 @@ from cel.errors import EvalAbortedError, EvalError, bare, no_such_overload
 from cel.ext.stdlib import cost_of_comparison, cost_of_equality
 from cel.run.calls import both
 from cel.run.frame import Evaluate, Frame, costing
-from cel.values.values import GrowingList, GrowingMap, List, Map, Optional, Value, equal, key_of, type_of, weight_of
+from cel.values.values import (
+    GrowingList,
+    GrowingMap,
+    List,
+    Map,
+    Optional,
+    Value,
+    equal,
+    key_of,
+    size_of,
+    type_of,
+    weight_of,
+)
 
 # Logic
 
@@ -76,7 +88,7 @@ def equality(left: Evaluate, right: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
         if error is not None:
-            frame.charge(cost_of_equality((first, second)))
+            frame.charge(cost_of_equality((first, second), *_sizes(frame)))
             raise error
         if type(first) is str and type(second) is str:
             shorter = min(len(first), len(second))
@@ -84,10 +96,14 @@ def equality(left: Evaluate, right: Evaluate) -> Evaluate:
             if frame.cost > frame.limit:
                 frame.stop()
             return first == second
-        frame.charge(cost_of_equality((first, second)))
+        frame.charge(cost_of_equality((first, second), *_sizes(frame)))
         return _equal(frame, first, second)
 
     return evaluate
+
+
+def _sizes(frame: Frame) -> tuple[Callable[[Value], int], ...]:
+    return (size_of,) if frame.stops_early else ()
 
 
 _MOST_TEXT_COSTS: Final = 256
@@ -99,7 +115,7 @@ def inequality(left: Evaluate, right: Evaluate) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
-        frame.charge(cost_of_comparison((first, second)))
+        frame.charge(cost_of_comparison((first, second), *_sizes(frame)))
         if error is not None:
             raise error
         try:
