@@ -216,8 +216,10 @@ _COMPARED: Final = (
     (TIMESTAMP, TIMESTAMP),
     (DURATION, DURATION),
 )
-_COMPARISON_COSTS: Final = dict.fromkeys((STRING, BYTES), (cost_of_comparison, estimate_of_comparison))
-_JOINING_COSTS: Final = {
+_COMPARISON_COSTS: Final[Mapping[Type, tuple[_Coster, _Estimator]]] = dict.fromkeys(
+    (STRING, BYTES), (cost_of_comparison, estimate_of_comparison)
+)
+_JOINING_COSTS: Final[Mapping[Type, tuple[_Coster, _Estimator]]] = {
     **dict.fromkeys((STRING, BYTES), (_cost_of_joining, _estimate_of_joining)),
     _LIST_OF_A: (cost_once, _estimate_of_joining_lists),
 }
