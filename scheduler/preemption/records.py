@@ -6,7 +6,7 @@ before the preemptor, from the beginning: what is free already as well as what i
 Source: KEP-5690 for what is kept against whom.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum

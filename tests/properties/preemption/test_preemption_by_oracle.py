@@ -95,7 +95,10 @@ def test_victims_are_those_of_an_exhaustive_search() -> None:
         except AssertionError as error:
             error.add_note(f"PREEMPTION_SEED={SEED}, world {number}: {world}")
             raise
-    assert min(outcomes[kind] for kind in ("one goes", "2 or more go", "nobody can go", "waits", "resources")) > WORLDS // 200
+    assert (
+        min(outcomes[kind] for kind in ("one goes", "2 or more go", "nobody can go", "waits", "resources"))
+        > WORLDS // 200
+    )
     assert outcomes["breaks less"] > FULL // 200, outcomes
 
 
