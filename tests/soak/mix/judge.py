@@ -62,6 +62,7 @@ class MixPod:
     namespace: str
     name: str
     priority: int
+    scheduler: str
     kind: str
     group: str
     least: int
@@ -118,11 +119,14 @@ class _Node:
 
 
 class MixJudge:
-    """Follows revisions in their order. wrongs: what was found. decisions, victims: how many there were."""
+    """Follows revisions in their order. wrongs: what was found. decisions, victims: how many there were.
+
+    taken: decisions whose devices a pod of another scheduler took before the preemptor.
+    """
 
     def __init__(self, inventory: PublishedDevices) -> None:
         self.wrongs: list[Wrong] = []
-        self.decisions = self.victims = 0
+        self.decisions = self.victims = self.taken = 0
         self.limits = SlowLimits(inventory)
         self.now_s = 0.0
         self._version = 0
@@ -294,10 +298,14 @@ class MixJudge:
             return False
         if node.back_s is None or node.failed_s > one.at_s:
             return False
-        return not any(
-            other.priority > pod.priority and one.node in (other.node, other.nominated) and other.bound_s >= one.at_s
+        came = [
+            other
             for other in (*self._pods.values(), *self._gone)
-        )
+            if one.node in (other.node, other.nominated) and other.bound_s >= one.at_s
+        ]
+        # A scheduler keeps what it has freed from the pods that it places, and no other scheduler knows of it.
+        self.taken += any(other.scheduler != pod.scheduler for other in came)
+        return not any(other.priority > pod.priority or other.scheduler != pod.scheduler for other in came)
 
     def _unserved(self) -> Iterator[tuple[str, str]]:
         for one in list(self._decisions):
@@ -405,6 +413,7 @@ def _pod_of(raw: Json) -> MixPod:
         metadata["namespace"],
         metadata["name"],
         PRIORITIES[spec["priorityClassName"]],
+        spec["schedulerName"],
         labels[KIND],
         group,
         int(labels.get("least", 1)),

@@ -29,6 +29,7 @@ from tests.controlplane.rights import BASE, grant
 from tests.soak import figures
 from tests.soak.checker import HELD_TWICE, WITHOUT_DEVICES, Checker
 from tests.soak.client import Client
+from tests.soak.facts import reported_of
 from tests.soak.furnish import GPU, TEAMS, an_object, classes, devices_of_all_nodes, fleet, request, requests_of
 from tests.soak.history import History
 from tests.soak.inventory import inventory_of
@@ -48,6 +49,7 @@ _BACKOFF = {"podInitialBackoffSeconds": 0.5, "podMaxBackoffSeconds": 4}
 _SAMPLED_EVERY_S = 5.0
 _TOLD_EVERY_S = 10.0
 _STORIES = 20
+REVISIONS = "revisions.log"
 _USUAL = MixPlan()
 
 
@@ -64,7 +66,7 @@ def main(output: Path, **sizes: Any) -> None:  # Any: as click has read them
 
     def carry_out(programs: Binaries, folder: Path) -> tuple[Report, ControlPlane]:
         with ControlPlane(programs, folder / "plane", ALL, environment=SPARING) as plane:
-            return asyncio.run(mixed(plane, plan, click.echo)), plane
+            return asyncio.run(mixed(plane, plan, click.echo, output / REVISIONS)), plane
 
     carried_out(carry_out, output, (*NAMES, "guard"))
 
@@ -102,11 +104,13 @@ class _Watched:
             self.samples.append(Sample("guard", now - self.began_s, now - self.began_s, *usage))
 
 
-async def mixed(plane: ControlPlane, plan: MixPlan, tell: Callable[[str], None]) -> Report:
-    """Carry it out. tell: is given the lines."""
+async def mixed(plane: ControlPlane, plan: MixPlan, tell: Callable[[str], None], revisions: Path) -> Report:
+    """Carry it out. tell: is given the lines. revisions: where each of them is written."""
     api = plane.client()
     async with AsyncExitStack() as stack:
         way = stack.enter_context(door())
+        revisions.parent.mkdir(parents=True, exist_ok=True)
+        written = stack.enter_context(revisions.open("w"))
         await asyncio.to_thread(furnish, api, plan.nodes)
         inventory = inventory_of(await asyncio.to_thread(api.list, SLICE))
         admin = await stack.enter_async_context(Client(plane, ADMIN))
@@ -125,6 +129,7 @@ async def mixed(plane: ControlPlane, plan: MixPlan, tell: Callable[[str], None])
         await processes.start()
 
         def feed(revision: Revision) -> None:
+            written.write(f"{reported_of(revision)}\n")
             checker.feed(revision)
             judge.feed(revision)
 
@@ -206,6 +211,7 @@ class MixRun:
             "pods": f"{load.created} created, {load.bound} bound, {load.recreated} again, {load.held_back} held back",
             "calls that failed": "; ".join((str(len(load.failed)), *load.failed[:3])),
             "preemptions, victims": f"{judge.decisions}, {judge.victims}",
+            "preemptions whose devices another scheduler's pod took": judge.taken,
             "nodes that failed, changes of limits": f"{load.failures}, {load.changes}",
             "wait for devices, p50, p99": f"{waits.p50_s:.2f} s, {waits.p99_s:.2f} s",
             "kills": len(self.processes.gaps),
