@@ -125,8 +125,8 @@ def _labelled(pod: Json, labels: Json, annotations: Json | None = None) -> Json:
 def limits(chance: Random) -> list[Json]:
     """Those of the ConfigMap from one moment on: each of another form."""
     return [
-        _limit("team-0-gpus", [TEAMS[0]], {"deviceClassName": GPU}, most=chance.randrange(60, 200)),
-        _limit("each-gpus", [TEAMS[1], TEAMS[2]], {"driver": GPU}, each=True, most=chance.randrange(80, 260)),
+        _limit("team-0-gpus", [TEAMS[0]], {"deviceClassName": GPU}, most=chance.randrange(100, 260)),
+        _limit("each-gpus", [TEAMS[1], TEAMS[2]], {"driver": GPU}, each=True, most=chance.randrange(120, 300)),
         _limit(
             "memory", [TEAMS[3]], {"capacity": "memory", "driver": MEMORY}, most=f"{chance.randrange(4, 20) * 10}Gi"
         ),

@@ -7,6 +7,7 @@ stands before both. Each revision of pods and claims is judged (`judge.py`). Exi
 import asyncio
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -128,10 +129,16 @@ async def mixed(plane: ControlPlane, plan: MixPlan, tell: Callable[[str], None],
             stack.push_async_callback(ends.stop)
         await processes.start()
 
+        told: Counter[int] = Counter()
+
         def feed(revision: Revision) -> None:
             written.write(f"{reported_of(revision)}\n")
             checker.feed(revision)
             judge.feed(revision)
+            for wrongs in (checker.wrongs, judge.wrongs):
+                for one in wrongs[told[id(wrongs)] :]:
+                    tell(f"version {one.version}: {one.rule}: {one.text}")
+                told[id(wrongs)] = len(wrongs)
 
         history = History(admin, feed, load.see)
         await history.begin()
