@@ -101,11 +101,18 @@ def unplaced(pods: Sequence[Json]) -> list[Json]:
     return [pod for pod in waiting if not _is_scarce(pod)] + short[: max(0, PORTS - used)]
 
 
-def not_evicted(pods: Sequence[Json]) -> list[Json]:
-    """The pods of schedulers that evict others that wait for a port, while one of lower priority has one."""
+def not_evicted(pods: Sequence[Json]) -> list[tuple[Json, Json]]:
+    """The pods that wait for a port, of schedulers that evict others, and one of lower priority that has one."""
     users, waiting = users_of_ports(pods)
-    least = min(map(_priority, users), default=0)
-    return [pod for pod in waiting if pod["spec"]["schedulerName"] in EVICTING and _priority(pod) > least]
+    least = min(users, key=_priority, default=None)
+    evicting = [pod for pod in waiting if pod["spec"]["schedulerName"] in EVICTING]
+    return [(pod, least) for pod in evicting if least is not None and _priority(pod) > _priority(least)]
+
+
+def told(pod: Json) -> str:
+    """The pod with all that says whether it may be evicted."""
+    spec = pod["spec"]
+    return f"pod {pod['metadata']['name']} of {spec['schedulerName']}, priority {_priority(pod)}, on {spec['nodeName']}"
 
 
 def _priority(pod: Json) -> int:

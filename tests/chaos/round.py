@@ -134,7 +134,7 @@ class RoundRun:
         if wrong := self._misnamed():
             return [self._wrong_of(MISNAMED, pod) for pod in wrong]
         waiting = [self._wrong_of(NOT_PLACED, pod) for pod in judge.unplaced(pods)]
-        short = [self._wrong_of(NOT_EVICTED, pod) for pod in judge.not_evicted(pods)]
+        short = [self._wrong_of(f"{NOT_EVICTED} ({judge.told(least)})", pod) for pod, least in judge.not_evicted(pods)]
         return [*waiting, *short, *judge.not_spread(pods)]
 
     def _drained(self) -> list[Wrong]:

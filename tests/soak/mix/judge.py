@@ -113,7 +113,7 @@ class _Group:
 class _Node:
     """back_s: since when it is in order; None while it is not. nominated_s: when it was last promised to a pod."""
 
-    back_s: float | None = 0.0
+    back_s: float | None = float("-inf")
     failed_s: float = float("-inf")
     nominated_s: float = float("-inf")
 
