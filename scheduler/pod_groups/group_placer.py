@@ -162,7 +162,7 @@ class _GroupPlacer:
             return None
         problem = f"no device has the attribute {', '.join(sorted(names))}"
         return GroupNotPlaced(
-            f"{problem}, which devices of group {self._group} are to have in common", needed=self._group.missing
+            f"{problem}, which the devices of group {self._group} must have in common", needed=self._group.missing
         )
 
     def _subset(self, domain: _NodeDomain, search: GroupSearch) -> list[int] | None:
@@ -214,7 +214,7 @@ class _GroupPlacer:
             return [_NodeDomain("", self._cluster.fleet.all)]
         domains = self._domains(key)
         if not domains:
-            return f"no node has the label {key}, by which group {self._group} is to be kept together"
+            return f"no node has the label {key}, by which group {self._group} must be kept together"
         begun = {self._value(pod.node_name, key) for pod in self._group.bound}
         if self._group.terms.slice_size:
             begun = set()

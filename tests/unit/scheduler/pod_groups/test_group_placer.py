@@ -94,7 +94,7 @@ def test_preferred_topology_is_the_narrowest_that_has_room() -> None:
 def test_unknown_topology_is_refused_by_name() -> None:
     group = a_group("1", required="cage")
     text = refusal(place_group(a_cluster(), group), group.waiting)
-    assert text == "no node has the label cage, by which group default/g is to be kept together"
+    assert text == "no node has the label cage, by which group default/g must be kept together"
 
 
 def test_exclusive_domains_have_one_group_each_way() -> None:
