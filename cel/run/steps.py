@@ -14,7 +14,19 @@ from cel.errors import EvalAbortedError, EvalError, bare, no_such_overload
 from cel.ext.stdlib import cost_of_comparison, cost_of_equality
 from cel.run.calls import both
 from cel.run.frame import Evaluate, Frame, costing
-from cel.values.values import GrowingList, GrowingMap, List, Map, Optional, Value, equal, key_of, type_of, weight_of
+from cel.values.values import (
+    GrowingList,
+    GrowingMap,
+    List,
+    Map,
+    Optional,
+    Value,
+    equal,
+    key_of,
+    size_of,
+    type_of,
+    weight_of,
+)
 
 # Logic
 
@@ -76,7 +88,7 @@ def equality(left: Evaluate, right: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
         if error is not None:
-            frame.charge(cost_of_equality((first, second)))
+            frame.charge(cost_of_equality((first, second), *_sizes(frame)))
             raise error
         if type(first) is str and type(second) is str:
             shorter = min(len(first), len(second))
@@ -84,10 +96,14 @@ def equality(left: Evaluate, right: Evaluate) -> Evaluate:
             if frame.cost > frame.limit:
                 frame.stop()
             return first == second
-        frame.charge(cost_of_equality((first, second)))
+        frame.charge(cost_of_equality((first, second), *_sizes(frame)))
         return _equal(frame, first, second)
 
     return evaluate
+
+
+def _sizes(frame: Frame) -> tuple[Callable[[Value], int], ...]:
+    return (size_of,) if frame.stops_early else ()
 
 
 _MOST_TEXT_COSTS: Final = 256
@@ -99,7 +115,7 @@ def inequality(left: Evaluate, right: Evaluate) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
-        frame.charge(cost_of_comparison((first, second)))
+        frame.charge(cost_of_comparison((first, second), *_sizes(frame)))
         if error is not None:
             raise error
         try:
@@ -221,21 +237,34 @@ class FieldStep(NamedTuple):
 
 
 def constructed(fields: Sequence[FieldStep], make: Callable[[Mapping[str, Value]], Value]) -> Evaluate:
-    """`Message{field: value}`."""
+    """`Message{field: value}`: charged also where the values cannot be converted."""
 
     def evaluate(frame: Frame) -> Value:
-        values: dict[str, Value] = {}
-        for field in fields:
-            value = field.value(frame)
-            if field.is_optional:
-                if not _is_present(value):
-                    values.pop(field.name, None)
-                    continue
-                value = value.value
-            values[field.name] = value
+        try:
+            values = _given(fields, frame)
+        except EvalAbortedError:
+            raise
+        except EvalError:
+            if not frame.stops_early:
+                frame.charge(MESSAGE_COST)
+            raise
+        frame.charge(MESSAGE_COST)
         return make({field.name: field.convert(values[field.name]) for field in fields if field.name in values})
 
-    return costing(MESSAGE_COST, evaluate)
+    return evaluate
+
+
+def _given(fields: Sequence[FieldStep], frame: Frame) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for field in fields:
+        value = field.value(frame)
+        if field.is_optional:
+            if not _is_present(value):
+                values.pop(field.name, None)
+                continue
+            value = value.value
+        values[field.name] = value
+    return values
 
 
 # Variables of macros
