@@ -114,8 +114,8 @@ messages: $(VENV)/.dev ## print every message of the program once, from its sour
 mutants: $(VENV)/.dev ## mutate allocator and scheduler in N random places of a SEED, and print mutants that no test detects
 	$(BIN)/python -m tests.mutants.run --count $(or $(N),200) --seed $(or $(SEED),1) $(ARGS)
 
-soak: $(VENV)/.dev ## run a hostile tenant beside others on a real control plane for MINUTES=N (needs Go once): figures, verdict
-	$(BIN)/python -m tests.soak.run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1) $(ARGS)
+soak: $(VENV)/.dev ## run a hostile tenant beside others on a real control plane for MINUTES=N (needs Go once): figures, verdict; MIX=1: priorities, groups, limits instead
+	$(BIN)/python -m tests.soak.$(if $(MIX),mix.)run --minutes $(or $(MINUTES),2) --seed $(or $(SEED),1) $(ARGS)
 
 chaos: $(VENV)/.dev ## let things go wrong in ROUNDS=N rounds from SEED=S on, on a real control plane (needs Go once): verdict
 	$(BIN)/python -m tests.chaos.run --rounds $(or $(ROUNDS),20) --seed $(or $(SEED),1) $(ARGS)

@@ -8,13 +8,13 @@ from typing import Final
 
 from allocator.bits import Mask
 from allocator.cluster.node_affinity import NAME_FIELD
-from allocator.cluster.pools import Label, Pool, SliceIndex
+from allocator.cluster.pools import Label, SliceIndex
 from allocator.cluster.snapshot import Snapshot, is_same
 from allocator.cluster.usage import Usage, occupying
-from allocator.fleet.alike import Fingerprints
+from allocator.fleet.alike import INVALID, Fingerprints, NodeAsItIs, shared_slices
 from allocator.journal import Journal
 from allocator.limits.count import LimitCount, LimitsInForce, LimitUse
-from allocator.model import Claim, Device, DeviceClass, Node, PoolID, Slice
+from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
 from cel.lru import LruCache
 
@@ -463,23 +463,11 @@ def _positions_of(names: tuple[tuple[str, ...], ...]) -> _Positions:
 # Events only note which nodes they touch; `refresh` works them out, once for any number of events.
 
 
-INVALID: Final = -1
-"""The fingerprint of a node whose pools cannot be determined."""
-
-
 @dataclass(slots=True, eq=False)
-class FleetNode:
-    """A node. pools: None if they cannot be determined. group: None until it is worked out."""
+class FleetNode(NodeAsItIs):
+    """A node of the fleet. group: None until it is worked out."""
 
-    node: Node
-    pools: tuple[Pool, ...] | None = ()
-    fingerprint: int = INVALID
     group: NodeGroup | None = None
-
-    def devices(self) -> Sequence[Device]:
-        """The devices of the node in the order of its view."""
-        usable = [pool for pool in self.pools or () if pool.is_usable]
-        return [device for pool in usable for slice_ in pool.slices for device in slice_.devices]
 
 
 class FleetNodes:
@@ -544,13 +532,6 @@ class FleetNodes:
         if self._ungathered:
             self._gather()
 
-    def shared(self, pools: Iterable[Pool]) -> Iterable[Slice]:
-        """The slices that count for a node with these pools, and for other nodes as well."""
-        for pool in pools:
-            yield from [slice_ for slice_ in pool.slices if not slice_.reach.node_name]
-            if self.fingerprints.counted_elsewhere(pool):
-                yield from pool.elsewhere
-
     def _refresh_pools(self) -> None:
         snapshot, changed = self._current.value, self._current.changed_pools
         for pool_id in changed:
@@ -614,7 +595,7 @@ class FleetNodes:
         if old is not None and old.fingerprint == node.fingerprint and old.usage == usage:
             return
         self._leave_group(number, node)
-        node.group = self.groups.enter(number, node.fingerprint, usage, self.shared(node.pools or ()))
+        node.group = self.groups.enter(number, node.fingerprint, usage, shared_slices(node.pools or ()))
 
     def _leave_group(self, number: int, node: FleetNode) -> None:
         self.groups.leave(number, node.group, len(self._by_number))

@@ -132,7 +132,7 @@ def require_none(problems: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A fleet and its arrivals, as the options say. parameters: those of the options that have several values."""
+    """A fleet and its arrivals, as the options say."""
 
     what_if: str = ""
     arrivals: str = TRACE
@@ -141,6 +141,7 @@ class Variant:
     nodes_scale: float = 1.0
     limits: str = WITH
     parameters: Mapping[str, str] = field(default_factory=dict)
+    """Those of the options that have several values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +174,18 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """All that scenarios have in common. stdin: what the path `-` stands for. trace: a path, `dump`, or nothing.
-
-    digests: of what the scenarios read, by path, or by policy for a user's own; as of the start of the run.
-    """
+    """All that scenarios have in common."""
 
     paths: tuple[str, ...]
     overlays: tuple[str, ...] = ()
     stdin: bytes = b""
+    """What the path `-` stands for."""
     release: str = ""
     gates: tuple[tuple[str, bool], ...] = ()
     is_strict: bool = False
     keep_going: bool = False
     trace: str = ""
+    """A path, `dump`, or nothing."""
     config: Path | None = None
     durations: str = TRACE
     retries: bool = True
@@ -195,6 +195,7 @@ class Plan:
     explained: tuple[str, ...] = ()
     group_kinds: tuple[str, ...] = ()
     digests: tuple[tuple[str, str], ...] = ()
+    """Of what the scenarios read, by path, or by policy for a user's own; as of the start of the run."""
 
     @property
     def files(self) -> tuple[str, ...]:

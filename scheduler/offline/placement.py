@@ -34,7 +34,7 @@ from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.pod_groups.group import GroupOfPods
 from scheduler.pod_groups.group_placer import ReadyMembers, place_group
 from scheduler.pod_groups.group_result import GroupResult
-from scheduler.state.claims import Waiting, claim_keys, full, is_controlled_by
+from scheduler.state.claims import Waiting, full, is_controlled_by
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 
 # Errors of selectors that a placed pod does not come to here, and at which kube-scheduler gives it up.
@@ -395,9 +395,11 @@ class Placement:
         holdings = [self.cluster.claims.holding(uid) for uid in freed]
         held = [one.watched.claim for one in holdings if one is not None and one.watched is not None]
         for pod in pods:
+            used = map(self.cluster.claims.holding, self.cluster.claims.of_pod(pod))
+            claims = [one.watched.claim for one in used if one is not None and one.watched is not None]
             self.cluster.remove_pod(pod.uid)
-            for key in dict.fromkeys(claim_keys(pod)):
-                if claim_object := self.claims.objects.get(key):
+            for claim in claims:
+                if claim_object := self.claims.objects.get((claim.namespace, claim.name)):
                     self._release(claim_object, pod)
         for claim in held:
             if claim_object := self.claims.objects.get((claim.namespace, claim.name)):

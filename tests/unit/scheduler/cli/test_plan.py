@@ -159,7 +159,7 @@ def test_the_bound_is_left_out_with_one_line_where_scipy_is_missing(
     monkeypatch.setitem(sys.modules, "scipy", None)
     run = plan(tmp_path, [a_class(), *a_queue(1, 1, 1)], [a_group("two", 2)])
     assert run.code == 0
-    assert "Cost (price): 2, no cheaper plan holds.\nThe lower bound is left out: it needs scipy" in run.out
+    assert "Cost (price): 2, no cheaper plan fits all.\nThe lower bound is left out: it needs scipy" in run.out
 
 
 def test_the_page_has_the_plan_and_the_devices_of_added_nodes(tmp_path: Path) -> None:
