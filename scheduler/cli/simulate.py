@@ -55,6 +55,7 @@ from scheduler.output.simulation_report import CSV, SimulationReport
 from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.moves import DefragTerms
+from scheduler.simulation.power_models import read_power_models
 from scheduler.simulation.result import Scenario, SimulationResult
 
 _MOST_SEEDS, _MOST_DIGITS = 10_000, 19
@@ -271,6 +272,12 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     is_flag=True,
     help="Ignore kube-scheduler's scores: of nodes that are equal to the policy, select the first.",
 )
+@click.option(
+    "--power-models",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Watts by model of GPU and CPU, added to the published ones or in their place (docs/simulate.md).",
+)
 @click.option("--explain", multiple=True, metavar="NS/NAME", help="Record each attempt for this pod. Can be repeated.")
 @click.option(
     "--compare",
@@ -346,6 +353,7 @@ def command(  # noqa: PLR0913 - one for each option
         scores=not options["no_scores"],
         explained=tuple(_full_name(name) for name in options["explain"]),
         group_kinds=tuple(sorted(set(options["group_kinds"]))),
+        power_models=options["power_models"],
     )
     own = ("",) if plan.config else (FIRST_FIT.name,)
     cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]
@@ -375,6 +383,8 @@ def _result(
     if folder:
         _require_apart(folder, plan.files)
     start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
+    if plan.power_models:
+        read_power_models(plan.power_models)
     require_usable(plan, cases)
     with opened(folder, plan, resumes=resumes) if folder else nullcontext() as kept:
         finished: list[tuple[Case, Scenario]] = []

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from allocator.limits.count import limit_statuses
@@ -363,6 +363,7 @@ class Scheduler:
             waiting=lambda: sum(self._queue.pending().values()),
             troubles=endpoints.troubles,
             cluster_name=self._cluster_name,
+            groups=lambda most: self._groups.waiting(islice(self._queue.pods(), most)),
         )
         return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
 

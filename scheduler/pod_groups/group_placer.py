@@ -4,6 +4,7 @@ Members in their order are greedily put on the best nodes, as most groups fit so
 complete search says which subset has a place at once. A refused group takes nothing.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -82,6 +83,7 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
     """The waiting members that can be placed now, and why the others cannot, by uid."""
     ready: list[Member] = []
     unready: dict[str, str] = {}
+    joining: Counter[str] = Counter()
     for pod in group.waiting:
         claims = cluster.claims_of(pod)
         if pod.gates:
@@ -89,7 +91,7 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
         elif isinstance(claims, Waiting):
             unready[pod.uid] = f"pod {pod}: {claims.reason}"
         else:
-            ready.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims))))
+            ready.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims, joining))))
     return ready, unready
 
 
@@ -167,7 +169,7 @@ class _GroupPlacer:
             return None
         problem = f"no device has the attribute {', '.join(sorted(names))}"
         return GroupNotPlaced(
-            f"{problem}, which devices of group {self._group} are to have in common", needed=self._group.missing
+            f"{problem}, which the devices of group {self._group} must have in common", needed=self._group.missing
         )
 
     def _subset(self, domain: _NodeDomain, search: GroupSearch) -> list[int] | None:
@@ -219,7 +221,7 @@ class _GroupPlacer:
             return [_NodeDomain("", self._within)]
         domains = self._domains(key)
         if not domains:
-            return f"no node has the label {key}, by which group {self._group} is to be kept together"
+            return f"no node has the label {key}, by which group {self._group} must be kept together"
         begun = {self._value(pod.node_name, key) for pod in self._group.bound}
         if self._group.terms.slice_size:
             begun = set()

@@ -8,16 +8,18 @@ from threading import Lock
 
 from tests.chaos.cast import Player
 from tests.chaos.etcd import CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES, EtcdHistory
-from tests.chaos.objects import NAME, PORTS, SCHEDULERS, SPREAD
+from tests.chaos.objects import EVICTING, NAME, PORTS, SCHEDULERS, SPREAD
 from tests.controlplane.rest import Json
 from tests.soak.checker import Checker, Wrong
 from tests.soak.facts import ClaimName, claim_of, subject_of
 from tests.soak.holdings import Holdings
 from tests.soak.inventory import PublishedDevices
+from tests.soak.mix.judge import NOMINATION
 from tests.soak.revisions import Revision
 
 GIVEN_TWICE = "device given to two claims"
 NOT_PLACED, NOT_SPREAD, LEFT = "pod not placed", "pods not spread", "something is left"
+NOT_LOWER, NOT_EVICTED = "victim of no pod of higher priority", "pod waits for what one of lower priority has"
 MISNAMED = "bound pod names a claim that it does not have"
 INTERNAL, NOT_QUIET = "internal error", "something is under way though nothing is there"
 
@@ -39,6 +41,8 @@ class Judge:
         self._given = Holdings(inventory)
         self._found: list[Wrong] = []
         self._seen = 0
+        self._records: dict[str, int] = {}
+        self._victims: set[str] = set()
 
     def see(self, resource: str, revision: Revision) -> None:
         """Take the next revision."""
@@ -46,8 +50,7 @@ class Judge:
             return
         with self._lock:
             self._checker.feed(revision)
-            if resource == CLAIMS:
-                self._found += self._given_twice(revision)
+            self._found += self._given_twice(revision) if resource == CLAIMS else self._evicted(revision)
 
     def wrongs(self) -> list[Wrong]:
         """What was wrong since the last call."""
@@ -67,6 +70,18 @@ class Judge:
         with self._lock:
             return self._checker.remembered()
 
+    def _evicted(self, revision: Revision) -> Iterator[Wrong]:
+        """A victim was in the record of a pod of higher priority before it was told to go."""
+        pod = revision.object
+        metadata, conditions = pod["metadata"], (pod.get("status") or {}).get("conditions") or ()
+        for uid in json.loads((metadata.get("annotations") or {}).get(NOMINATION) or "{}").get("victims", ()):
+            self._records[uid] = max(self._records.get(uid, 0), _priority(pod))
+        is_victim = any(one.get("reason") == "PreemptionByScheduler" for one in conditions)
+        if is_victim and metadata["uid"] not in self._victims:
+            self._victims.add(metadata["uid"])
+            if _priority(pod) >= self._records.get(metadata["uid"], 0):
+                yield Wrong(NOT_LOWER, revision.version, f"{subject_of(pod)} was evicted", subject_of(pod))
+
     def _given_twice(self, revision: Revision) -> Iterator[Wrong]:
         """With a guard no claim ever has what another one has, whoever uses them."""
         metadata = revision.object["metadata"]
@@ -84,6 +99,25 @@ def unplaced(pods: Sequence[Json]) -> list[Json]:
     used = sum(_has_node(pod) and not _is_over(pod) for pod in pods if _is_scarce(pod))
     short = [pod for pod in waiting if _is_scarce(pod)]
     return [pod for pod in waiting if not _is_scarce(pod)] + short[: max(0, PORTS - used)]
+
+
+def not_evicted(pods: Sequence[Json]) -> list[tuple[Json, Json]]:
+    """The pods that wait for a port, of schedulers that evict others, and one of lower priority that has one."""
+    users, waiting = users_of_ports(pods)
+    least = min(users, key=_priority, default=None)
+    evicting = [pod for pod in waiting if pod["spec"]["schedulerName"] in EVICTING]
+    return [(pod, least) for pod in evicting if least is not None and _priority(pod) > _priority(least)]
+
+
+def told(pod: Json) -> str:
+    """The pod with all that says whether it may be evicted."""
+    spec = pod["spec"]
+    return f"pod {pod['metadata']['name']} of {spec['schedulerName']}, priority {_priority(pod)}, on {spec['nodeName']}"
+
+
+def _priority(pod: Json) -> int:
+    found: int = pod["spec"].get("priority") or 0
+    return found
 
 
 def misnamed(pods: Sequence[Json], claims: Sequence[Json]) -> list[Json]:

@@ -13,6 +13,7 @@ from tests.controlplane.rest import (
     VOLUME,
     VOLUME_CLAIM,
     Json,
+    Kind,
     RestClient,
 )
 from tests.soak.furnish import (
@@ -27,13 +28,18 @@ from tests.soak.furnish import (
     requests_of,
     selector,
 )
+from tests.soak.mix.plan import GROUP_LABEL, MINIMUM
 from tests.soak.objects import a_claim, a_pod, by_name, from_template
+
+PRIORITY_CLASS = Kind("scheduling.k8s.io/v1", "PriorityClass")
 
 NAME = "chaos"
 """The namespace; admin access is allowed in it."""
 
 OURS, SECOND, THEIRS = "dra-scheduler", "second-scheduler", "dra-kube-scheduler"
 SCHEDULERS = (OURS, SECOND, THEIRS)
+EVICTING = (OURS, SECOND)
+"""kube-scheduler evicts nobody for a device that an extender lacks: before 1.38 it does not ask the extender."""
 NODES, PORTS, POOLS = 8, 4, 16
 SPREAD, SPREAD_PODS = "spread", 4
 LOCAL = "local"
@@ -61,12 +67,17 @@ KINDS = {
     "admin": PodKind(("admin",)),
     "shared": PodKind((), 2),
     "extended": PodKind((), 2, (OURS, SECOND)),
+    "gang": PodKind(("gpu",), 2, (OURS, SECOND)),
     "volume": PodKind(("nic",), 1),  # on one node alone: of what there is enough of on each
 }
 """What comes in each round, so that there is enough of it for everybody."""
 
 SCARCE = PodKind(("fabric",))
-"""There are `PORTS` of these, and more pods want one."""
+"""There are `PORTS` of these, and more pods want one, of any priority."""
+
+PRIORITIES = {"low": 1, "middle": 10, "high": 20}
+GANGS = (2, 3)
+"""How many pods a gang has, all of which are to be placed."""
 
 
 class Arrival(NamedTuple):
@@ -86,6 +97,8 @@ def furnish(api: RestClient) -> None:
     api.replace({**found, "spec": {**found["spec"], "extendedResourceName": EXTENDED}})
     wait = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     api.create(an_object(STORAGE_CLASS, LOCAL, **wait))
+    for name, value in PRIORITIES.items():
+        api.create(an_object(PRIORITY_CLASS, name, value=value))
 
 
 def _templates() -> Iterator[Json]:
@@ -115,6 +128,9 @@ def arrival(chance: Random, name: str, kind: str, spread_scheduler: str) -> Arri
     if kind == "shared":
         claim = a_claim(NAME, name, [request(GPU)])
         return Arrival(kind, tuple(_pod(f"{name}-{one}", scheduler, [by_name(name)]) for one in "ab"), (claim,))
+    if kind == "gang":
+        pods = [_pod(f"{name}-{one}", scheduler, entries) for one in range(chance.choice(GANGS))]
+        return Arrival(kind, tuple(_member(pod, name, len(pods)) for pod in pods))
     if kind == "extended":
         amounts = {EXTENDED: "1"}
         container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
@@ -123,7 +139,14 @@ def arrival(chance: Random, name: str, kind: str, spread_scheduler: str) -> Arri
         volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
         node = f"node-{chance.randrange(NODES):03d}"
         return Arrival(kind, (_pod(name, scheduler, entries, volumes=volumes),), tuple(_storage(name, node)))
-    return Arrival(kind, (_pod(name, scheduler, entries),))
+    priority = {"priorityClassName": chance.choice(list(PRIORITIES))} if kind == "scarce" else {}
+    return Arrival(kind, (_pod(name, scheduler, entries, **priority),))
+
+
+def _member(pod: Json, group: str, pods: int) -> Json:
+    """The pod as one of a group of so many that are placed together."""
+    metadata = {"labels": {GROUP_LABEL: group}, "annotations": {MINIMUM: str(pods)}}
+    return {**pod, "metadata": {**pod["metadata"], **metadata}}
 
 
 def _pod(name: str, scheduler: str, entries: Sequence[Json], **spec: object) -> Json:

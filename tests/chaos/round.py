@@ -10,7 +10,7 @@ from tests.chaos import judge
 from tests.chaos.cast import Cast, Player
 from tests.chaos.etcd import CLAIMS, PODS, VOLUME_CLAIMS, VOLUMES, EtcdHistory
 from tests.chaos.growth import Use, grown, use_of
-from tests.chaos.judge import INTERNAL, LEFT, MISNAMED, NOT_PLACED, NOT_QUIET, Judge
+from tests.chaos.judge import INTERNAL, LEFT, MISNAMED, NOT_EVICTED, NOT_PLACED, NOT_QUIET, Judge
 from tests.chaos.objects import NAME
 from tests.chaos.plan import RoundPlan, Step
 from tests.chaos.wrong import Troublemaker
@@ -126,14 +126,16 @@ class RoundRun:
         self._cast.await_ready()
 
         def is_settled() -> bool:
-            return not judge.unplaced(self._pods()) and not self._misnamed()
+            pods = self._pods()
+            return not judge.unplaced(pods) and not judge.not_evicted(pods) and not self._misnamed()
 
         self._wait(is_settled, PLACED_S)
         pods = self._pods()
         if wrong := self._misnamed():
             return [self._wrong_of(MISNAMED, pod) for pod in wrong]
         waiting = [self._wrong_of(NOT_PLACED, pod) for pod in judge.unplaced(pods)]
-        return [*waiting, *judge.not_spread(pods)]
+        short = [self._wrong_of(f"{NOT_EVICTED} ({judge.told(least)})", pod) for pod, least in judge.not_evicted(pods)]
+        return [*waiting, *short, *judge.not_spread(pods)]
 
     def _drained(self) -> list[Wrong]:
         """Those that have a port end until nobody waits for one."""

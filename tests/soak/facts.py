@@ -138,6 +138,8 @@ def reported_of(revision: Revision) -> str:
         "uid": metadata["uid"],
         "deleted": metadata.get("deletionTimestamp"),
         "intent": (metadata.get("annotations") or {}).get("dra-scheduler.dev/intent", "")[:_SHOWN],
+        "record": (metadata.get("annotations") or {}).get("dra-scheduler.dev/nomination", "")[:_SHOWN],
+        "nominated": status.get("nominatedNodeName"),
         "node": spec.get("nodeName"),
         "phase": status.get("phase"),
         "conditions": [one.get("message") or one["type"] for one in status.get("conditions") or ()],

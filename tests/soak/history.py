@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable
 from time import monotonic
 
 from tests.controlplane.rest import CLAIM, POD, Json
-from tests.soak.checker import Checker
 from tests.soak.client import Client, collection
 from tests.soak.furnish import GPU, TEAMS, request
 from tests.soak.objects import CLAIMS, PODS, a_claim, a_pod, create
@@ -16,10 +15,10 @@ _KINDS = {PODS: POD, CLAIMS: CLAIM}
 
 
 class History:
-    """Feeds the checker. see: is told of each revision at once, in the order of its own kind."""
+    """feed: is given each revision in its turn. see: is told of each revision at once, in the order of its own kind."""
 
-    def __init__(self, client: Client, checker: Checker, see: Callable[[Revision], None]) -> None:
-        self._client, self._checker, self._see = client, checker, see
+    def __init__(self, client: Client, feed: Callable[[Revision], None], see: Callable[[Revision], None]) -> None:
+        self._client, self._feed, self._see = client, feed, see
         self._order = RevisionOrder(*_KINDS)
         self._versions: dict[str, str] = {}
 
@@ -33,7 +32,7 @@ class History:
         """Watch until both have shown their last object. Raises ConnectionError or ValueError where one breaks."""
         await asyncio.gather(*(self._follow(resource) for resource in _KINDS))
         for revision in self._order.come():
-            self._checker.feed(revision)
+            self._feed(revision)
 
     async def end(self) -> None:
         """Create the objects that are the last ones."""
@@ -49,7 +48,7 @@ class History:
             if event["type"] != "BOOKMARK":
                 self._see(Revision(0, monotonic(), event["type"] == "DELETED", event["object"]))
             for revision in self._order.come():
-                self._checker.feed(revision)
+                self._feed(revision)
             if event["object"]["metadata"].get("name") == _LAST:
                 return
 

@@ -9,13 +9,15 @@ import asyncio
 import http.client
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count, pairwise
 from time import monotonic
+from types import MappingProxyType
 
-from tests.controlplane.ours import WITHOUT_LEASE, Program, Scheduler
+from tests.controlplane.ours import Program, Scheduler
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.rest import Json
 from tests.soak.plan import WARM_S, Plan
 from tests.soak.usage import usage_of
 
@@ -72,23 +74,25 @@ class _Life:
 
 
 class Processes:
-    """The schedulers while they are kept. gaps: of kills alone."""
+    """The schedulers while they are kept. gaps: of kills alone. settings: further ones, of each by its name."""
 
-    def __init__(self, plane: ControlPlane, plan: Plan) -> None:
+    def __init__(self, plane: ControlPlane, plan: Plan, settings: Mapping[str, Json] = MappingProxyType({})) -> None:
         self.gaps: list[Gap] = []
         self.samples: list[Sample] = []
         self.ends: list[End] = []
         self.starts = 0
         self.names = NAMES[: plan.replicas]
         self._plane, self._plan = plane, plan
-        self._options = WITHOUT_LEASE
-        if plan.leader_elect:
-            settings = plane.folder / "soak.json"
-            kind = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
-            settings.write_text(json.dumps({**kind, "leaderElection": _ELECTION}))
-            self._options = (f"--config={settings}",)
+        self._options = {name: self._configured(name, settings.get(name, {})) for name in self.names}
         self._lives: dict[str, _Life] = {}
         self._began = monotonic()
+
+    def _configured(self, name: str, settings: Json) -> list[str]:
+        path = self._plane.folder / f"{name}.json"
+        kind = {"apiVersion": "dra-scheduler.dev/v1alpha1", "kind": "DraSchedulerConfiguration"}
+        election = _ELECTION if self._plan.leader_elect else {"leaderElect": False}
+        path.write_text(json.dumps({**kind, "leaderElection": election, **settings}))
+        return [f"--config={path}"]
 
     async def start(self) -> None:
         """Start both. Raises StartError."""
@@ -136,7 +140,7 @@ class Processes:
 
     def _start(self, name: str) -> None:
         self.starts += 1
-        self._lives[name] = _Life(Scheduler(self._plane, self._options, name=name), monotonic())
+        self._lives[name] = _Life(Scheduler(self._plane, self._options[name], name=name), monotonic())
 
     async def _keep(self, name: str) -> None:
         while True:

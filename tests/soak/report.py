@@ -82,12 +82,12 @@ class Run:
         waits = figures.waits(self.checker.waited(), self.processes.gaps, end_s, within_s)
         ends = [f"{one.name} ended by itself after {one.at_s:.0f} s: {one.text}" for one in self.processes.ends]
         rules = [
-            *(_none(rule, [one for one in wrongs if one.rule == rule]) for rule in (HELD_TWICE, WITHOUT_DEVICES)),
+            *(none_of(rule, [one for one in wrongs if one.rule == rule]) for rule in (HELD_TWICE, WITHOUT_DEVICES)),
             figures.time_rule(waits, within_s),
             figures.memory_rule(figures.growth(self.processes.samples, lasted_s), lasted_s),
-            _none("process ended by itself", ends),
+            none_of("process ended by itself", ends),
         ]
-        found = {**self._figures(waits, lasted_s), "decision, mean, ms": _rounded(decision_ms)}
+        found = {**self._figures(waits, lasted_s), "decision, mean, ms": rounded(decision_ms)}
         return Report(self.plan, rules, found, wrongs, ends, self._stories(end_s))
 
     def _stories(self, end_s: float) -> Mapping[str, Sequence[str]]:
@@ -120,8 +120,8 @@ class Run:
             "hostile answers": _answers(self.hostile.answers),
             "kills": len(gaps),
             "kill to ready, s": [round(gap.until_s - gap.from_s, 1) for gap in gaps if gap.until_s],
-            "memory, MiB": _rounded(self.processes.resident_mib()),
-            "processors in use": _rounded({name: cpu_s / lasted_s for name, cpu_s in self._cpu_s().items()}),
+            "memory, MiB": rounded(self.processes.resident_mib()),
+            "processors in use": rounded({name: cpu_s / lasted_s for name, cpu_s in self._cpu_s().items()}),
         }
 
     def _cpu_s(self) -> dict[str, float]:
@@ -129,7 +129,8 @@ class Run:
         return {**others, **self.processes.cpu_s()}
 
 
-def _rounded(found: Mapping[str, float]) -> dict[str, float]:
+def rounded(found: Mapping[str, float]) -> dict[str, float]:
+    """With two digits."""
     return {name: round(figure, 2) for name, figure in found.items()}
 
 
@@ -139,7 +140,8 @@ def _short(text: str) -> str:
     return "\n         ".join((first, *(line[:_WIDTH] for line in rest[-1:])))
 
 
-def _none(name: str, found: Sequence[object]) -> Rule:
+def none_of(name: str, found: Sequence[object]) -> Rule:
+    """The rule that there is none of it."""
     return Rule(f"no {name}", str(len(found)), not found)
 
 

@@ -15,12 +15,12 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from tests.controlplane import binaries
-from tests.controlplane.binaries import BuildError, Unavailable
+from tests.controlplane.binaries import Binaries, BuildError, Unavailable
 from tests.controlplane.identities import ADMIN, TENANT
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.process import StartError
@@ -39,7 +39,7 @@ from tests.soak.report import Report, Run
 from tests.soak.webhook import Webhook
 
 # The control plane is not what is tried, and shares its processors with what is: it collects garbage less often.
-_SPARING = {"GOGC": "400"}
+SPARING = {"GOGC": "400"}
 _TOLD_EVERY_S = 10.0
 _LOOKED_AT_EVERY_S = 0.2
 _USUAL = Plan()
@@ -81,14 +81,23 @@ _USUAL = Plan()
 def main(output: Path, without: Sequence[str], **sizes: Any) -> None:  # Any: as click has read them
     """Let a hostile tenant loose beside well-behaved ones, and see whether these are served all the same."""
     plan = Plan(**sizes)
+
+    def carry_out(programs: Binaries, folder: Path) -> tuple[Report, ControlPlane]:
+        with ControlPlane(programs, folder / "plane", environment=SPARING) as plane:
+            return asyncio.run(soak(plane, plan, without, click.echo)), plane
+
+    carried_out(carry_out, output, NAMES)
+
+
+def carried_out(
+    carry_out: Callable[[Binaries, Path], tuple[Report, ControlPlane]], output: Path, names: Sequence[str]
+) -> NoReturn:
+    """Print and write what becomes of it, and end with its verdict. names: of the processes whose logs are kept."""
     try:
         programs = binaries.find(os.environ, click.echo)
-        with (
-            tempfile.TemporaryDirectory(prefix="dra-soak-") as folder,
-            ControlPlane(programs, Path(folder) / "plane", environment=_SPARING) as plane,
-        ):
-            found = asyncio.run(soak(plane, plan, without, click.echo))
-            _keep_logs(plane.folder / "logs", output / "logs")
+        with tempfile.TemporaryDirectory(prefix="dra-soak-") as folder:
+            found, plane = carry_out(programs, Path(folder))
+            _keep_logs(plane.folder / "logs", output / "logs", names)
     except (Unavailable, BuildError, StartError, ApiError, ConnectionError) as error:
         click.echo(f"soak: {error}", err=True)
         sys.exit(2)
@@ -100,11 +109,11 @@ def main(output: Path, without: Sequence[str], **sizes: Any) -> None:  # Any: as
     sys.exit(0 if found.holds else 1)
 
 
-def _keep_logs(logs: Path, folder: Path) -> None:
+def _keep_logs(logs: Path, folder: Path, names: Sequence[str]) -> None:
     """What our processes told is all that is left of those that have ended."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    for name in NAMES:
+    for name in names:
         for log in logs.glob(f"{name}-*.log"):
             shutil.copy(log, folder)
 
@@ -122,30 +131,31 @@ async def soak(plane: ControlPlane, plan: Plan, without: Sequence[str], tell: Ca
         for ends in (processes, good, hostile):
             stack.push_async_callback(ends.stop)
         await processes.start()
-        history = History(admin, checker, good.see)
+        history = History(admin, checker.feed, good.see)
         await history.begin()
         following = asyncio.create_task(history.follow())
         tell(f"{plan.nodes} nodes, {len(inventory.devices)} devices, {plan.replicas} schedulers; seed {plan.seed}")
         others = {**plane.pids(), "soak": os.getpid()}
         run = Run(plan, checker, good, hostile, processes, others, monotonic())
-        telling = _every(_TOLD_EVERY_S, lambda: tell(run.progress(monotonic())))
-        await _loaded(plan, good, hostile, following, [telling, processes.keep(), processes.kill_in_turn()])
+        telling = every(_TOLD_EVERY_S, lambda: tell(run.progress(monotonic())))
+        background = [telling, processes.keep(), processes.kill_in_turn()]
+        await loaded(plan, [good.come, hostile.act], lambda: good.pending, following, background)
         end = monotonic()
         await history.end()
         await following
         return run.report(end, await processes.decision_ms())
 
 
-async def _loaded(
+async def loaded(
     plan: Plan,
-    good: Good,
-    hostile: Hostile,
+    loads: Sequence[Callable[[float], Coroutine[None, None, None]]],
+    pending: Callable[[], int],
     following: "asyncio.Task[None]",
     background: Sequence[Coroutine[None, None, None]],
 ) -> None:
-    """Return when the load is over and all good pods are bound, or as many as will be; or on Ctrl-C."""
+    """Return when the load is over and no pods are pending, or for as long as it takes; or on Ctrl-C."""
     until = monotonic() + plan.load_s
-    loading = [asyncio.create_task(one) for one in (good.come(until), hostile.act(until))]
+    loading = [asyncio.create_task(one) for one in (load(until) for load in loads)]
     tasks = [asyncio.create_task(one) for one in background]
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -156,7 +166,7 @@ async def _loaded(
             _raise_from(following, *loading, *tasks)
             await asyncio.sleep(_LOOKED_AT_EVERY_S)
         drained = monotonic() + plan.drain_s
-        while good.pending and monotonic() < drained and not stopped.is_set():
+        while pending() and monotonic() < drained and not stopped.is_set():
             _raise_from(following, *tasks)
             await asyncio.sleep(_LOOKED_AT_EVERY_S)
     finally:
@@ -174,7 +184,8 @@ def _raise_from(*tasks: "asyncio.Task[None]") -> None:
             task.result()
 
 
-async def _every(seconds: float, act: Callable[[], None]) -> None:
+async def every(seconds: float, act: Callable[[], None]) -> None:
+    """Do it every so often, until cancelled."""
     while True:
         await asyncio.sleep(seconds)
         act()

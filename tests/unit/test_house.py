@@ -150,7 +150,7 @@ OF_ANOTHER_SIZE = {
     "scheduler/runtime/memory.py": "calls of the C library, which import nothing of ours",
 }
 LINES_LEAST, LINES_MOST = 40, 650
-MOST_FILES, MOST_ROOMS = 480, 45
+MOST_FILES, MOST_ROOMS = 482, 45
 
 
 def test_files_are_neither_confetti_nor_too_long_to_read() -> None:
@@ -202,11 +202,7 @@ def _is_field(holder: ast.AST, node: ast.AST) -> bool:
     return isinstance(holder, ast.ClassDef) and isinstance(node, ast.AnnAssign)
 
 
-FIELDS_NOT_DONE = (
-    "scheduler/cli/scenarios.py",
-    "scheduler/output/simulation_report.py",
-    "scheduler/preemption/preemption.py",
-)
+FIELDS_NOT_DONE = ("scheduler/preemption/preemption.py",)
 """Files whose large data classes still describe their fields all at once."""
 
 
