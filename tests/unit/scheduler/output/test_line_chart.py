@@ -80,6 +80,14 @@ def test_a_flat_line_has_axes() -> None:
     assert len(of_class(chart([7.0, 7.0], from_zero=False), "grid")) > 1
 
 
+def test_what_is_counted_has_no_parts_on_the_axis() -> None:
+    def ticks(*values: float) -> set[str]:
+        return {text for text, x, _ in texts(chart(values)) if x < 64}
+
+    assert {text for text in ticks(0, 1, 1) if "." in text} == set()
+    assert {text for text in ticks(0, 0.5, 1) if "." in text}
+
+
 def test_the_description_says_how_lines_end() -> None:
     assert chart([0, 40.25], [0, 80]).get("aria-label") == (
         "Allocated. At the end (percent): policy-0 40.25, policy-1 80."
