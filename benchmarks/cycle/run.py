@@ -5,9 +5,9 @@ what a pod gets is taken before the next is decided. The plugins look at a part 
 and then at all of them, as ours do. A run counts only if each pod has what it asked for, and if the plugins find each
 node that ours has chosen among the best ones. Then ours alone by policies, which the plugins do not have, for pods
 with a claim each; who has to go for pods that fit nowhere, beside the plugin that preempts, which evicts nobody for
-devices; and what limits per tenant cost.
-Prints tables of means, and writes results.json, policies.json, preemption.json, limits.json and runs.json into a
-folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
+devices; what limits per tenant cost; and groups of pods, ours alone.
+Prints tables of means, and writes results.json, policies.json, preemption.json, limits.json, gangs.json and runs.json
+into a folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import orjson
 
-from benchmarks.cycle import figures, limits, preemption
+from benchmarks.cycle import figures, gangs, limits, preemption
 from benchmarks.cycle.cases import CASES, cluster
 from benchmarks.cycle.correctness import WrongChoice, check
 from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times
@@ -72,6 +72,7 @@ def main() -> None:
     parser.add_argument("--only-policies", action="store_true", help="nothing beside the plugins: needs no Go")
     parser.add_argument("--only-preemption", action="store_true", help="only who has to go")
     parser.add_argument("--only-limits", action="store_true", help="only limits per tenant; ours alone, needs no Go")
+    parser.add_argument("--only-gangs", action="store_true", help="only groups of pods; ours alone, needs no Go")
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-cycle"), help="folder for the results")
     parser.add_argument(
         "--kubernetes", choices=RELEASES, default=NEWEST, help=f"the release of the plugins (default: {NEWEST})"
@@ -90,6 +91,9 @@ def main() -> None:
     if arguments.only_limits:
         print(measured_limits(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
         return
+    if arguments.only_gangs:
+        print(measured_gangs(arguments.rounds, arguments.output))
+        return
     cases = [asks for name, asks in CASES.items() if name in (arguments.only or CASES)]
     try:
         if not arguments.only_policies:
@@ -107,6 +111,7 @@ def main() -> None:
     if not arguments.only_policies:
         print(measured_preemption(plugins, arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
     print(measured_limits(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
+    print(measured_gangs(arguments.rounds, arguments.output))
     print(f"written: {', '.join(map(str, sorted(arguments.output.glob('*.json'))))}")
 
 
@@ -176,6 +181,22 @@ def measured_limits(sizes: Sequence[int], pods: int, rounds: int, output: Path) 
     documents = [{**one.document(), "case": one.policy} for one in rows]
     (output / "limits.json").write_text(json.dumps(documents, indent=1) + "\n")
     return f"ours, limits per tenant: {description()}\n\n{figures.policy_table(rows, 'limits')}"
+
+
+def measured_gangs(rounds: int, output: Path) -> str:
+    """Decisions about groups of pods, ours alone, as a table; gangs.json has the same."""
+    runs: list[PolicyRun] = []
+    for number in range(rounds):
+        for case, (nodes, _, _) in gangs.CASES.items():
+            command = [sys.executable, "-m", "benchmarks.cycle.gangs", case, str(2 * WARM_UP)]
+            found = orjson.loads(_output(command))
+            runs.append(PolicyRun(case, nodes, Times([one / 1e9 for one in found["nanoseconds"]])))
+            took, most = 1e3 * runs[-1].times.mean_s, gangs.TARGETS_MS[case]
+            tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, {case}: {took:.3g} ms, at most {most} ms wanted")
+    rows = figures.policy_rows(runs)
+    documents = [{**one.document(), "case": one.policy, "target_ms": gangs.TARGETS_MS[one.policy]} for one in rows]
+    (output / "gangs.json").write_text(json.dumps(documents, indent=1) + "\n")
+    return f"ours, groups of pods: {description()}\n\n{figures.policy_table(rows, 'groups')}"
 
 
 def measure(asks: Asks, nodes: int, pods: int, plugins: Path) -> Run:

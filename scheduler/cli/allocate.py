@@ -101,6 +101,7 @@ def command(  # noqa: PLR0913 - one for each option
     given.warn_of(pods if is_named else given.pods)
     room = RoomByEviction(placement) if preempt else None
     placement.makes_room = room.place if room else None
+    placement.makes_group_room = room.for_group if room else None
     placements = _place(placement, pods, claims)
     results = [one for one in placements if given.is_shown(one, shown)]
     if names["pod"]:

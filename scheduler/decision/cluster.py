@@ -51,8 +51,7 @@ from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pod_groups import PodGroupIndex
-from scheduler.state.pods import NodePods, Nominations, pod_requests
+from scheduler.state.pods import NodePods, Nominations, PodGroupIndex, pod_requests
 from scheduler.state.pods_by_priority import PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
 from scheduler.state.slices import TaintedSlices
@@ -238,7 +237,7 @@ class Cluster:
         self.budgets = DisruptionBudgets(
             empty_selects_all=features.release.empty_budgets_select or not features.is_strict
         )
-        self.volumes = Volumes(self._table.numbers, features, unseen=unseen, unmade=unmade)
+        self.volumes = Volumes(self._table, features, unseen=unseen, unmade=unmade)
         self.by_priority = PodsByPriority(takes_static=features.is_strict)
         self.pods = NodePods(self._table.numbers, self.infos, self.volumes, self.by_priority)
         self.nominations = Nominations(self.pods.is_placed)
@@ -261,7 +260,8 @@ class Cluster:
         self.fleet.set_node(number, node)
         self.order.set_node(number, node.name)
         self.infos.set_node(number, node)
-        self.volumes.set_node(number, node)
+        if old is None:
+            self.volumes.node_comes(node.name)
         for profile in self._profiles.values():
             profile.signatures.set_node(number, node)
         if old is None:
@@ -273,7 +273,7 @@ class Cluster:
         self.pods.node_goes(name)
         self.fleet.remove_node(number)
         self.infos.remove_node(number)
-        self.volumes.remove_node(number, name)
+        self.volumes.node_goes(name, number)
         for profile in self._profiles.values():
             profile.signatures.remove_node(number)
 

@@ -4,6 +4,7 @@ Pods are placed by priority, age and name. What only files need is done here: cl
 each result counts for the next pod as if it were written.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -216,8 +217,8 @@ class Placement:
 
     known_namespaces: those whose labels the input holds. unchecked: others that were asked for. shows_every_node: of a
     refusal what each node says is kept, which takes long where there are many. tells_hidden_errors: they are looked for
-    before each placement. makes_room: places a pod that is refused after all, if it can. takes_group: what becomes of
-    all pods of the group of one, where it is in one.
+    before each placement. makes_room: places a pod that is refused after all, if it can. makes_group_room: whether it
+    has made room for a group. takes_group: what becomes of all pods of the group of one, where it is in one.
     """
 
     def __init__(
@@ -232,6 +233,7 @@ class Placement:
         self.hidden_errors = HiddenErrors(cluster)
         self.tells_hidden_errors = False
         self.makes_room: Callable[[PodToPlace, NotPlaced], PlacedPod | None] | None = None
+        self.makes_group_room: Callable[[GroupOfPods, GroupResult, ReadyMembers], bool] | None = None
         self.takes_group: Callable[[Pod], list[Result] | None] | None = None
 
     def run(self, pods: Sequence[Pod], claims: Sequence[Claim], progress: Callable[[int, int], None]) -> list[Result]:
@@ -251,8 +253,8 @@ class Placement:
         """One pod; a bound one keeps its node, and gets no devices that it does not have."""
         return self.take(self.look(pod))
 
-    def look(self, pod: Pod) -> PodToPlace:
-        """The pod with its claims, ready to be decided; nothing changes."""
+    def look(self, pod: Pod, joining: Counter[str] | None = None) -> PodToPlace:
+        """The pod with its claims, ready to be decided; nothing changes. joining: as for `full`."""
         if reason := _waits(pod):
             return PodToPlace(pod, (), UnplacedPod(pod, (), reason))
         pod_claims = self.claims.of(pod)
@@ -263,7 +265,7 @@ class Placement:
         statuses = statuses_of(pod, pod_claims)
         if not pod.uid or statuses != pod.claim_statuses:
             pod = pod.changed(uid=uid_of_pod(pod), claim_statuses=statuses)
-        look = PodToPlace(pod, claims, full=tuple(full(pod, objects)))
+        look = PodToPlace(pod, claims, full=tuple(full(pod, objects, joining)))
         if pod.node_name:
             bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
             return replace(look, result=bound if look.pending else PlacedPod(pod, claims, pod.node_name))

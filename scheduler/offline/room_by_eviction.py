@@ -11,7 +11,12 @@ from allocator.outcome import AllocationError
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.offline.placement import PlacedPod, Placement, PodToPlace
+from scheduler.pod_groups.group import GroupOfPods
+from scheduler.pod_groups.group_placer import ReadyMembers
+from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_result import GroupNotPlaced, GroupResult
 from scheduler.preemption.preemption import NodeToWin, Preemption, Preemptor
+from scheduler.state.claims import claim_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,30 @@ class RoomByEviction:
             return None
         won = _won(self._placement, self._preemptor, look, refused)
         return self._take(look, look.pod, won, won.candidate) if won is not None and won.candidate is not None else None
+
+    def for_group(self, group: GroupOfPods, refused: GroupResult, ready: ReadyMembers) -> bool:
+        """Whether others have gone, so that the group has a place now. refused: what was decided; ready: for whom."""
+        if not isinstance(refused, GroupNotPlaced) or refused.held or group.problem:
+            return False
+        cluster = self._placement.cluster
+        wins_devices = not cluster.fleet.features.is_strict
+        try:
+            won = preempt_for_group(cluster, group, ready=ready, wins_devices=wins_devices)
+        except AllocationError:  # of a device that is asked about only where somebody else has gone
+            return False
+        if not isinstance(won, GroupPreemption) or won.placed is None:
+            return False
+        members = {one.placed.node: one.pod for one in reversed(won.placed.members)}
+        first, violated = won.placed.members[0].pod, tuple(map(str, won.violated))
+        names = tuple(self._placement.evict(won.pods, won.claims))
+        by_node: dict[str, list[Pod]] = {}
+        for pod in won.pods:
+            by_node.setdefault(pod.node_name, []).append(pod)
+        for node, pods in by_node.items():
+            own = {key for pod in pods for key in map("/".join, claim_keys(pod))}
+            freed = tuple(name for name in names if name in own)
+            self.made.append(PodEvictions(members.get(node, first), node, tuple(pods), freed, violated))
+        return True
 
     def _take(self, look: PodToPlace, pod: Pod, won: Preemption, candidate: NodeToWin) -> PlacedPod:
         placement, node = self._placement, candidate.node

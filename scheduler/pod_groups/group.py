@@ -22,7 +22,7 @@ from scheduler.core_v1.group_terms import (
 )
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_group import PodGroup
-from scheduler.state.pod_groups import PodGroupIndex
+from scheduler.state.pods import PodGroupIndex
 
 POD_GROUP, LABEL, LEADER_WORKER_SET, KUEUE = "PodGroup", "label", "LeaderWorkerSet", "Kueue"
 """Where it is said that pods are a group."""

@@ -51,7 +51,7 @@ class CountedSearch:
         self._members = members
         self._kinds = kinds
         self._numbers = [number for numbers in kinds for number in numbers]
-        self._packing = Packing(states, list(map(len, kinds)), len(members.by_class))
+        self._packing = Packing(states, list(map(len, kinds)), len(members.by_class), members.weights)
 
     def fits(self, places: Sequence[int]) -> bool:
         """Whether these members have a place at once."""
@@ -282,9 +282,11 @@ class _SubsetSearch:
         left = [place for place in rest if self._classes[place] not in left_out]
         if len(chosen) + len(left) < self._least:
             return None
-        most = self._longest(chosen, left)
-        if most == len(left):
+        if self._search.fits([*chosen, *left]):
             return [*chosen, *left]
+        if len(chosen) + len(left) == self._least:  # none of them can be left out
+            return None
+        most = self._longest(chosen, left)
         for count in range(most, -1, -1):
             out = left_out | {self._classes[left[count]]}
             subset = self.extended([*chosen, *left[:count]], left[count + 1 :], out)
@@ -293,9 +295,7 @@ class _SubsetSearch:
         return None
 
     def _longest(self, chosen: Sequence[int], left: Sequence[int]) -> int:
-        """How many of them in order have a place beside the chosen ones. Cost: O(log members) questions."""
-        if self._search.fits([*chosen, *left]):
-            return len(left)
+        """How many of them in order have a place beside the chosen ones: not all. Cost: O(log members) questions."""
         fewest, most = 0, len(left)
         while most - fewest > 1:
             middle = (fewest + most) // 2

@@ -232,6 +232,7 @@ def a_comer(world: World, name: str, case: Case) -> None:
         pod, reason = f"{name}-{case.comes.name}", "PreemptionByScheduler"
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
         victims = [f"{name}-{one.name}" for one in case.there if one.ends]
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
         for victim in victims:
             world.update_pod(victim, lambda found: {**found["status"], "conditions": [condition]})
         world.update_pod(pod, lambda found: {**found["status"], "nominatedNodeName": f"{name}-{case.nominated}"})

@@ -3,13 +3,15 @@
 import pytest
 
 from allocator.policies import policy_of
-from benchmarks.cycle import limits
+from benchmarks.cycle import gangs, limits
 from benchmarks.cycle.cases import CASES, cluster
 from benchmarks.cycle.correctness import WrongChoice, check
 from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times, policy_rows, policy_table, rows, table
 from benchmarks.cycle.ours import NotDecided, cycle, loaded
 from benchmarks.endtoend.figures import Range
 from benchmarks.endtoend.workload import EVERY_FILTER, PLAIN, Asks
+from scheduler.pod_groups.group_placer import place_group
+from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
 
 NODES, WAITING = 150, 30
 
@@ -98,3 +100,18 @@ def test_policies_have_lines_of_their_own_with_their_longest_decision() -> None:
     assert (row.mean_ms, row.longest_ms, row.first_ms) == pytest.approx((6.93, 500, 1000), rel=1e-3)
     assert row.document()["target_ms"] == 2.0
     assert policy_table([row]).splitlines()[2] == "| 5,000 | fgd | 6.93 | 2 | 500 | 1e+03 |"
+
+
+@pytest.mark.parametrize("case", gangs.CASES)
+def test_groups_that_are_measured_have_their_place_or_lack_one_node(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    nodes, members = (120, 32) if case == gangs.RACK else (40, 16)
+    monkeypatch.setitem(gangs.CASES, case, (nodes, members, 8))
+    cluster, group = gangs.gang(case)
+    found = place_group(cluster, group)
+    if case == gangs.REFUSED:
+        assert isinstance(found, GroupNotPlaced)
+        assert [len(one.largest) for one in found.domains] == [members - 1]
+    else:
+        assert isinstance(found, GroupPlaced)
+        assert len({one.placed.node for one in found.members}) == members
+        assert found.domain == ("rack-2" if case == gangs.RACK else "")

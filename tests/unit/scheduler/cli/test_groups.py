@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.scheduler.cli.command import dra
+from scheduler.core_v1.group_terms import GROUP, MINIMUM
+from tests.unit.scheduler.cli.command import dra, saved
+from tests.unit.scheduler.manifests import a_class, a_slice, a_template
 from tests.unit.scheduler.output.pages import answer_of, tables_of
 
 ROOT = Path(__file__).parents[4]
@@ -62,6 +64,29 @@ def test_allocate_places_all_of_a_group_or_nobody(tmp_path: Path) -> None:
     assert run.code == 1
     assert "group ml/train: 5 of 5 pods have to fit at once: in rack-a, 4 of 5 fit; pod train-4: " in run.out
     assert run.err.splitlines()[-1] == "0 of 5 placed"
+
+
+def a_pod(name: str, priority: int, **fields: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    metadata = {"name": name, **fields.pop("metadata", {})}
+    spec = {"containers": [container], "priority": priority, **fields}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+@pytest.mark.parametrize(("size", "gone"), [(2, 1), (4, 3), (5, 0)])
+def test_others_go_for_a_whole_group_or_nobody_does(tmp_path: Path, size: int, gone: int) -> None:
+    """Two nodes have room and devices for two pods each, and three pods of lower priority are there."""
+    room = {"allocatable": {"cpu": "2", "memory": "1Gi", "pods": "9"}}
+    nodes = [{"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{at}"}, "status": room} for at in range(2)]
+    low = [a_pod(f"low{at}", 1, nodeName=f"n{at % 2}") for at in range(3)]
+    marks = {"labels": {GROUP: "g"}, "annotations": {MINIMUM: str(size)}}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    gang = [a_pod(f"g{at}", 9, metadata=marks, resourceClaims=claims) for at in range(size)]
+    devices = [a_class(), a_template(), *(a_slice(node=f"n{at}", count=2) for at in range(2))]
+    run = dra("allocate", saved(tmp_path, *devices, *nodes, *low, *gang), "--preempt", "-o", "json")
+    found = json.loads(run.out)
+    assert sum("low" in victim["name"] for one in found["preemptions"] for victim in one["victims"]) == gone
+    assert run.err.splitlines()[-1].startswith(f"{size if gone else 0} of {size} placed")
 
 
 def test_members_beyond_the_minimum_stay_out_of_other_domains(tmp_path: Path) -> None:
@@ -180,7 +205,7 @@ def test_page_of_all_groups_says_where_each_goes_or_what_it_lacks(tmp_path: Path
     wider = changed("job.yaml", tmp_path, ("3\n  parallelism: 3", "7\n  parallelism: 7"), ('"3"', '"7"'))
     run = dra("status", "--by", "group", FLEET, CLAIMS, wider, EXAMPLE / "raycluster.yaml", "-o", "html")
     assert run.code == 0
-    assert answer_of(run.out) == ["2 groups of pods: 1 DoesNotFit, 1 Fits."]
+    assert answer_of(run.out) == ["2 groups of pods: 1 does not fit, 1 fits."]
     rows = {row[0]: row for row in tables_of(run.out)["groups"]}
     assert rows["ml/ray"][6:] == ["Fits", "on node-0, node-1, node-2"]
     assert rows["ml/train"][6] == "DoesNotFit"

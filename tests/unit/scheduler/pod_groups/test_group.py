@@ -19,7 +19,7 @@ from scheduler.core_v1.group_terms import (
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup, decode_composite_pod_group, decode_pod_group
 from scheduler.pod_groups.group import KUEUE, LABEL, LEADER_WORKER_SET, POD_GROUP, GroupKey, GroupOfPods, groups_of
-from scheduler.state.pod_groups import PodGroupIndex
+from scheduler.state.pods import PodGroupIndex
 from tests.builders import a_pod
 
 
