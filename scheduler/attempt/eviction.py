@@ -249,7 +249,9 @@ async def deallocate(binder: Binder, claim: RawClaim) -> bool:
         is_pod = not user.get("apiGroup") and user["resource"] == "pods"
         if not is_pod or await pod_calls.get(binder.api, metadata["namespace"], user["name"], user["uid"]) is not None:
             return False
-    await claim_calls.put_status(binder, claim_objects.deallocated(claim))
+    stored = await claim_calls.put_status(binder, claim_objects.deallocated(claim))
+    if claim_objects.is_protected_in_vain(stored):  # kube-controller-manager takes that only with the allocation
+        await claim_calls.put(binder, claim_objects.unmarked(stored))
     return True
 
 

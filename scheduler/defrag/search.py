@@ -20,7 +20,7 @@ from scheduler.decision.time_limits import TooLong
 from scheduler.defrag.movable import Mover
 from scheduler.defrag.movers_by_node import MoversByNode, RoomNeed
 from scheduler.defrag.targets import Target, TargetPlace, ToFit, Uids, Way
-from scheduler.preemption.preemption import least_devices
+from scheduler.preemption.winnable_claims import least_devices
 from scheduler.state.disruption_budgets import violated_of
 from scheduler.state.pods_by_priority import priority_of
 

@@ -6,6 +6,7 @@ Rows are kept, and filled again when the node's pods have changed.
 Source: kube-scheduler's SelectVictimsOnNode, for NodeResourcesFit.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.preemption.victims import LOWEST, EvictionCost, Unit
 from scheduler.state.disruption_budgets import violated_of
-from scheduler.state.masks import Flags, Floats, Numbers, mask_of_numbers
+from scheduler.state.masks import Flags, Floats, Numbers, mask_of_numbers, numbers_once
 from scheduler.state.pods import PODS, PodRequests
 from scheduler.state.pods_by_priority import HIGHEST
 
@@ -204,3 +205,11 @@ def _costs(
     earliest: Floats = np.where(first, started, np.inf).min(axis=1)
     columns = ((victims & violating).sum(axis=1), highest, sums, victims.sum(axis=1), -earliest)
     return list(zip(*(one.tolist() for one in columns), strict=True))
+
+
+def windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
+    """The nodes in the order of their numbers from this one on, so many at a time."""
+    numbers = numbers_once(nodes).tolist()
+    first = bisect_left(numbers, start) % max(len(numbers), 1)
+    numbers = numbers[first:] + numbers[:first]
+    return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))

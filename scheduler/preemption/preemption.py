@@ -5,7 +5,6 @@ the least, and what is written for it. Nothing is written here, and the cluster 
 Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices as KEP-5690 means it.
 """
 
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
 from allocator.explain.text import inner_cause
-from allocator.model import Alternative, Claim, DeviceID
+from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
@@ -27,9 +26,18 @@ from scheduler.decision.filters import fit_error
 from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Rejections, Requirements
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_reason
-from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once
-from scheduler.preemption.victims import EvictionCost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
-from scheduler.preemption.winnable_claims import WinnableClaims
+from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once, windows
+from scheduler.preemption.victims import (
+    EvictionCost,
+    Reprieve,
+    Unit,
+    cost_of,
+    guessed_victims,
+    least_cost,
+    lower_units,
+    victims_of,
+)
+from scheduler.preemption.winnable_claims import WinnableClaims, least_devices
 from scheduler.state.claims import Holding
 from scheduler.state.masks import mask_of, numbers_once
 from scheduler.state.pods import PodRequests
@@ -292,9 +300,7 @@ def eviction_writes(
 
 
 def _has(pod: Pod, condition: Condition) -> bool:
-    known = next((one for one in pod.conditions if one.type == condition.type), None)
-    is_same = known is not None and (known.status, known.reason) == (condition.status, condition.reason)
-    return is_same and known is not None and known.message == condition.message
+    return _fields(condition) in map(_fields, pod.conditions)
 
 
 class _Won(NamedTuple):
@@ -343,10 +349,10 @@ class _VictimSearch:
             self.refused[NO_VICTIMS] = nobody
         wanted = self._wanted()
         simple = tried & self._simple
-        for numbers in _windows(simple, start, wanted):
+        for numbers in windows(simple, start, wanted):
             if self._try_together(numbers, wanted):
                 break
-        for numbers in _windows(tried & ~simple, start, min(wanted, MOST_BOUNDED)):
+        for numbers in windows(tried & ~simple, start, min(wanted, MOST_BOUNDED)):
             if self.by.tries_all:
                 self.won += filter(None, map(self.one, numbers))
             elif self._try_best_first(numbers):
@@ -509,25 +515,47 @@ class _VictimSearch:
 
     def one(self, number: int, going: Collection[str] = ()) -> "_Won | None":
         """The node as a candidate. going: uids of those who go in any case."""
-        units, node = self._who_may_go(number), self.cluster.name_of(number)
-        unused = self.claims.unused(node)
+        units, unused = self._who_may_go(number), self.claims.unused(self.cluster.name_of(number))
         if not units and not unused:
             self._refuse(NO_VICTIMS, 1 << number)
             return None
-        with self.cluster.released(unused):
-            with self._away(node, units):
-                if not self._fits(number):
-                    for reason in self._reasons(number):
-                        self._refuse(reason, 1 << number)
-                    return None
-            reprieve = Reprieve.of(units, self.cluster.budgets)
-            gone = [unit for unit in reprieve.units if not set(going).isdisjoint(unit.uids)] if going else []
-            others = [unit for unit in reprieve.units if unit not in gone] if going else reprieve.units
-            with self._away(node, gone):
-                victims = [*gone, *victims_of(others, partial(self._fits, number), partial(self._away, node))]
+        reprieve = Reprieve.of(units, self.cluster.budgets)
+        victims = None if unused or going else self._guessed(number, reprieve.units)
+        if victims is None:
+            with self.cluster.released(unused):
+                victims = self._found(number, reprieve.units, going)
+        if victims is None:
+            return None
         victims.sort(key=lambda unit: unit.importance)
         violations, _ = reprieve.violations(victims)
         return _Won(cost_of(victims, violations), number, violations, lambda: victims, self.cluster)
+
+    def _guessed(self, number: int, units: Sequence[Unit]) -> list[Unit] | None:
+        """Who has to go where devices are all that is short; None where that is not so simple."""
+        needed = least_devices(self.cycle.asks_of(number).pending) if self.claims.is_on else 0
+        if not needed or self._limits:
+            return None
+        missing, node = needed - self._free_devices(number), self.cluster.name_of(number)
+        gains = [(unit, sum(map(self.claims.most_freed, unit.pods))) for unit in units]
+
+        def fits_without(going: Sequence[Unit]) -> bool:
+            with self._away(node, going):
+                return self._fits(number)
+
+        return guessed_victims(gains, missing, missing if missing > 0 else needed, fits_without)
+
+    def _found(self, number: int, units: Sequence[Unit], going: Collection[str]) -> list[Unit] | None:
+        """Who has to go, by looking; None where it does not help."""
+        node = self.cluster.name_of(number)
+        with self._away(node, units):
+            if not self._fits(number):
+                for reason in self._reasons(number):
+                    self._refuse(reason, 1 << number)
+                return None
+        gone = [unit for unit in units if not set(going).isdisjoint(unit.uids)] if going else []
+        others = [unit for unit in units if unit not in gone] if going else units
+        with self._away(node, gone):
+            return [*gone, *victims_of(others, partial(self._fits, number), partial(self._away, node))]
 
     def lower(self, number: int) -> list[Unit]:
         """Who could go from the node, the most important first."""
@@ -582,7 +610,7 @@ class _VictimSearch:
     def _reasons(self, number: int) -> Iterator[str]:
         """Why not, as the node says with everybody lower gone."""
         cycle = self._now()
-        asked = _of_node(cycle.asks_of(number), number)
+        asked = replace(cycle.asks_of(number), nodes=1 << number)
         left = cycle.allowed(asked)
         able = cycle.able(asked, left & cycle.reached) if left & cycle.reached else {}
         rejections = Rejections.of(cycle, EligibleNodes(asked, left), union(able.values())).found()
@@ -620,26 +648,3 @@ class _VictimSearch:
     def _gone(self, best: NodeToWin) -> Iterator[None]:
         with self.cluster.released(self.claims.unused(best.node)), self._away(best.node, best.victims):
             yield
-
-
-def _windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
-    """The nodes in the order of their numbers from this one on, so many at a time."""
-    numbers = numbers_once(nodes).tolist()
-    first = bisect_left(numbers, start) % max(len(numbers), 1)
-    numbers = numbers[first:] + numbers[:first]
-    return (numbers[begin : begin + size] for begin in range(0, len(numbers), size))
-
-
-def least_devices(claims: Iterable[Claim]) -> int:
-    """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
-    return sum(min(map(_least_devices, request.alternatives)) for claim in claims for request in claim.requests)
-
-
-def _least_devices(alternative: Alternative) -> int:
-    if alternative.admin_access or alternative.capacity is not None:
-        return 0
-    return alternative.count if alternative.mode == "ExactCount" else 1
-
-
-def _of_node(required: Requirements, number: int) -> Requirements:
-    return replace(required, nodes=1 << number)

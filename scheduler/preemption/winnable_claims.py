@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property, partial
 
 from allocator.cluster.usage import occupying
-from allocator.model import Claim, Device, DeviceResult, PoolID
+from allocator.model import Alternative, Claim, Device, DeviceResult, PoolID
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 
@@ -120,3 +120,14 @@ class WinnableClaims:
 
 def _has(devices: Iterable[Device], name: str) -> bool:
     return any(device.name == name for device in devices)
+
+
+def least_devices(claims: Iterable[Claim]) -> int:
+    """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
+    return sum(min(map(_least_devices, request.alternatives)) for claim in claims for request in claim.requests)
+
+
+def _least_devices(alternative: Alternative) -> int:
+    if alternative.admin_access or alternative.capacity is not None:
+        return 0
+    return alternative.count if alternative.mode == "ExactCount" else 1

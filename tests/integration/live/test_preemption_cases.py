@@ -230,6 +230,7 @@ def a_comer(world: World, name: str, case: Case) -> None:
     a_pod(world, name, case.comes, nodeSelector={"kind": name}, schedulingGates=gates)
     if case.nominated:
         pod, reason = f"{name}-{case.comes.name}", "PreemptionByScheduler"
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
         victims = [f"{name}-{one.name}" for one in case.there if one.ends]
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
         for victim in victims:

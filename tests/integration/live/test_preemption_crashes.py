@@ -23,7 +23,7 @@ from tests.controlplane.proxy import WRITES, Proxy
 from tests.controlplane.rest import POD, Json
 from tests.integration.live.replicas import SHORT, await_leading
 from tests.integration.live.test_preemption import CLASSES, NOMINATION, a_user, deleted, disruption, is_ending
-from tests.integration.live.world import PRIORITY, World, claims_of, is_allocated, is_free, settings_file, users_of
+from tests.integration.live.world import PRIORITY, World, claims_of, is_free, settings_file, users_of
 
 OUTAGE_S = extent.chosen("OUTAGE_SECONDS", 2, 30)
 STATES = ("evicting", "leaving", "releasing", "held")
@@ -114,7 +114,7 @@ class Preempting:
         assert world.devices_of("preemptor") == ["node-0/gpu-0"]
         assert "nodeName" not in world.pod("a-rival")["spec"]
         assert set(deleted(world)) == {"low"}
-        world.claim_when("of-low", lambda claim: not is_allocated(claim))
+        world.claim_when("of-low", is_free)
         assert users_of(world.claim("of-preemptor")) == ["preemptor"]
 
 
