@@ -127,14 +127,14 @@ class EstimatorSince138(Estimator):
         reference = self._references.get(node) if isinstance(node, Call) else None
         if not isinstance(reference, CallReference) or reference.function not in {ast.CONDITIONAL, *sums}:
             return None
-        one, other = (self._size_as(operand, type_) for operand in reference.operands[-2:])
-        return one.union(other) if reference.function == ast.CONDITIONAL else one.plus(other)
+        left, right = (self._size_as(operand, type_) for operand in reference.operands[-2:])
+        return left.union(right) if reference.function == ast.CONDITIONAL else left.plus(right)
 
     def _union(self, nodes: Iterable[Expr], type_: Type) -> Estimate | None:
-        found: Estimate | None = None
+        size: Estimate | None = None
         for node in nodes:
-            found = either(found, self._size_as(node, type_))
-        return found
+            size = either(size, self._size_as(node, type_))
+        return size
 
     def _size_of_any(self, node: Expr | None, path: PathTo, type_: Type) -> Estimate | None:
         if isinstance(node, ListExpr):

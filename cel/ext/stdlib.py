@@ -574,11 +574,11 @@ _SIZED: Final[Mapping[object, Callable[[Sequence[Value]], int]]] = {
 }
 
 
-def _since_1_38(one: Overload) -> Overload:
-    one = replace(one, cost=_SIZED.get(one.cost, one.cost))
-    if one.estimate not in _SCALED:
-        return one
-    return replace(one, estimate=partial(one.estimate, scale=Estimate.scaled_if_bounded))
+def _since_1_38(overload: Overload) -> Overload:
+    overload = replace(overload, cost=_SIZED.get(overload.cost, overload.cost))
+    if overload.estimate not in _SCALED:
+        return overload
+    return replace(overload, estimate=partial(overload.estimate, scale=Estimate.scaled_if_bounded))
 
 
 _REST: Final = (*_OPERATORS, *_CONVERSIONS, *_FUNCTIONS)
