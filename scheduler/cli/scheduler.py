@@ -6,11 +6,8 @@ from pathlib import Path
 
 import click
 
-<<<<<<< HEAD
 from scheduler import garbage
-=======
 from scheduler.cli.inputs import time_of
->>>>>>> main
 from scheduler.cli.scheduler_config import config as config_command
 from scheduler.cli.settings import options, settings
 from scheduler.input.yaml_1_1 import dump
