@@ -231,9 +231,9 @@ def a_comer(world: World, name: str, case: Case) -> None:
     if case.nominated:
         pod, reason = f"{name}-{case.comes.name}", "PreemptionByScheduler"
         victims = [f"{name}-{one.name}" for one in case.there if one.ends]
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
         for victim in victims:
-            condition = {"type": "DisruptionTarget", "status": "True", "reason": reason}
-            world.update_pod(victim, lambda found, more=condition: {**found["status"], "conditions": [more]})
+            world.update_pod(victim, lambda found: {**found["status"], "conditions": [condition]})
         world.update_pod(pod, lambda found: {**found["status"], "nominatedNodeName": f"{name}-{case.nominated}"})
         world.leave_gates(pod)
 
