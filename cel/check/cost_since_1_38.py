@@ -131,10 +131,10 @@ class EstimatorSince138(Estimator):
         return left.union(right) if reference.function == ast.CONDITIONAL else left.plus(right)
 
     def _union(self, nodes: Iterable[Expr], type_: Type) -> Estimate | None:
-        united: Estimate | None = None
+        size: Estimate | None = None
         for node in nodes:
-            united = either(united, self._size_as(node, type_))
-        return united
+            size = either(size, self._size_as(node, type_))
+        return size
 
     def _size_of_any(self, node: Expr | None, path: PathTo, type_: Type) -> Estimate | None:
         if isinstance(node, ListExpr):

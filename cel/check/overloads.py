@@ -66,9 +66,9 @@ class Estimate(NamedTuple):
         return Estimate(low, high, either(self.key, other.key), either(self.item, other.item))
 
 
-def either(one: Estimate | None, other: Estimate | None) -> Estimate | None:
+def either(left: Estimate | None, right: Estimate | None) -> Estimate | None:
     """The range that holds both, of which one may be unknown."""
-    return one.union(other) if one and other else one or other
+    return left.union(right) if left and right else left or right
 
 
 def scaled(size: int, factor: float) -> int:

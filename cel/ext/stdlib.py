@@ -575,10 +575,10 @@ _SIZED: Final[Mapping[object, Callable[[Sequence[Value]], int]]] = {
 
 
 def _since_1_38(overload: Overload) -> Overload:
-    sized = replace(overload, cost=_SIZED.get(overload.cost, overload.cost))
-    if sized.estimate not in _SCALED:
-        return sized
-    return replace(sized, estimate=partial(sized.estimate, scale=Estimate.scaled_if_bounded))
+    overload = replace(overload, cost=_SIZED.get(overload.cost, overload.cost))
+    if overload.estimate not in _SCALED:
+        return overload
+    return replace(overload, estimate=partial(overload.estimate, scale=Estimate.scaled_if_bounded))
 
 
 _REST: Final = (*_OPERATORS, *_CONVERSIONS, *_FUNCTIONS)

@@ -266,16 +266,16 @@ def _equals(left: Value, right: Value) -> bool:
 register(Url, URL, equal=_equals)
 
 
-def _getter_estimate(operands: Sequence[Operand]) -> CallEstimate:
+def _component_estimate(operands: Sequence[Operand]) -> CallEstimate:
     return CallEstimate(ONCE, operands[0].size)
 
 
-def _escaped_path_estimate(operands: Sequence[Operand]) -> CallEstimate:
+def _escaped_component_estimate(operands: Sequence[Operand]) -> CallEstimate:
     """Each character may become three, such as `%2F`."""
     return CallEstimate(ONCE, operands[0].size.times(Estimate(1, 3)))
 
 
-_GETTERS: Final = (
+_COMPONENTS: Final = (
     method("getScheme", "url_get_scheme", (URL,), STRING, lambda url: url.scheme),
     method("getHost", "url_get_host", (URL,), STRING, lambda url: _decoded(url.host)),
     method("getHostname", "url_get_hostname", (URL,), STRING, lambda url: _decoded(url.name_and_port[0])),
@@ -297,7 +297,7 @@ LIBRARY_1_37: Final = Library(
             estimate=costs.transformation_estimate,
         ),
         Overload("isURL", "is_url_string", (STRING,), BOOL, implementation=succeeds(check_request_uri)),
-        *_GETTERS,
+        *_COMPONENTS,
         _ESCAPED_PATH,
     ),
 )
@@ -305,7 +305,7 @@ LIBRARY: Final = replace(
     LIBRARY_1_37,
     overloads=(
         *LIBRARY_1_37.overloads[:2],
-        *(replace(getter, estimate=_getter_estimate) for getter in _GETTERS),
-        replace(_ESCAPED_PATH, estimate=_escaped_path_estimate),
+        *(replace(accessor, estimate=_component_estimate) for accessor in _COMPONENTS),
+        replace(_ESCAPED_PATH, estimate=_escaped_component_estimate),
     ),
 )
