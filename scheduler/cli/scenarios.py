@@ -193,6 +193,7 @@ class Plan:
     retries: bool = True
     preempts: bool = True
     defrag: DefragTerms | None = None
+    reservation_s: float = 0.0
     scores: bool = True
     explained: tuple[str, ...] = ()
     group_kinds: tuple[str, ...] = ()
@@ -352,6 +353,7 @@ def _settings(plan: Plan, case: Case, start: Start) -> Settings:
         variant.parameters,
         group_kinds=frozenset(plan.group_kinds),
         power_models=read_power_models(plan.power_models) if plan.power_models else PUBLISHED,
+        reservation_s=plan.reservation_s,
     )
 
 

@@ -264,13 +264,22 @@ class GroupsReport(PagedReport):
     def html(self, head: Sequence[str] = ()) -> str:
         """A row for each with what it lacks, and a map of the devices as they are."""
         states = Counter(state_of(one) for one in self.decided)
-        by_state = ", ".join(f"{number:,} {state}" for state, number in sorted(states.items()))
+        by_state = ", ".join(f"{number:,} {_VERBS[state][number > 1]}" for state, number in sorted(states.items()))
         rows = [[*group_cells(one.group, state_of(one)), _why(one)] for one in self.decided]
-        groups = ColumnTable([*GROUP_COLUMNS, "WHY"], rows, GROUP_NUMBERS)
+        groups = ColumnTable([*GROUP_COLUMNS, "PLACE, OR WHY THERE IS NONE"], rows, GROUP_NUMBERS)
         answer = f"{counted(len(rows), 'group of pods', 'groups of pods')}: {by_state}." if rows else f"{NO_GROUP}."
         tables = [PageTable("groups", "Groups of pods", groups), *self.devices.now()]
         return data_page(DataPage("Groups of pods", [answer], tables, MAP), head)
 
+
+_VERBS = {
+    "Bound": ("is bound", "are bound"),
+    "Fits": ("fits", "fit"),
+    "Waits": ("waits", "wait"),
+    "DoesNotFit": ("does not fit", "do not fit"),
+    "NotKnown": ("is not known", "are not known"),
+}
+"""What one group does in each state, and what several do."""
 
 NO_GROUP = "no group of pods"
 GROUP_COLUMNS = ("GROUP", "SOURCE", "PODS", "BOUND", "MINIMUM", "PRIORITY", "STATE")

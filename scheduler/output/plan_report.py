@@ -111,7 +111,7 @@ class PlanReport(PagedReport):
     def _quality(self) -> Iterator[str]:
         plan, objective = self.plan, self.objective
         if plan.unplaced:
-            yield "No plan was found with which all fit: groups have not more nodes."
+            yield "No plan was found with which all fit: the groups have no more nodes."
             return
         if plan.never:
             yield f"{counted(len(plan.never), 'other fits', 'others fit')} on no group."

@@ -114,6 +114,8 @@ class Settings:
     """Controllers whose pods are groups, of RECOGNIZED."""
     power_models: PowerModels = PUBLISHED
     """What hardware draws."""
+    reservation_s: float = 0.0
+    """How long a group waits before it holds what frees, 0 for never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +148,7 @@ def run(
         preempts=settings.preempts,
         defrag=settings.defrag,
         groups=prepared.groups,
+        reservation_s=settings.reservation_s,
     )
     for pod in prepared.bound:
         simulation.adopt(pod)

@@ -180,7 +180,7 @@ def test_page_of_all_groups_says_where_each_goes_or_what_it_lacks(tmp_path: Path
     wider = changed("job.yaml", tmp_path, ("3\n  parallelism: 3", "7\n  parallelism: 7"), ('"3"', '"7"'))
     run = dra("status", "--by", "group", FLEET, CLAIMS, wider, EXAMPLE / "raycluster.yaml", "-o", "html")
     assert run.code == 0
-    assert answer_of(run.out) == ["2 groups of pods: 1 DoesNotFit, 1 Fits."]
+    assert answer_of(run.out) == ["2 groups of pods: 1 does not fit, 1 fits."]
     rows = {row[0]: row for row in tables_of(run.out)["groups"]}
     assert rows["ml/ray"][6:] == ["Fits", "on node-0, node-1, node-2"]
     assert rows["ml/train"][6] == "DoesNotFit"

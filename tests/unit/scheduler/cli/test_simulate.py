@@ -205,7 +205,7 @@ def test_pods_move_so_that_one_that_waits_has_a_place(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--defrag", "max-moves=1"], "does not say every=TIME"),
-        (["--defrag", "every=0h"], "'0h': the time '0' is not a number above 0"),
+        (["--defrag", "every=0h"], "'0h': the time is not above 0"),
         (["--defrag", "every=1h,moves=3"], "moves is neither every nor max-moves"),
         (["--defrag", "every=1h,max-moves=0"], "max-moves is a number above 0"),
         (["--move-cost", "3"], "--move-cost needs --defrag"),
