@@ -37,16 +37,16 @@ class GroupLimits:
             return False
         classes = [self._members.classes[place] for place in places]
         return any(
-            sum(self._least[one][number] for one in classes) > binding.left
+            sum(self._least[class_number][number] for class_number in classes) > binding.left
             for number, binding in enumerate(self._bindings)
         )
 
     def keep(self, placement: Iterable[PlacedMember]) -> bool:
         """Whether no limit is exceeded where they are placed like that."""
         with ExitStack() as undo:
-            for one in placement:
-                undo.enter_context(self._members.cluster.assumed(one.pod, one.placed))
-            return all(self._used(one.account) <= max(one.most, one.used) for one in self._bindings)
+            for member in placement:
+                undo.enter_context(self._members.cluster.assumed(member.pod, member.placed))
+            return all(self._used(limit.account) <= max(limit.most, limit.used) for limit in self._bindings)
 
     @property
     def _now(self) -> Snapshot:
