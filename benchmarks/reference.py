@@ -1,15 +1,25 @@
 """The reference's side of the benchmark: `peer bench`, a process for each way of asking."""
 
 import json
-import shutil
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, Self, TypeAlias
+from typing import IO, Any, Final, NamedTuple, Self, TypeAlias
+
+from tests.controlplane.binaries import BuildError, Unavailable, program_of
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "benchmarks" / "peer"
 LIMIT = "10s"
+RELEASES: Final = {
+    "1.36": ["-modfile=go-1.36.mod", "-tags=kubernetes_1_36"],
+    "1.37": [],
+    "1.38": ["-modfile=go-1.38.mod", "-tags=kubernetes_1_38"],
+}
+"""How the program is built around a release of Kubernetes; the last one is the newest."""
+NEWEST: Final = list(RELEASES)[-1]
 
 Json: TypeAlias = dict[str, Any]
 
@@ -23,10 +33,13 @@ class CelTimes(NamedTuple):
 
 
 class Reference:
-    """Kubernetes' own allocator and CEL, built from benchmarks/peer."""
+    """Kubernetes' own allocator and CEL of a release, built from benchmarks/peer."""
 
-    def __init__(self) -> None:
-        self._program = _build()
+    def __init__(self, kubernetes: str = NEWEST) -> None:
+        try:
+            self._program = program_for(kubernetes)
+        except (BuildError, Unavailable) as error:
+            sys.exit(str(error))
         self._running: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -87,9 +100,6 @@ def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
     return process.stdin, process.stdout
 
 
-def _build() -> Path:
-    if shutil.which("go") is None:
-        sys.exit("the reference is built with Go 1.26 or later, which is not on this machine (https://go.dev/dl)")
-    program = ROOT / ".cache" / "peer" / "peer"
-    subprocess.run(["go", "build", "-o", str(program), "."], cwd=ROOT / "benchmarks" / "peer", check=True)
-    return program
+def program_for(kubernetes: str) -> Path:
+    """The peer around a release, built where its sources changed. Raises BuildError or Unavailable."""
+    return program_of(SOURCE, f"peer-{kubernetes}", [*RELEASES[kubernetes], "."], os.environ, lambda _: None)

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import Final, TypeVar
 
 from cel.cache import LONGEST_SOURCE
-from cel.check import cost, validation
+from cel.check import cost_since_1_38, validation
 from cel.check.checker import Checked, check
 from cel.check.declarations import declared_in
 from cel.check.find_reads import reads_of
@@ -64,7 +64,7 @@ def _check_attribute(type_: Type, _: Environment) -> str | None:
 
 
 def _estimated_cost(text: str, environment: Environment) -> int:
-    return cost.estimate(_checked(text, environment), counts_all=environment.counts_all).high
+    return cost_since_1_38.estimate(_checked(text, environment), counts_all=environment.counts_all).high
 
 
 @lru_cache(maxsize=_MOST_CHECKED)

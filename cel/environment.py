@@ -9,8 +9,8 @@ class Environment:
     """One version of the language, compared by identity. Its declarations are in `cel.check.declarations`.
 
     has_list_attributes: whether attributes can have several values. reads_on_demand: an attribute that cannot be read
-    fails where it is read; before, it failed every expression. counts_all: estimates count the fields of values of any
-    type, and know how large a type is.
+    fails where it is read; before, it failed every expression. counts_all: estimates know the sizes of keys and
+    elements at any depth, and count the fields of values of any type.
     """
 
     name: str

@@ -7,7 +7,9 @@ from operator import attrgetter, is_
 from typing import Final
 
 import cel
+from allocator.allocate import pools_looked_at
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
+from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool, has_counters
 from allocator.cluster.read_key import ReadKey
 from allocator.cluster.snapshot import NOT_FOR_DEVICES, Snapshot
@@ -15,12 +17,40 @@ from allocator.exact import deciding, exact, is_exactly, values_of
 from allocator.features import FEATURES
 from allocator.limits.limit import Bindings
 from allocator.model import TRAITS, Claim, Device, DeviceClass, Node, Request, Slice
-from allocator.outcome import Allocated
+from allocator.outcome import Allocated, AllocationError
+from allocator.policies.contract import FIRST_FIT, Policy
+from allocator.requests.constraints import equal_values, own_values
+from allocator.search.budget import Budget
 
-# Fingerprints: nodes with the same one give the same answers as long as the same of their devices is in use.
+# Nodes are alike in three strengths. Each is a number that alike nodes share, and each overlooks more:
 #
-# The fingerprint of a slice covers all of it but names, and that of a node the slices that it reaches. Most claims read
-# less than there is: to them many fingerprints look the same, and a `Projection` numbers what they see.
+#   as it is             `Fingerprints`  all that a node reaches, but for names
+#   as it is read        `Projection`    of devices only what certain claims, features and the policy read
+#   as it is told apart  `Countings`     of what selectors and constraints read only which devices pass, and are equal
+#
+# Nodes with one fingerprint and the same of their devices in use form a `NodeGroup`. Where claims tell nodes apart,
+# they also say which slices count, so that what is in use of the others makes no difference either.
+
+
+INVALID: Final = -1
+"""The fingerprint, and the projection, of a node whose pools cannot be determined."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeAsItIs:
+    """A node, and the pools that it reaches; None if they cannot be determined."""
+
+    node: Node
+    pools: tuple[Pool, ...] | None = ()
+    fingerprint: int = INVALID
+
+    def devices(self) -> Sequence[Device]:
+        """The devices of the node in the order of its view."""
+        usable = [pool for pool in self.pools or () if pool.is_usable]
+        return [device for pool in usable for slice_ in pool.slices for device in slice_.devices]
+
+
+# As it is: the fingerprint of a slice covers all of it but names, and that of a node the slices that it reaches.
 #
 # Every field of the model counts, except those listed here with the reason: a feature may read any other. Fingerprints
 # of what is gone are kept until they are too many (`is_bloated`); then all are reassigned.
@@ -79,7 +109,7 @@ class Fingerprints:
     """The fingerprints of slices and nodes, and the projections of them."""
 
     def __init__(self) -> None:
-        self._of_devices = _DeviceFingerprints()
+        self.of_devices = _DeviceFingerprints()
         self._of_slices: dict[Hashable, int] = {}
         self._of_nodes: dict[Hashable, int] = {}
         self._recent: list[_RecentDevices] = []
@@ -100,12 +130,12 @@ class Fingerprints:
                 # The use of a slice that other nodes reach too does not belong to the node's own usage.
                 shared = None if slice_.reach.node_name else slice_.number
                 tokens.append((self.of_slice(slice_, node), shared))
-            tokens.append(self.counted_elsewhere(pool))
+            tokens.append(_counted_elsewhere(pool))
         return _number(self._of_nodes, tuple(tokens))
 
     def projection(self, reads: ReadKey) -> "Projection":
         """The fingerprints as claims see them that read no more than this; the least recently used are forgotten."""
-        projection = self._projections.pop(reads, None) or Projection(self._of_devices, reads)
+        projection = self._projections.pop(reads, None) or Projection(self, reads)
         self._projections[reads] = projection
         if len(self._projections) > MOST_PROJECTIONS:
             del self._projections[next(iter(self._projections))]
@@ -126,15 +156,6 @@ class Fingerprints:
         if reached not in known.by_reach:
             known.by_reach[reached] = _number(self._of_slices, (known.devices, _rest_of(slice_), reached))
         return known.by_reach[reached]
-
-    def counted_elsewhere(self, pool: Pool) -> tuple[int, ...]:
-        """The numbers of the pool's slices on other nodes if its devices draw on counters; otherwise they do not count.
-
-        Cost: O(slices of the pool).
-        """
-        if not pool.elsewhere or not has_counters(pool.elsewhere):
-            return ()
-        return tuple([slice_.number for slice_ in pool.elsewhere])
 
     def forget(self, gone: Slice) -> None:
         """Forget a slice that is gone."""
@@ -158,39 +179,41 @@ class Fingerprints:
 
 
 class Projection:
-    """The fingerprints of nodes as claims see them that read no more of devices than this."""
+    """Nodes as claims read them that read no more of devices than this."""
 
-    def __init__(self, of_devices: "_DeviceFingerprints", reads: ReadKey) -> None:
-        self._of_devices = of_devices
+    def __init__(self, fingerprints: Fingerprints, reads: ReadKey) -> None:
+        self._fingerprints = fingerprints
         self._reads = reads
         self._numbers: dict[Hashable, int] = {}
         self._by_node: dict[int, int] = {}
         self._by_slice: dict[int, int] = {}
 
-    def of_node(self, fingerprints: Fingerprints, fingerprint: int, node: Node, pools: Iterable[Pool]) -> int:
-        """The projection of a node's fingerprint. fingerprints: those that this projection belongs to.
+    def of(self, node: NodeAsItIs) -> int:
+        """The same for nodes that are read alike; INVALID if their pools cannot be determined.
 
         Cost: O(devices of slices with fingerprints not seen before).
         """
-        projected = self._by_node.get(fingerprint)
+        if node.pools is None:
+            return INVALID
+        projected = self._by_node.get(node.fingerprint)
         if projected is None:
-            projected = self._by_node[fingerprint] = self._project(fingerprints, node, pools)
+            projected = self._by_node[node.fingerprint] = self._project(node.node, node.pools)
         return projected
 
-    def _project(self, fingerprints: Fingerprints, node: Node, pools: Iterable[Pool]) -> int:
+    def _project(self, node: Node, pools: Iterable[Pool]) -> int:
         tokens: list[Hashable] = [_of_node(node)]
         for pool in pools:
             tokens.append((bool(pool.missing), bool(pool.contradiction)))
-            tokens.extend([self._of_slice(fingerprints, slice_, node) for slice_ in pool.slices])
-            tokens.append(fingerprints.counted_elsewhere(pool))
+            tokens.extend([self._of_slice(slice_, node) for slice_ in pool.slices])
+            tokens.append(_counted_elsewhere(pool))
         return _number(self._numbers, tuple(tokens))
 
-    def _of_slice(self, fingerprints: Fingerprints, slice_: Slice, node: Node) -> int:
-        fingerprint = fingerprints.of_slice(slice_, node)
+    def _of_slice(self, slice_: Slice, node: Node) -> int:
+        fingerprint = self._fingerprints.of_slice(slice_, node)
         projected = self._by_slice.get(fingerprint)
         if projected is None:
             local = _reached(slice_, node) if slice_.reach.per_device else None
-            rest = self._of_devices.rest_of(fingerprint, slice_)
+            rest = self._fingerprints.of_devices.rest_of(fingerprint, slice_)
             read = tuple([self._reads.of(device) for device in slice_.devices]) if self._reads.of_attributes else ()
             projected = _number(self._numbers, (rest, local, read))
             self._by_slice[fingerprint] = projected
@@ -250,6 +273,24 @@ def _are_alike(left: Sequence[Device], right: Sequence[Device], traits: frozense
 
 def _number(numbers: dict[Hashable, int], token: Hashable) -> int:
     return numbers.setdefault(token, len(numbers))
+
+
+def shared_slices(pools: Iterable[Pool]) -> Iterable[Slice]:
+    """The slices that count for a node with these pools, and for other nodes as well."""
+    for pool in pools:
+        yield from [slice_ for slice_ in pool.slices if not slice_.reach.node_name]
+        if _counted_elsewhere(pool):
+            yield from pool.elsewhere
+
+
+def _counted_elsewhere(pool: Pool) -> tuple[int, ...]:
+    """The numbers of the pool's slices on other nodes if its devices draw on counters; otherwise they do not count.
+
+    Cost: O(slices of the pool).
+    """
+    if not pool.elsewhere or not has_counters(pool.elsewhere):
+        return ()
+    return tuple([slice_.number for slice_ in pool.elsewhere])
 
 
 def _rest_of(slice_: Slice) -> Hashable:
@@ -367,8 +408,8 @@ def reads_of(
     return ReadKey.of_programs(programs, (*attributes, *by_policy, *_read_by_features(claims)))
 
 
-def values_read_of(claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
-    """What features and the policy read: see `distinctions` for the others."""
+def _values_read_of(claims: Sequence[Claim], by_policy: Sequence[str]) -> ReadKey:
+    """What features and the policy read: see `_distinctions` for the others."""
     return ReadKey.of_programs((), (*by_policy, *_read_by_features(claims)))
 
 
@@ -384,3 +425,127 @@ def expressions_of(snapshot: Snapshot, claims: Sequence[Claim]) -> Iterable[str]
             for alternative in request.alternatives:
                 device_class = snapshot.classes.get(alternative.class_name)
                 yield from filter(None, (*(device_class.selectors if device_class else ()), *alternative.selectors))
+
+
+# As it is told apart: what claims distinguish on a node, which is less than the values that they read.
+#
+# A selector sees of an attribute only whether the device passes, and a constraint only which devices have equal values.
+# Where each device has a value of its own, such as a serial number, nodes are alike all the same.
+
+
+def _distinctions(
+    snapshot: Snapshot, view: NodeView, question: DeviceQuestion, is_cancelled: Callable[[], bool], budget: Budget
+) -> Hashable:
+    """Equal for views with devices that agree, one by one, in all but attributes, and get the same answers by these.
+
+    What features and policies read of attributes is left out. Raises Cancelled, OutOfSteps. Cost: O(devices).
+    """
+    claims = question.claims
+    expressions = (*expressions_of(snapshot, claims), *question.limiting)
+    selections = [snapshot.selectors.select(one, view, is_cancelled, budget) for one in expressions]
+    equal = [equal_values(view, name, snapshot.features) for name in dict.fromkeys(_constrained(claims))]
+    # What devices elsewhere have is compared as well, for which it is not enough to know which of these are equal.
+    joint = dict.fromkeys(one.constraint.attribute for claim in claims for one in claim.joint)
+    same = [own_values(view, name, snapshot.features) for name in joint]
+    return tuple(selections), tuple(equal), tuple(same)
+
+
+def _constrained(claims: Iterable[Claim]) -> Iterable[str]:
+    return [one.attribute for claim in claims for one in claim.constraints]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counting:
+    """Which slices of a node count: those of pools with a device that the claims could have.
+
+    number: the same for nodes between which the claims do not distinguish. own: a flag for each slice that the node
+    alone reaches; shared: for each of the others.
+    """
+
+    number: int
+    own: tuple[bool, ...]
+    shared: tuple[bool, ...]
+
+    @property
+    def is_all(self) -> bool:
+        """Whether all slices count, and no other node reaches one."""
+        return not self.shared and all(self.own)
+
+
+class Countings:
+    """Which slices count for one question, on each kind of node that it tells apart."""
+
+    def __init__(
+        self,
+        fingerprints: Fingerprints,
+        snapshot: Snapshot,
+        question: DeviceQuestion,
+        policy: Policy,
+        budget_steps: int,
+    ) -> None:
+        read = reads_of(snapshot, question.claims, policy.reads, question.limiting)
+        self._as_read = fingerprints.projection(read)
+        self._of_values = fingerprints.projection(_values_read_of(question.claims, policy.reads))
+        self._policy = policy
+        self._budget_steps = budget_steps
+        self._numbered = 0
+        self._by_projection: dict[int, Counting] = {}
+        self._by_distinctions: dict[Hashable, Counting] = {}
+
+    def __len__(self) -> int:
+        """The number of projections that are known."""
+        return len(self._by_projection)
+
+    def clear(self) -> None:
+        """Forget what is known by projection."""
+        self._by_projection.clear()
+        self._by_distinctions.clear()
+
+    def known(self, node: NodeAsItIs) -> Counting | None:
+        """The counting of the node; None if it is forgotten, or the node's pools cannot be determined."""
+        return self._by_projection.get(self._as_read.of(node))
+
+    def of(
+        self, node: NodeAsItIs, snapshot: Snapshot, question: DeviceQuestion, is_cancelled: Callable[[], bool]
+    ) -> Counting | None:
+        """The counting of the node; None if its pools cannot be determined. Raises Cancelled.
+
+        Cost: O(devices) for a node that is not read like any before.
+        """
+        if node.pools is None:
+            return None
+        projected = self._as_read.of(node)
+        counting = self._by_projection.get(projected)
+        if counting is None:
+            counting = self._by_projection[projected] = self._distinguished(node, snapshot, question, is_cancelled)
+        return counting
+
+    def _distinguished(
+        self, node: NodeAsItIs, snapshot: Snapshot, question: DeviceQuestion, is_cancelled: Callable[[], bool]
+    ) -> Counting:
+        try:
+            view, budget = snapshot.view(node.node), Budget(self._budget_steps)
+            distinguished = _distinctions(snapshot, view, question, is_cancelled, budget)
+        except AllocationError:
+            return self._new(node, snapshot, question, is_cancelled)
+        key = self._of_values.of(node), distinguished
+        counting = self._by_distinctions.get(key)
+        if counting is None:
+            counting = self._by_distinctions[key] = self._new(node, snapshot, question, is_cancelled)
+        return counting
+
+    def _new(
+        self, node: NodeAsItIs, snapshot: Snapshot, question: DeviceQuestion, is_cancelled: Callable[[], bool]
+    ) -> Counting:
+        """With a policy all slices count, else those of the pools that the claims look at."""
+        looked_at = None
+        if self._policy is FIRST_FIT:
+            looked_at = pools_looked_at(snapshot, node.node, question.claims, is_cancelled, self._budget_steps)
+        of_node_alone: list[bool] = []
+        shared: list[bool] = []
+        for pool in node.pools or ():
+            counts = looked_at is None or pool.id in looked_at
+            of_node_alone += [counts for slice_ in pool.slices if slice_.reach.node_name]
+            shared += [counts for _ in shared_slices((pool,))]
+        self._numbered += 1
+        return Counting(self._numbered, tuple(of_node_alone), tuple(shared))

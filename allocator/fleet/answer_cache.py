@@ -1,22 +1,28 @@
 """Answers that are kept for the questions asked most recently, and brought up to date when they are used."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import compress
 from typing import Final
 
-from allocator.allocate import allocations_like, outcome_of, pools_looked_at
-from allocator.cluster.node_view import NodeView
+from allocator.allocate import allocations_like, outcome_of
 from allocator.cluster.snapshot import Snapshot
-from allocator.fleet.alike import SPARE, DeviceQuestion, expressions_of, rank_of, reads_of, values_read_of
-from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Counting, Unable
-from allocator.fleet.nodes import INVALID, NOTHING, CurrentSnapshot, FleetNode, FleetNodes, LeftGroups, NodeGroup
+from allocator.fleet.alike import (
+    INVALID,
+    SPARE,
+    Counting,
+    Countings,
+    DeviceQuestion,
+    expressions_of,
+    rank_of,
+    reads_of,
+)
+from allocator.fleet.answers import FAILING, NEVER, Able, Answer, Answers, Unable
+from allocator.fleet.nodes import NOTHING, CurrentSnapshot, FleetNode, FleetNodes, LeftGroups, NodeGroup
 from allocator.limits.limit import Bindings
 from allocator.memo import TypedMemo
 from allocator.model import Allocation, Claim, DeviceClass, Node
 from allocator.outcome import Allocated, AllocationError, Outcome
-from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode
-from allocator.requests.constraints import equal_values, own_values
-from allocator.search.budget import Budget
+from allocator.policies.contract import Policy, PolicyOfNode
 from allocator.search.rules import Choice
 from cel.lru import LruCache
 
@@ -67,33 +73,6 @@ class Decider:
     ) -> tuple[Allocation, ...]:
         """What the claims get on a node that is like one where these devices were chosen. known: as in `decide`."""
         return allocations_like(snapshot, node, claims, chosen, share_id=self.share_id, known=known)
-
-
-# What claims distinguish on a node: less than the values that they read.
-#
-# A selector sees of an attribute only whether the device passes, and a constraint only which devices have equal values.
-# Where each device has a value of its own, such as a serial number, nodes are alike all the same.
-
-
-def distinctions(
-    snapshot: Snapshot, view: NodeView, question: DeviceQuestion, is_cancelled: Callable[[], bool], budget: Budget
-) -> Hashable:
-    """Equal for views with devices that agree, one by one, in all but attributes, and get the same answers by these.
-
-    What features and policies read of attributes is left out. Raises Cancelled, OutOfSteps. Cost: O(devices).
-    """
-    claims = question.claims
-    expressions = (*expressions_of(snapshot, claims), *question.limiting)
-    selections = [snapshot.selectors.select(one, view, is_cancelled, budget) for one in expressions]
-    equal = [equal_values(view, name, snapshot.features) for name in dict.fromkeys(_constrained(claims))]
-    # What devices elsewhere have is compared as well, for which it is not enough to know which of these are equal.
-    joint = dict.fromkeys(one.constraint.attribute for claim in claims for one in claim.joint)
-    same = [own_values(view, name, snapshot.features) for name in joint]
-    return tuple(selections), tuple(equal), tuple(same)
-
-
-def _constrained(claims: Iterable[Claim]) -> Iterable[str]:
-    return [one.attribute for claim in claims for one in claim.constraints]
 
 
 MOST_QUESTIONS = 256
@@ -163,8 +142,7 @@ class AnswerCache:
     def known_on(self, answers: Answers, node: FleetNode) -> TypedMemo | None:
         """What was worked out of the claims on nodes between which they do not distinguish; None if it is forgotten."""
         assert node.pools is not None, "a node without pools is able to allocate nothing"
-        projected = answers.projection.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
-        return self._known_of(answers.counting.get(projected))
+        return self._known_of(answers.countings.known(node))
 
     def _known_of(self, counting: Counting | None) -> TypedMemo | None:
         return self._known.get(counting, 1, TypedMemo) if counting else None
@@ -189,12 +167,10 @@ class AnswerCache:
 
     def _new(self, question: DeviceQuestion) -> Answers:
         snapshot, claims = self._current.value, question.claims
-        projection = self._nodes.fingerprints.projection(
-            reads_of(snapshot, claims, self._decider.policy.reads, question.limiting)
-        )
-        values = self._nodes.fingerprints.projection(values_read_of(claims, self._decider.policy.reads))
+        decider = self._decider
+        countings = Countings(self._nodes.fingerprints, snapshot, question, decider.policy, decider.budget_steps)
         texts = (*expressions_of(snapshot, claims), *question.limiting)
-        return Answers(question.classes, projection, values, sum(map(len, texts)))
+        return Answers(question.classes, countings, sum(map(len, texts)))
 
     def _is_full(self) -> bool:
         most = max(MOST_ANSWERS, 3 * LEAST_QUESTIONS * len(self._nodes.groups))
@@ -219,11 +195,11 @@ class AnswerCache:
             answers.clear()
             answers.shared.clear()
             for group in groups.all():
-                answers.add(self._answer(answers, group, question), group.nodes)
+                answers.add(self._answer(answers, group, question), group.members.nodes)
         else:
             for number, old in before.items():
                 self._move(answers, number, old, question)
-            answers.forget_groups([old for old in before.values() if old is not None and old.is_empty])
+            answers.forget_groups([old for old in before.values() if old is not None and old.members.is_empty])
         answers.seen, answers.seen_shared = changes.now, changes.shared
 
     def _move(self, answers: Answers, number: int, old: NodeGroup | None, question: DeviceQuestion) -> None:
@@ -245,10 +221,10 @@ class AnswerCache:
         earlier = answers.of_group.get(group)
         if earlier is not None:
             return earlier
-        if max(len(answers.worked_out), len(answers.counting)) > 4 * len(self._nodes.groups) + SPARE:
+        if max(len(answers.worked_out), len(answers.countings)) > 4 * len(self._nodes.groups) + SPARE:
             answers.forget_worked_out()
-        node = self._nodes[group.first]
-        counting = self._counting(answers, node, question)
+        node = self._nodes[group.members.first]
+        counting = answers.countings.of(node, self._current.value, question, self._decider.is_cancelled)
         key = self._key_of(answers, group, counting) if counting else INVALID
         answer = answers.worked_out.get(key)
         if answer is None:
@@ -267,49 +243,6 @@ class AnswerCache:
         shared = tuple(compress(group.shared, counting.shared))
         answers.shared.update(shared)
         return counting.number, usage if any(usage) else NOTHING, tuple(map(self._nodes.occupancy.of, shared))
-
-    def _counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting | None:
-        """Which slices count; None if the node's pools cannot be determined."""
-        if node.pools is None:
-            return None
-        projected = answers.projection.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
-        counting = answers.counting.get(projected)
-        if counting is None:
-            counting = answers.counting[projected] = self._work_out_counting(answers, node, question)
-        return counting
-
-    def _work_out_counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting:
-        """Which slices count, the same for all nodes between which the claims do not distinguish."""
-        assert node.pools is not None, "nodes without pools are sorted out before"
-        snapshot = self._current.value
-        try:
-            view = snapshot.view(node.node)
-            budget = Budget(self._decider.budget_steps)
-            distinguished = distinctions(snapshot, view, question, self._decider.is_cancelled, budget)
-        except AllocationError:
-            return self._new_counting(answers, node, question)
-        values = answers.values.of_node(self._nodes.fingerprints, node.fingerprint, node.node, node.pools)
-        counting = answers.by_distinctions.get((values, distinguished))
-        if counting is None:
-            counting = answers.by_distinctions[values, distinguished] = self._new_counting(answers, node, question)
-        return counting
-
-    def _new_counting(self, answers: Answers, node: FleetNode, question: DeviceQuestion) -> Counting:
-        """With a policy all slices count, else those of the pools that the claims look at."""
-        looked_at = None
-        if self._decider.policy is FIRST_FIT:
-            asking = self._decider
-            looked_at = pools_looked_at(
-                self._current.value, node.node, question.claims, asking.is_cancelled, asking.budget_steps
-            )
-        of_node_alone: list[bool] = []
-        shared: list[bool] = []
-        for pool in node.pools or ():
-            counts = looked_at is None or pool.id in looked_at
-            of_node_alone += [counts for slice_ in pool.slices if slice_.reach.node_name]
-            shared += [counts for _ in self._nodes.shared((pool,))]
-        answers.numbered += 1
-        return Counting(answers.numbered, tuple(of_node_alone), tuple(shared))
 
     def _work_out(self, node: FleetNode, question: DeviceQuestion, known: TypedMemo | None) -> Answer:
         try:
@@ -407,10 +340,7 @@ class HardwareKinds:
 
         Cost: O(devices) for devices that are not like any that were seen before.
         """
-        node = self._nodes[number]
-        if node.pools is None:
-            return self, INVALID
-        return self, self._projection.of_node(self._fingerprints, node.fingerprint, node.node, node.pools)
+        return self, self._projection.of(self._nodes[number])
 
     def are_current(self, snapshot: Snapshot) -> bool:
         """Whether they are those of the same claims now. Cost: O(requests), where classes are others or limits hold."""

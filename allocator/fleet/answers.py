@@ -8,7 +8,7 @@ from allocator.allocate import with_names
 from allocator.bits import Mask, bits
 from allocator.cluster.usage import Usage
 from allocator.explain.text import OPERATOR, node_text
-from allocator.fleet.alike import DeviceQuestion, Projection
+from allocator.fleet.alike import Countings, DeviceQuestion
 from allocator.fleet.nodes import FleetNode, FleetNodes, NodeGroup
 from allocator.limits.limit import Bindings
 from allocator.model import Claim, Device, DeviceClass, PoolID
@@ -154,24 +154,6 @@ class Failing:
     """The node ends the attempt for all nodes."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Counting:
-    """Which slices of a node count: those of pools with a device that the claims could have.
-
-    number: the same for nodes between which the claims do not distinguish. own: a flag for each slice that the node
-    alone reaches; shared: for each of the others.
-    """
-
-    number: int
-    own: tuple[bool, ...]
-    shared: tuple[bool, ...]
-
-    @property
-    def is_all(self) -> bool:
-        """Whether all slices count, and no other node reaches one."""
-        return not self.shared and all(self.own)
-
-
 Answer = Able | Failing | Unable
 FAILING: Final = Failing()
 """The only instance that is needed."""
@@ -183,8 +165,7 @@ class Answers:
 
     classes: tuple[DeviceClass | None, ...]
     """The classes that the claims name; their identities are part of the question, so they are kept."""
-    projection: Projection
-    values: Projection
+    countings: Countings
     text: int
     """How many characters its expressions have."""
     by_rank: dict[Rank, Mask] = field(default_factory=dict)
@@ -200,20 +181,14 @@ class Answers:
     """The last change of groups that the answers take into account."""
     seen_shared: int = NEVER
     """The last change of slices that several nodes reach, likewise."""
-    counting: dict[int, Counting] = field(default_factory=dict)
-    """Which slices of a node count, by projection."""
-    by_distinctions: dict[Hashable, Counting] = field(default_factory=dict)
-    """The same by what the claims distinguish and by `values`, the projection of what features and the policy read."""
     shared: set[int] = field(default_factory=set)
     """The numbers of the slices that count and that several nodes reach."""
-    numbered: int = 0
-    """How many countings have got a number."""
     _alike: dict[Hashable, Answer] = field(default_factory=dict)
 
     @property
     def kept(self) -> int:
         """The number of answers that are kept, by group, and of projections that are known."""
-        return len(self.of_group) + len(self.worked_out) + len(self.counting)
+        return len(self.of_group) + len(self.worked_out) + len(self.countings)
 
     def once(self, answer: Answer) -> Answer:
         """The answer, or an equal one that is kept already: most nodes are refused for the same reason."""
@@ -229,8 +204,7 @@ class Answers:
     def forget_worked_out(self) -> None:
         """Forget what is known by projection."""
         self.worked_out.clear()
-        self.counting.clear()
-        self.by_distinctions.clear()
+        self.countings.clear()
         self._alike.clear()
 
     def forget_groups(self, gone: Iterable[NodeGroup]) -> None:

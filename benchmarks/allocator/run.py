@@ -17,7 +17,7 @@ from typing import Any
 
 from benchmarks.allocator import cases, ours
 from benchmarks.allocator.plot import plot
-from benchmarks.reference import Reference
+from benchmarks.reference import NEWEST, RELEASES, Reference
 from scheduler.installation import description
 
 PODS_A_SECOND, MILLISECONDS, MICROSECONDS = "pods/s", "ms", "us"
@@ -54,6 +54,7 @@ class AllocatorRow:
 def main() -> None:
     """The program."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kubernetes", choices=RELEASES, default=NEWEST, help=f"the reference's (default: {NEWEST})")
     parser.add_argument("--rounds", type=int, default=3, help="how often everything is measured (default: 3)")
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-allocator"), help="folder for the results")
     parser.add_argument("--large", type=int, default=100_000, metavar="NODES", help="nodes of the large fleet; 0: none")
@@ -63,8 +64,8 @@ def main() -> None:
         print(json.dumps(asdict(ours.large(arguments.large, 1000))))
         return
     arguments.output.mkdir(parents=True, exist_ok=True)
-    rows = compare(arguments.rounds)
-    print(f"ours: {description()}\n")
+    rows = compare(arguments.rounds, arguments.kubernetes)
+    print(f"ours: {description()}; the reference of Kubernetes {arguments.kubernetes}\n")
     print(table(rows))
     (arguments.output / "results.json").write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
     if arguments.large:
@@ -73,9 +74,9 @@ def main() -> None:
     print(f"written: {arguments.output / 'results.json'}, {arguments.output / 'scaling.svg'}")
 
 
-def compare(rounds: int) -> list[AllocatorRow]:
+def compare(rounds: int, kubernetes: str) -> list[AllocatorRow]:
     """Every comparison in every round, the reference first, ours right after it."""
-    with Reference() as reference:
+    with Reference(kubernetes) as reference:
         comparisons = comparisons_with(reference)
         measured: dict[str, list[tuple[float, float | None]]] = {one.name: [] for one in comparisons}
         for number in range(rounds):

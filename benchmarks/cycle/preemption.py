@@ -60,7 +60,7 @@ def _once(preemptor: Preemptor, cluster: Cluster, pod: Pod) -> tuple[str, int]:
         raise NotDecided(f"pod {pod}: {won.text}")
     if won.candidate is not None:
         _take(cluster, pod, won.candidate)
-        cluster.claims.reserve(pod.uid, won.candidate.node, list(zip(claims, won.allocations, strict=True)))
+        cluster.claims.reserve(pod.uid, won.candidate.node, [(claim, claim.allocation) for claim in won.given])
     return won.nominated or "", took
 
 

@@ -13,7 +13,6 @@ folder. Times depend on the machine and on what else it does; ratios of one roun
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,10 +28,12 @@ from benchmarks.cycle.correctness import WrongChoice, check
 from benchmarks.cycle.figures import WARM_UP, PolicyRun, Run, Times
 from benchmarks.endtoend.workload import PLAIN, Asks
 from scheduler.installation import description
+from tests.controlplane.binaries import BuildError, Unavailable, own_program
 
-MODULE = Path(__file__).resolve().parents[2] / "tests" / "controlplane"
 NODES = (500, 5000, 15_000)
-PLUGINS = "plugins"
+RELEASES = {"1.36": "", "1.37": "1.37", "1.38": "1.38"}
+"""As the module of the control plane names them; the last one is the newest."""
+NEWEST = list(RELEASES)[-1]
 POLICIES = ("first-fit", "fgd", "fill-value")
 ALL_NODES = 100
 LONGEST_S = 20
@@ -72,13 +73,16 @@ def main() -> None:
     parser.add_argument("--only-preemption", action="store_true", help="only who has to go")
     parser.add_argument("--only-limits", action="store_true", help="only limits per tenant; ours alone, needs no Go")
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-cycle"), help="folder for the results")
+    parser.add_argument(
+        "--kubernetes", choices=RELEASES, default=NEWEST, help=f"the release of the plugins (default: {NEWEST})"
+    )
     arguments = parser.parse_args()
     if arguments.pods <= WARM_UP:
         parser.error(f"--pods: {arguments.pods} are too few, {WARM_UP} are to warm up")
     arguments.output.mkdir(parents=True, exist_ok=True)
     if arguments.only_preemption:
         try:
-            plugins = built_plugins(arguments.output)
+            plugins = built_plugins(arguments.kubernetes)
             print(measured_preemption(plugins, arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
         except Failed as error:
             sys.exit(f"bench-cycle: {error}")
@@ -89,8 +93,10 @@ def main() -> None:
     cases = [asks for name, asks in CASES.items() if name in (arguments.only or CASES)]
     try:
         if not arguments.only_policies:
-            runs = measure_all(cases, arguments.nodes, arguments.pods, arguments.rounds, arguments.output)
-            print(f"ours: {description()}\n{COMPARED}\n\n{figures.table(figures.rows(runs))}\n")
+            plugins = built_plugins(arguments.kubernetes)
+            runs = measure_all(plugins, cases, arguments)
+            print(f"ours: {description()}; the plugins of Kubernetes {arguments.kubernetes}\n{COMPARED}\n")
+            print(f"{figures.table(figures.rows(runs))}\n")
         policies = arguments.policy or POLICIES
         by_policy = measure_policies(policies, arguments.nodes, arguments.pods, arguments.rounds)
     except (Failed, WrongChoice) as error:
@@ -99,23 +105,21 @@ def main() -> None:
     (arguments.output / "policies.json").write_text(json.dumps([one.document() for one in rows], indent=1) + "\n")
     print(f"ours by policy: {description()}\n\n{figures.policy_table(rows)}\n")
     if not arguments.only_policies:
-        plugins = arguments.output.resolve() / PLUGINS
         print(measured_preemption(plugins, arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
     print(measured_limits(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
     print(f"written: {', '.join(map(str, sorted(arguments.output.glob('*.json'))))}")
 
 
-def measure_all(cases: Sequence[Asks], sizes: Sequence[int], pods: int, rounds: int, output: Path) -> list[Run]:
+def measure_all(plugins: Path, cases: Sequence[Asks], arguments: argparse.Namespace) -> list[Run]:
     """All cases at all sizes, round after round. Raises Failed or WrongChoice."""
-    plugins = built_plugins(output)
     runs: list[Run] = []
-    for number in range(rounds):
-        for nodes in sizes:
+    for number in range(arguments.rounds):
+        for nodes in arguments.nodes:
             for asks in cases:
-                tell(f"round {number + 1} of {rounds}: {nodes:,} nodes, {asks.name}", end=": ")
-                runs.append(measure(asks, nodes, pods, plugins))
+                tell(f"round {number + 1} of {arguments.rounds}: {nodes:,} nodes, {asks.name}", end=": ")
+                runs.append(measure(asks, nodes, arguments.pods, plugins))
                 tell(f"{1e3 * runs[-1].ours.mean_s:.3g} ms, plugins {1e3 * runs[-1].sampled.mean_s:.3g} ms")
-                _write(runs, output)
+                _write(runs, arguments.output)
     return runs
 
 
@@ -186,14 +190,12 @@ def measure(asks: Asks, nodes: int, pods: int, plugins: Path) -> Run:
     return Run(asks.name, nodes, ours.times, sampled.times, thorough.times, best)
 
 
-def built_plugins(folder: Path) -> Path:
-    """The program with the plugins, built into the folder where its sources changed."""
-    if shutil.which("go") is None:
-        raise Failed("the plugins are built with Go 1.26 or later, which is not on this machine (https://go.dev/dl)")
-    program = folder.resolve() / PLUGINS
-    # The flags are those of the control plane, whose packages may be compiled already.
-    _output(["go", "build", "-trimpath", "-mod=readonly", "-o", str(program), "./plugins"], MODULE)
-    return program
+def built_plugins(kubernetes: str) -> Path:
+    """The program with the plugins of a release, built where its sources changed. Raises Failed."""
+    try:
+        return own_program("plugins", os.environ, tell, RELEASES[kubernetes])
+    except (BuildError, Unavailable) as error:
+        raise Failed(str(error)) from None
 
 
 def _decided(command: Sequence[str], asks: Asks, nodes: int, case: bytes) -> Decided:
@@ -204,8 +206,8 @@ def _decided(command: Sequence[str], asks: Asks, nodes: int, case: bytes) -> Dec
     return Decided(found["nodes"], Times([one / 1e9 for one in found["nanoseconds"]]))
 
 
-def _output(command: Sequence[str], folder: Path | None = None, case: bytes = b"") -> bytes:
-    done = subprocess.run(command, cwd=folder, input=case, capture_output=True, check=False, env=_environment())
+def _output(command: Sequence[str], case: bytes = b"") -> bytes:
+    done = subprocess.run(command, input=case, capture_output=True, check=False, env=_environment())
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise Failed(f"{' '.join(command)} ended with {done.returncode}: {said[-1] if said else 'it said nothing'}")

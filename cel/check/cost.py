@@ -30,9 +30,9 @@ from cel.values import types
 from cel.values.types import Kind, Type
 from cel.values.values import MAX_UINT, MISSING, Value, size_of
 
-_Path: TypeAlias = tuple[str, ...]
+PathTo: TypeAlias = tuple[str, ...]
 _NO_ENTRIES: Final = Estimate(MAX_UINT, 0)
-_SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
+SCALARS: Final = frozenset({Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT})
 _SELECTABLE: Final = frozenset({Kind.MAP, Kind.STRUCT, Kind.PARAMETER})
 
 
@@ -70,7 +70,8 @@ _DEVICE: Final = _Declared(
 )
 
 
-def _declared_size(path: _Path) -> Estimate | None:
+def declared_size(path: PathTo) -> Estimate | None:
+    """The size of a value of `device`, which the API limits; None for other values."""
     if not path or path[0] != "device":
         return None
     declared: _Declared | None = _DEVICE
@@ -94,10 +95,10 @@ class _Entries(NamedTuple):
         return _Entries(self.is_list, self.key.union(other.key), self.value.union(other.value))
 
 
-class _Local(NamedTuple):
+class Local(NamedTuple):
     """A variable of a macro."""
 
-    path: _Path
+    path: PathTo
     size: Estimate | None
     entries: _Entries | None
 
@@ -109,48 +110,43 @@ class _Argument:
     type: Type
     size: Estimate
     literal: Value
-    path: _Path
+    path: PathTo
 
     @property
     def item_size(self) -> Estimate:
         """The declared size of the elements."""
-        return (_declared_size((*self.path, "@items")) if self.path else None) or UNKNOWN_SIZE
+        return (declared_size((*self.path, "@items")) if self.path else None) or UNKNOWN_SIZE
 
 
-def estimate(checked: Checked, *, counts_all: bool) -> Estimate:
-    """The range of the cost of one evaluation, in the reference's units. counts_all: as in `Environment`."""
-    return _Estimator(checked, counts_all=counts_all).cost(checked.root)
+class Estimator:
+    """Estimates one expression, in one pass, as up to 1.37. The tables are by node."""
 
-
-class _Estimator:
-    """Estimates one expression, in one pass. The tables are by node."""
-
-    def __init__(self, checked: Checked, *, counts_all: bool) -> None:
-        self._counts_all = counts_all
+    def __init__(self, checked: Checked) -> None:
         self._types = checked.types
         self._references = checked.references
-        self._paths: dict[Expr, _Path] = {}
+        self._paths: dict[Expr, PathTo] = {}
         self._sizes: dict[Expr, Estimate] = {}
         self._entries: dict[Expr, _Entries] = {}
-        self._locals: dict[str, list[_Local]] = {}
+        self._locals: dict[str, list[Local]] = {}
         self._depth = 0
 
     def cost(self, node: Expr) -> Estimate:
+        """The range of the cost of one evaluation, in the reference's units."""
         self._depth += 1
-        cost = _COSTS[type(node)]
-        estimate = cost(self, node) if self._depth % LEVELS else with_room(cost, self, node)
+        cost: Callable[[Expr], Estimate] = getattr(self, _COSTS[type(node)])
+        estimate = cost(node) if self._depth % LEVELS else with_room(cost, node)
         self._depth -= 1
         return estimate
 
     # Sizes
 
-    def _local(self, node: Expr) -> _Local | None:
+    def _local(self, node: Expr) -> Local | None:
         if not isinstance(node, Ident):
             return None
         stack = self._locals.get(node.name)
         return stack[-1] if stack else None
 
-    def _path(self, node: Expr) -> _Path:
+    def _path(self, node: Expr) -> PathTo:
         local = self._local(node)
         return self._paths.get(node, ()) if local is None else local.path
 
@@ -158,14 +154,14 @@ class _Estimator:
         known = self._sizes.get(node)
         if known is not None:
             return known
-        written = _written_size(node)
+        written = written_size(node)
         if written is not None:
             return written
-        declared = _declared_size(self._path(node))
+        declared = declared_size(self._path(node))
         if declared is not None:
             self._sizes[node] = declared
             return declared
-        if _is_scalar(self._types[node]) or (self._counts_all and self._types[node].kind is Kind.TYPE):
+        if _is_scalar(self._types[node]):
             return ONCE
         local = self._local(node)
         return None if local is None else local.size
@@ -188,7 +184,7 @@ class _Estimator:
         if entries is not None:
             self._entries[node] = entries
 
-    def _push(self, name: str, local: _Local) -> None:
+    def _push(self, name: str, local: Local) -> None:
         self._locals.setdefault(name, []).append(local)
 
     # Nodes
@@ -207,7 +203,7 @@ class _Estimator:
         total = self.cost(node.operand)
         if node.is_test:
             return total
-        if self._counts_all or self._types[node.operand].kind in _SELECTABLE:
+        if self._types[node.operand].kind in _SELECTABLE:
             total = total.plus(ONCE)
         self._paths[node] = (*self._path(node.operand), node.field)
         return total
@@ -252,8 +248,8 @@ class _Estimator:
         self._set_entries(node, self._entries_of(node.result))
         return total
 
-    def _bound(self, value: Expr) -> _Local:
-        return _Local(self._path(value), self._size(value), self._entries_of(value))
+    def _bound(self, value: Expr) -> Local:
+        return Local(self._path(value), self._size(value), self._entries_of(value))
 
     def _loop(self, node: Comprehension) -> Estimate:
         total = self.cost(node.range_).plus(self.cost(node.start))
@@ -276,8 +272,8 @@ class _Estimator:
         entries = self._entries_of(node.range_)
         is_list = self._types[node.range_].kind is Kind.LIST if entries is None else entries.is_list
         path = self._path(node.range_)
-        key = _Local((*path, "@indices" if is_list else "@keys"), entries.key if entries else None, None)
-        value = _Local((*path, "@items" if is_list else "@values"), entries.value if entries else None, None)
+        key = Local((*path, "@indices" if is_list else "@keys"), entries.key if entries else None, None)
+        value = Local((*path, "@items" if is_list else "@values"), entries.value if entries else None, None)
         if node.second_variable is None:
             self._push(node.variable, value if is_list else key)
             return (node.variable,)
@@ -348,7 +344,7 @@ class _Estimator:
         self, node: Call, reference: CallReference, overload: Overload, size: Estimate | None
     ) -> Estimate | None:
         """For an index into a list or map: the size of its entries, and the path that continues into it."""
-        step = _INDEX_STEPS.get(overload.id)
+        step = INDEX_STEPS.get(overload.id)
         if step is None:
             return size
         container = reference.operands[0]
@@ -364,17 +360,17 @@ class _Estimator:
         return _Argument(self._types[node], self._size_or_unknown(node), literal, path)
 
 
-_COSTS: Final[Mapping[type, Callable[..., Estimate]]] = {
-    Literal: _Estimator._literal,  # noqa: SLF001 - the table of the class's own methods
-    Ident: _Estimator._ident,  # noqa: SLF001
-    Select: _Estimator._select,  # noqa: SLF001
-    Call: _Estimator._call,  # noqa: SLF001
-    ListExpr: _Estimator._list,  # noqa: SLF001
-    MapExpr: _Estimator._map,  # noqa: SLF001
-    MessageExpr: _Estimator._message,  # noqa: SLF001
-    Comprehension: _Estimator._comprehension,  # noqa: SLF001
+_COSTS: Final[Mapping[type, str]] = {
+    Literal: "_literal",
+    Ident: "_ident",
+    Select: "_select",
+    Call: "_call",
+    ListExpr: "_list",
+    MapExpr: "_map",
+    MessageExpr: "_message",
+    Comprehension: "_comprehension",
 }
-_INDEX_STEPS: Final = {"index_list": "@items", "index_map": "@values"}
+INDEX_STEPS: Final = {"index_list": "@items", "index_map": "@values"}
 _COMPARED_ONCE: Final = frozenset({types.QUANTITY, types.SEMVER, types.IP, types.CIDR})
 
 
@@ -398,7 +394,8 @@ def _sum(costs: list[Estimate]) -> Estimate:
     return total
 
 
-def _written_size(node: Expr) -> Estimate | None:
+def written_size(node: Expr) -> Estimate | None:
+    """The size of a literal."""
     match node:
         case Literal():
             size = size_of(node.value)
@@ -412,4 +409,4 @@ def _written_size(node: Expr) -> Estimate | None:
 
 
 def _is_scalar(type_: Type) -> bool:
-    return type_.kind in _SCALARS or (type_.is_optional and _is_scalar(type_.parameters[0]))
+    return type_.kind in SCALARS or (type_.is_optional and _is_scalar(type_.parameters[0]))

@@ -30,18 +30,26 @@ MESSAGE_COST: Final = 40
 
 
 class Estimate(NamedTuple):
-    """A range of sizes or of costs, from `low` to `high`; sums and products stop at 2**64 - 1."""
+    """A range of sizes or of costs, from `low` to `high`; sums and products stop at 2**64 - 1.
+
+    key, item: since 1.38, of the size of a map or list also the sizes of its keys, and of its values or elements. What
+    is made of two sizes has the union of theirs.
+    """
 
     low: int
     high: int
+    key: "Estimate | None" = None
+    item: "Estimate | None" = None
 
     def plus(self, other: "Estimate") -> "Estimate":
         """The sum."""
-        return Estimate(min(self.low + other.low, MAX_UINT), min(self.high + other.high, MAX_UINT))
+        low, high = min(self.low + other.low, MAX_UINT), min(self.high + other.high, MAX_UINT)
+        return Estimate(low, high, either(self.key, other.key), either(self.item, other.item))
 
     def times(self, other: "Estimate") -> "Estimate":
         """The product."""
-        return Estimate(min(self.low * other.low, MAX_UINT), min(self.high * other.high, MAX_UINT))
+        low, high = min(self.low * other.low, MAX_UINT), min(self.high * other.high, MAX_UINT)
+        return Estimate(low, high, either(self.key, other.key), either(self.item, other.item))
 
     def scaled(self, factor: float) -> "Estimate":
         """Each end times a cost factor, rounded up."""
@@ -49,12 +57,18 @@ class Estimate(NamedTuple):
 
     def scaled_if_bounded(self, factor: float) -> "Estimate":
         """As `scaled`; what has no upper end keeps none."""
-        low, high = self.scaled(factor)
-        return Estimate(low, MAX_UINT if self.high == MAX_UINT else high)
+        cost = self.scaled(factor)
+        return cost._replace(high=MAX_UINT) if self.high == MAX_UINT else cost
 
     def union(self, other: "Estimate") -> "Estimate":
         """The smallest range that holds both."""
-        return Estimate(min(self.low, other.low), max(self.high, other.high))
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        return Estimate(low, high, either(self.key, other.key), either(self.item, other.item))
+
+
+def either(one: Estimate | None, other: Estimate | None) -> Estimate | None:
+    """The range that holds both, of which one may be unknown."""
+    return one.union(other) if one and other else one or other
 
 
 def scaled(size: int, factor: float) -> int:

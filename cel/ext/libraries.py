@@ -20,7 +20,7 @@ from cel.ext import (
 )
 
 _SINCE_1_36: Final = (
-    url.LIBRARY,
+    url.LIBRARY_1_37,
     k8s_regex.LIBRARY,
     authz.LIBRARY,
     quantity.LIBRARY_1_37,
@@ -33,7 +33,7 @@ _SINCE_1_36: Final = (
 )
 _NEWER: Final = {
     library.name: library
-    for library in (quantity.LIBRARY, cidr.LIBRARY, lists.LIBRARY, formatting.LIBRARY, strings.LIBRARY)
+    for library in (quantity.LIBRARY, cidr.LIBRARY, lists.LIBRARY, formatting.LIBRARY, strings.LIBRARY, url.LIBRARY)
 }
 
 V1_36: Final[tuple[Library, ...]] = (

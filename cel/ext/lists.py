@@ -6,9 +6,19 @@ Source: github.com/google/cel-go/ext/lists.go, version 3.
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
-from cel.check.overloads import LIST_COST, STRING_FACTOR, CallEstimate, Estimate, Library, Operand, Overload, cost_once
+from cel.check.overloads import (
+    LIST_COST,
+    ONCE,
+    STRING_FACTOR,
+    CallEstimate,
+    Estimate,
+    Library,
+    Operand,
+    Overload,
+    cost_once,
+)
 from cel.errors import EvalAbortedError, EvalError, no_such_overload
 from cel.run.comparison import ORDERED_TYPES, Comparisons, is_ordered, order_of
 from cel.values.types import BYTES, DYN, INT, STRING, Type, list_of, parameter
@@ -118,6 +128,11 @@ def _distinct(items: List) -> List:
 
 
 def _output_cost(_: Sequence[Value], result: Value) -> int:
+    """Since 1.38 a call that fails makes nothing."""
+    return _CALL_COST + (0 if isinstance(result, EvalError) else size_of(result))
+
+
+def _output_cost_before_1_38(_: Sequence[Value], result: Value) -> int:
     return _CALL_COST + size_of(result)
 
 
@@ -163,12 +178,12 @@ def _allocation_estimate(size: Estimate, factor: float) -> CallEstimate:
 
 def _slice_estimate(operands: Sequence[Operand]) -> CallEstimate:
     size = (_literal(operands[2], operands[0].size.high) - _literal(operands[1], 0)) % 2**64
-    return _allocation_estimate(Estimate(size, size), 1)
+    return _allocation_estimate(Estimate(size, size, item=operands[0].size.item), 1)
 
 
 def _range_estimate(operands: Sequence[Operand]) -> CallEstimate:
     size = _literal(operands[0], MAX_UINT)
-    return _allocation_estimate(Estimate(size, size), 1)
+    return _allocation_estimate(Estimate(size, size, item=ONCE), 1)
 
 
 def _flatten_estimate(operands: Sequence[Operand]) -> CallEstimate:
@@ -187,9 +202,19 @@ def _reverse_estimate(operands: Sequence[Operand]) -> CallEstimate:
     return _allocation_estimate(operands[0].size, 1)
 
 
-def _comparison_estimate(keys: Operand, item: Type | None = None) -> CallEstimate:
+def _comparison_estimate(keys: Operand, of: Operand, item: Type | None = None) -> CallEstimate:
+    """of: the list that is sorted by the keys; the reference takes the number of pairs for the size of the result."""
     factor = 2.0 + (STRING_FACTOR if item in (STRING, BYTES) else 0.0)
-    return _allocation_estimate(keys.size.times(keys.size), factor)
+    return _allocation_estimate(keys.size.times(keys.size)._replace(item=of.size.item), factor)
+
+
+def _distinct_estimate_before_1_38(operands: Sequence[Operand]) -> CallEstimate:
+    return _comparison_estimate(operands[0], operands[0])
+
+
+def _distinct_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    items = operands[0]
+    return _comparison_estimate(items, items, items.type.parameters[0] if items.type.parameters else None)
 
 
 def _literal(operand: Operand, default: int) -> int:
@@ -208,7 +233,7 @@ def _sorting(type_: Type) -> Overload:
         is_guarded=False,
         cost=lambda arguments: _comparison_cost(arguments[0]),
         unresolved_cost=cost_once,
-        estimate=lambda operands: _comparison_estimate(operands[0], type_),
+        estimate=lambda operands: _comparison_estimate(operands[0], operands[0], type_),
     )
 
 
@@ -223,12 +248,12 @@ def _sorting_by_keys(type_: Type) -> Overload:
         is_guarded=False,
         cost=lambda arguments: _comparison_cost(arguments[1]),
         unresolved_cost=cost_once,
-        estimate=lambda operands: _comparison_estimate(operands[1], type_),
+        estimate=lambda operands: _comparison_estimate(operands[1], operands[0], type_),
     )
 
 
 def _flattening(
-    cost: Callable[[Sequence[Value]], int], estimate: Callable[[Sequence[Operand]], CallEstimate] = _flatten_estimate
+    cost: Callable[[Sequence[Value]], int], estimate: Callable[[Sequence[Operand]], CallEstimate]
 ) -> tuple[Overload, Overload]:
     def overload(id_: str, parameters: tuple[Type, ...], result: Type) -> Overload:
         return Overload(
@@ -247,66 +272,75 @@ def _flattening(
     return overload("list_flatten", (list_of(_LIST),), _LIST), by_depth
 
 
-def _ranging(implementation: Callable[[int], List]) -> Overload:
-    return Overload(
-        "lists.range",
-        "lists_range",
-        (INT,),
-        list_of(INT),
-        implementation=implementation,
-        result_cost=_output_cost,
-        estimate=_range_estimate,
-    )
+class _Changes(NamedTuple):
+    """What differs by release: how many elements a range may have, what a call costs, what is estimated."""
+
+    range_: Callable[[int], List]
+    output_cost: Callable[[Sequence[Value], Value], int]
+    flatten_cost: Callable[[Sequence[Value]], int]
+    flatten_estimate: Callable[[Sequence[Operand]], CallEstimate]
+    distinct_estimate: Callable[[Sequence[Operand]], CallEstimate]
 
 
 _LIST: Final = list_of(parameter("T"))
 
-_OVERLOADS: Final = (
-    Overload(
-        "slice",
-        "list_slice",
-        (_LIST, INT, INT),
-        _LIST,
-        implementation=_slice,
-        member=True,
-        result_cost=_output_cost,
-        estimate=_slice_estimate,
-    ),
-    *map(_sorting, ORDERED_TYPES),
-    *map(_sorting_by_keys, ORDERED_TYPES),
-    Overload(
-        "reverse",
-        "list_reverse",
-        (_LIST,),
-        _LIST,
-        implementation=lambda items: List(items[::-1]),
-        member=True,
-        result_cost=_output_cost,
-        estimate=_reverse_estimate,
-    ),
-    Overload(
-        "distinct",
-        "list_distinct",
-        (_LIST,),
-        _LIST,
-        implementation=_distinct,
-        member=True,
-        cost=lambda arguments: _comparison_cost(arguments[0]),
-        estimate=lambda operands: _comparison_estimate(operands[0]),
-    ),
+
+def _library(changes: _Changes) -> Library:
+    return Library(
+        "cel.lib.ext.lists",
+        overloads=(
+            Overload(
+                "slice",
+                "list_slice",
+                (_LIST, INT, INT),
+                _LIST,
+                implementation=_slice,
+                member=True,
+                result_cost=changes.output_cost,
+                estimate=_slice_estimate,
+            ),
+            *map(_sorting, ORDERED_TYPES),
+            *map(_sorting_by_keys, ORDERED_TYPES),
+            Overload(
+                "reverse",
+                "list_reverse",
+                (_LIST,),
+                _LIST,
+                implementation=lambda items: List(items[::-1]),
+                member=True,
+                result_cost=changes.output_cost,
+                estimate=_reverse_estimate,
+            ),
+            Overload(
+                "distinct",
+                "list_distinct",
+                (_LIST,),
+                _LIST,
+                implementation=_distinct,
+                member=True,
+                cost=lambda arguments: _comparison_cost(arguments[0]),
+                estimate=changes.distinct_estimate,
+            ),
+            *_flattening(changes.flatten_cost, changes.flatten_estimate),
+            Overload(
+                "lists.range",
+                "lists_range",
+                (INT,),
+                list_of(INT),
+                implementation=changes.range_,
+                result_cost=changes.output_cost,
+                estimate=_range_estimate,
+            ),
+        ),
+    )
+
+
+_AS_OF_1_37: Final = _Changes(
+    _range, _output_cost_before_1_38, _flatten_cost, _flatten_estimate, _distinct_estimate_before_1_38
 )
 
-LIBRARY: Final = Library(
-    "cel.lib.ext.lists",
-    overloads=(
-        *_OVERLOADS,
-        *_flattening(_flatten_cost_since_1_38, _flatten_estimate_since_1_38),
-        _ranging(_range),
-    ),
+LIBRARY: Final = _library(
+    _Changes(_range, _output_cost, _flatten_cost_since_1_38, _flatten_estimate_since_1_38, _distinct_estimate)
 )
-LIBRARY_1_37: Final = Library(
-    "cel.lib.ext.lists", overloads=(*_OVERLOADS, *_flattening(_flatten_cost), _ranging(_range))
-)
-LIBRARY_1_36: Final = Library(
-    "cel.lib.ext.lists", overloads=(*_OVERLOADS, *_flattening(_flatten_cost_before_1_37), _ranging(_range_before_1_37))
-)
+LIBRARY_1_37: Final = _library(_AS_OF_1_37)
+LIBRARY_1_36: Final = _library(_AS_OF_1_37._replace(range_=_range_before_1_37, flatten_cost=_flatten_cost_before_1_37))

@@ -69,49 +69,53 @@ _Scale: TypeAlias = Callable[[Estimate, float], Estimate]
 """A size times a cost factor. Since 1.38 a size without bound costs without bound, but for comparisons."""
 
 
+_SizeOf: TypeAlias = Callable[[Value], int]
+"""The size of an argument, for its cost: `size_of` since 1.38."""
+
+
 def _inner_size(value: Value) -> int:
-    """The size of the value inside an optional; only the standard library unwraps it."""
+    """The size of the value inside an optional; only the standard library unwraps it, and only before 1.38."""
     while type(value) is Optional and value.is_present:
         value = value.value
     return size_of(value)
 
 
-def _cost_of_second(arguments: Sequence[Value]) -> int:
-    return scaled(_inner_size(arguments[1]), STRING_FACTOR)
+def _cost_of_second(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
+    return scaled(size(arguments[1]), STRING_FACTOR)
 
 
-def _cost_of_first(arguments: Sequence[Value]) -> int:
-    return scaled(_inner_size(arguments[0]), STRING_FACTOR)
+def _cost_of_first(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
+    return scaled(size(arguments[0]), STRING_FACTOR)
 
 
-def _cost_of_list(arguments: Sequence[Value]) -> int:
-    return _inner_size(arguments[1])
+def _cost_of_list(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
+    return size(arguments[1])
 
 
-def cost_of_equality(arguments: Sequence[Value]) -> int:
+def cost_of_equality(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
     """One unit for Kubernetes' own types, else the size of the smaller operand."""
     left = arguments[0]
     if not isinstance(left, EvalError) and type_of(left).name in _COMPARED_ONCE:
         return 1
-    return cost_of_comparison(arguments)
+    return cost_of_comparison(arguments, size)
 
 
-def cost_of_comparison(arguments: Sequence[Value]) -> int:
-    """The size of the smaller operand."""
-    return scaled(min(_inner_size(arguments[0]), _inner_size(arguments[1])), STRING_FACTOR)
+def cost_of_comparison(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
+    """The size of the smaller operand. size: `size_of` since 1.38, by which an optional has size 1."""
+    return scaled(min(size(arguments[0]), size(arguments[1])), STRING_FACTOR)
 
 
-def _cost_of_joining(arguments: Sequence[Value]) -> int:
-    return scaled(_inner_size(arguments[0]) + _inner_size(arguments[1]), STRING_FACTOR)
+def _cost_of_joining(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
+    return scaled(size(arguments[0]) + size(arguments[1]), STRING_FACTOR)
 
 
-def _cost_of_matching(arguments: Sequence[Value]) -> int:
-    text = math.ceil((1.0 + _inner_size(arguments[0])) * STRING_FACTOR)
-    return text * scaled(_inner_size(arguments[1]), REGEX_FACTOR)
+def _cost_of_matching(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
+    text = math.ceil((1.0 + size(arguments[0])) * STRING_FACTOR)
+    return text * scaled(size(arguments[1]), REGEX_FACTOR)
 
 
-def _cost_of_containing(arguments: Sequence[Value]) -> int:
-    return scaled(_inner_size(arguments[0]), STRING_FACTOR) * scaled(_inner_size(arguments[1]), STRING_FACTOR)
+def _cost_of_containing(arguments: Sequence[Value], size: _SizeOf = _inner_size) -> int:
+    return scaled(size(arguments[0]), STRING_FACTOR) * scaled(size(arguments[1]), STRING_FACTOR)
 
 
 def _estimate_of_second(operands: Sequence[Operand], scale: _Scale = Estimate.scaled) -> CallEstimate:
@@ -212,8 +216,10 @@ _COMPARED: Final = (
     (TIMESTAMP, TIMESTAMP),
     (DURATION, DURATION),
 )
-_COMPARISON_COSTS: Final = dict.fromkeys((STRING, BYTES), (cost_of_comparison, estimate_of_comparison))
-_JOINING_COSTS: Final = {
+_COMPARISON_COSTS: Final[Mapping[Type, tuple[_Coster, _Estimator]]] = dict.fromkeys(
+    (STRING, BYTES), (cost_of_comparison, estimate_of_comparison)
+)
+_JOINING_COSTS: Final[Mapping[Type, tuple[_Coster, _Estimator]]] = {
     **dict.fromkeys((STRING, BYTES), (_cost_of_joining, _estimate_of_joining)),
     _LIST_OF_A: (cost_once, _estimate_of_joining_lists),
 }
@@ -554,7 +560,22 @@ _SCALED: Final = frozenset(
 )
 
 
+_SIZED: Final[Mapping[object, Callable[[Sequence[Value]], int]]] = {
+    cost: partial(cost, size=size_of)
+    for cost in (
+        _cost_of_second,
+        _cost_of_first,
+        _cost_of_list,
+        cost_of_comparison,
+        _cost_of_joining,
+        _cost_of_matching,
+        _cost_of_containing,
+    )
+}
+
+
 def _since_1_38(one: Overload) -> Overload:
+    one = replace(one, cost=_SIZED.get(one.cost, one.cost))
     if one.estimate not in _SCALED:
         return one
     return replace(one, estimate=partial(one.estimate, scale=Estimate.scaled_if_bounded))
@@ -563,7 +584,7 @@ def _since_1_38(one: Overload) -> Overload:
 _REST: Final = (*_OPERATORS, *_CONVERSIONS, *_FUNCTIONS)
 LIBRARY: Final = Library(
     "standard",
-    overloads=(*_COMPARISONS, *map(_since_1_38, _REST)),
+    overloads=tuple(map(_since_1_38, (*_COMPARISONS, *_REST))),
     types=(BOOL, BYTES, DOUBLE, DURATION, INT, LIST, MAP, NULL, STRING, TIMESTAMP, TYPE, UINT),
 )
 LIBRARY_1_37: Final = replace(LIBRARY, overloads=(*_COMPARISONS_1_37, *_REST))

@@ -8,12 +8,13 @@ Source: k8s.io/apiserver/pkg/cel/library/urls.go, with the costs of cost.go; Go'
 
 import re
 import string
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from cel.check.overloads import Library, Overload
+from cel.check.overloads import ONCE, CallEstimate, Estimate, Library, Operand, Overload
 from cel.errors import no_such_overload
 from cel.ext import costs
 from cel.ext.declare import method, succeeds, with_eval_errors
@@ -264,7 +265,26 @@ def _equals(left: Value, right: Value) -> bool:
 
 register(Url, URL, equal=_equals)
 
-LIBRARY: Final = Library(
+
+def _part_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    return CallEstimate(ONCE, operands[0].size)
+
+
+def _escaped_part_estimate(operands: Sequence[Operand]) -> CallEstimate:
+    """Each character may become three, such as `%2F`."""
+    return CallEstimate(ONCE, operands[0].size.times(Estimate(1, 3)))
+
+
+_PARTS: Final = (
+    method("getScheme", "url_get_scheme", (URL,), STRING, lambda url: url.scheme),
+    method("getHost", "url_get_host", (URL,), STRING, lambda url: _decoded(url.host)),
+    method("getHostname", "url_get_hostname", (URL,), STRING, lambda url: _decoded(url.name_and_port[0])),
+    method("getPort", "url_get_port", (URL,), STRING, lambda url: url.name_and_port[1]),
+    method("getQuery", "url_get_query", (URL,), map_of(STRING, list_of(STRING)), lambda url: url.parameters),
+)
+_ESCAPED_PATH: Final = method("getEscapedPath", "url_get_escaped_path", (URL,), STRING, lambda url: url.escaped_path)
+
+LIBRARY_1_37: Final = Library(
     "kubernetes.urls",
     overloads=(
         Overload(
@@ -277,11 +297,15 @@ LIBRARY: Final = Library(
             estimate=costs.transformation_estimate,
         ),
         Overload("isURL", "is_url_string", (STRING,), BOOL, implementation=succeeds(check_request_uri)),
-        method("getScheme", "url_get_scheme", (URL,), STRING, lambda url: url.scheme),
-        method("getHost", "url_get_host", (URL,), STRING, lambda url: _decoded(url.host)),
-        method("getHostname", "url_get_hostname", (URL,), STRING, lambda url: _decoded(url.name_and_port[0])),
-        method("getPort", "url_get_port", (URL,), STRING, lambda url: url.name_and_port[1]),
-        method("getEscapedPath", "url_get_escaped_path", (URL,), STRING, lambda url: url.escaped_path),
-        method("getQuery", "url_get_query", (URL,), map_of(STRING, list_of(STRING)), lambda url: url.parameters),
+        *_PARTS,
+        _ESCAPED_PATH,
+    ),
+)
+LIBRARY: Final = replace(
+    LIBRARY_1_37,
+    overloads=(
+        *LIBRARY_1_37.overloads[:2],
+        *(replace(part, estimate=_part_estimate) for part in _PARTS),
+        replace(_ESCAPED_PATH, estimate=_escaped_part_estimate),
     ),
 )

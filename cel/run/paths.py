@@ -50,10 +50,9 @@ class Qualifier(ABC):
         return own is not MISSING if self.is_test else own
 
     def find(self, frame: Frame, value: Value) -> Value:
-        """The value of the key, or MISSING; costs one unit if it is present."""
-        key = self.key(frame)
+        """The value of the key, or MISSING; costs one unit if it is present, since 1.38 on failure, too."""
         try:
-            own = look_up(value, key, is_presence_test=True)
+            own = look_up(value, self.key(frame), is_presence_test=True)
         except EvalAbortedError:
             raise
         except EvalError:
@@ -197,7 +196,7 @@ class ConditionalPath(Path):
         raise EvalError("no such overload")
 
     def evaluate(self, frame: Frame) -> Value:
-        """The value; a conditional costs nothing by itself, and `has(...)` of one even refunds a unit."""
+        """The value; a conditional costs nothing by itself, and before 1.38 `has(...)` of one even refunds a unit."""
         if not self._is_test:
             return self.resolve(frame)
         try:
@@ -205,9 +204,11 @@ class ConditionalPath(Path):
         except EvalAbortedError:
             raise
         except EvalError:
-            frame.refund()
+            if not frame.stops_early:
+                frame.refund()
             raise
-        frame.refund()
+        if not frame.stops_early:
+            frame.refund()
         return value.is_present if isinstance(value, Optional) else value
 
 

@@ -14,7 +14,19 @@ from cel.errors import EvalAbortedError, EvalError, bare, no_such_overload
 from cel.ext.stdlib import cost_of_comparison, cost_of_equality
 from cel.run.calls import both
 from cel.run.frame import Evaluate, Frame, costing
-from cel.values.values import GrowingList, GrowingMap, List, Map, Optional, Value, equal, key_of, type_of, weight_of
+from cel.values.values import (
+    GrowingList,
+    GrowingMap,
+    List,
+    Map,
+    Optional,
+    Value,
+    equal,
+    key_of,
+    size_of,
+    type_of,
+    weight_of,
+)
 
 # Logic
 
@@ -76,7 +88,7 @@ def equality(left: Evaluate, right: Evaluate) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
         if error is not None:
-            frame.charge(cost_of_equality((first, second)))
+            frame.charge(cost_of_equality((first, second), *_sizes(frame)))
             raise error
         if type(first) is str and type(second) is str:
             shorter = min(len(first), len(second))
@@ -84,10 +96,14 @@ def equality(left: Evaluate, right: Evaluate) -> Evaluate:
             if frame.cost > frame.limit:
                 frame.stop()
             return first == second
-        frame.charge(cost_of_equality((first, second)))
+        frame.charge(cost_of_equality((first, second), *_sizes(frame)))
         return _equal(frame, first, second)
 
     return evaluate
+
+
+def _sizes(frame: Frame) -> tuple[Callable[[Value], int], ...]:
+    return (size_of,) if frame.stops_early else ()
 
 
 _MOST_TEXT_COSTS: Final = 256
@@ -99,7 +115,7 @@ def inequality(left: Evaluate, right: Evaluate) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         first, second, error = both(frame, left, right)
-        frame.charge(cost_of_comparison((first, second)))
+        frame.charge(cost_of_comparison((first, second), *_sizes(frame)))
         if error is not None:
             raise error
         try:
@@ -221,21 +237,34 @@ class FieldStep(NamedTuple):
 
 
 def constructed(fields: Sequence[FieldStep], make: Callable[[Mapping[str, Value]], Value]) -> Evaluate:
-    """`Message{field: value}`."""
+    """`Message{field: value}`: charged also where the values cannot be converted."""
 
     def evaluate(frame: Frame) -> Value:
-        values: dict[str, Value] = {}
-        for field in fields:
-            value = field.value(frame)
-            if field.is_optional:
-                if not _is_present(value):
-                    values.pop(field.name, None)
-                    continue
-                value = value.value
-            values[field.name] = value
+        try:
+            values = _given(fields, frame)
+        except EvalAbortedError:
+            raise
+        except EvalError:
+            if not frame.stops_early:
+                frame.charge(MESSAGE_COST)
+            raise
+        frame.charge(MESSAGE_COST)
         return make({field.name: field.convert(values[field.name]) for field in fields if field.name in values})
 
-    return costing(MESSAGE_COST, evaluate)
+    return evaluate
+
+
+def _given(fields: Sequence[FieldStep], frame: Frame) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    for field in fields:
+        value = field.value(frame)
+        if field.is_optional:
+            if not _is_present(value):
+                values.pop(field.name, None)
+                continue
+            value = value.value
+        values[field.name] = value
+    return values
 
 
 # Variables of macros
@@ -334,7 +363,7 @@ def looped(loop: Fold) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         slots = frame.slots
-        iterations = _iterations(loop.range_(frame), has_two=second_slot is not None)
+        iterations = _iterations(loop.range_(frame), frame, has_two=second_slot is not None)
         slots[accumulator_slot] = loop.start()
         for turn in iterations:
             if second_slot is None:
@@ -355,11 +384,14 @@ def looped(loop: Fold) -> Evaluate:
     return evaluate
 
 
-def _iterations(range_: Value, *, has_two: bool) -> Iterable[Value]:
+def _iterations(range_: Value, frame: Frame, *, has_two: bool) -> Iterable[Value]:
+    """What a loop goes through; since 1.38 also an empty text, which has nothing."""
     if isinstance(range_, List):
         return enumerate(range_) if has_two else range_
     if isinstance(range_, Map):
         return range_.pairs() if has_two else range_
+    if frame.stops_early and isinstance(range_, str | bytes) and not range_:
+        return ()
     problem = "unsupported comprehension range type: {}" if has_two else "got '{}', expected iterable type"
     raise EvalError(problem.format(type_of(range_)))
 

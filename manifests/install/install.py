@@ -47,7 +47,7 @@ def install(prefix: Path, requirements: Path) -> None:
         run("prepare an environment to build in", venv_command(build))
         run("install the build requirements", [*pip(build), *locked(ROOT / "requirements" / "build.txt")])
         wheel = [*pip(build, "wheel"), "--no-deps", "--no-build-isolation", "--wheel-dir", str(wheels), str(ROOT)]
-        run("build the wheel: compiles the allocator, if there is a C compiler; takes a minute", wheel)
+        run(f"build the wheel: {compiling(os.environ)}", wheel)
         run(f"prepare {home}", venv_command(home))
         run("install the requirements", [*pip(home), *locked(requirements)])
         found = [str(path) for path in wheels.glob("*.whl")]
@@ -56,6 +56,13 @@ def install(prefix: Path, requirements: Path) -> None:
     version = subprocess.run([folder / "dra", "--version"], check=True, capture_output=True, text=True).stdout.strip()
     print(f"\nInstalled {version}: {', '.join(COMMANDS)} in {folder}")
     print("\n".join(next_steps(folder, os.environ)))
+
+
+def compiling(environment: Mapping[str, str]) -> str:
+    """What setup.py does with the allocator, and how long that takes."""
+    if environment.get("DRA_COMPILE", "") == "0":
+        return "not compiled (DRA_COMPILE=0)"
+    return "compiles the allocator, if there is a C compiler; takes one to two minutes"
 
 
 def venv_command(place: Path) -> Sequence[str]:

@@ -125,7 +125,7 @@ async def _annotated(binder: Binder, pod: Pod, version: str, text: str) -> Json:
     except ApiError as error:
         if error.kind is not ApiErrorKind.FORBIDDEN:
             raise
-        _LOG.warning("pod %s: its record is kept in memory alone: %s", pod, error)
+        _LOG.warning("pod %s: its record is in memory only: %s", pod, error)
     stored = await pod_calls.get(binder.api, pod.namespace, pod.name, pod.uid)
     if stored is None:
         raise CallFailed(f"pod {pod}", "it is gone", is_ambiguous=False)

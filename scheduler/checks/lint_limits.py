@@ -30,8 +30,9 @@ def _without_devices(limit: TenantLimit, snapshot: Snapshot) -> str:
         return f"device class {limit.counted.class_name} does not exist"
     if snapshot.limited.published.of(limit.counted, expressions, snapshot).largest:
         return ""
-    what = f"{limit.counted.unit} {limit.counted.name}" if limit.counted.name else "devices"
-    return f"no device in the input counts: there is nothing of its {what}"
+    if not limit.counted.name:
+        return "it counts no device of the input"
+    return f"no device of the input has its {limit.counted.unit} {limit.counted.name}"
 
 
 LIMIT_SELECTS_NOTHING = Check(
@@ -52,14 +53,14 @@ def _never_met(manifests: Manifests) -> Iterator[Observation]:
         least = snapshot.limited.published.of(limit.counted, expressions, snapshot).smallest
         most = snapshot.limited.terms_of((number, ""), snapshot).most
         if most < least:
-            text = f"its most, {limit.text_of(most)}, is less than what any device counts for: {limit.text_of(least)}"
+            text = f"it allows {limit.text_of(most)}, and no device counts for less than {limit.text_of(least)}"
             yield Observation(_subject(limit), text, "most" if limit.most is not None else "share")
 
 
 LIMIT_NEVER_MET = Check(
     "limit-never-met",
     FindingLevel.WARNING,
-    "A limit per tenant leaves less than any device that counts: its tenants can get none of these.",
+    "A limit per tenant allows less than one device counts for: its tenants can get no such device.",
     "Raise `most` or `share`, unless they are to have none.",
     _never_met,
 )

@@ -148,7 +148,7 @@ def command(  # noqa: PLR0913 - one for each option
     namespace move. PATH is as in `dra allocate`. Nothing is written without --apply.
     """
     if bool(subject) + bool(class_name) + (free_nodes is not None) != 1:
-        raise click.UsageError("Say what room is made for: one of --for, --largest and --free-nodes.")
+        raise click.UsageError("Name what to make room for: one of --for, --largest and --free-nodes.")
     if replicas > 1 and not subject:
         raise click.UsageError("--replicas needs --for.")
     if source.shown.query:

@@ -37,12 +37,12 @@ from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.offline.evictions import evictions
-from scheduler.offline.group_placement import decide_group
+from scheduler.offline.group_placement import decide_group, take_group
 from scheduler.offline.placement import Placement, PodToPlace, order_of, unused_claims
 from scheduler.offline.pod_explanation import Explanation, Verdict, explain
 from scheduler.output.explanation_list import Explanations
 from scheduler.output.explanation_report import KIND, ExplanationReport
-from scheduler.output.group_report import GroupReport
+from scheduler.output.group_report import DevicesOfPage, GroupReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE
 
@@ -128,9 +128,9 @@ def command(  # noqa: PLR0913 - one for each option
         fits = _explain_all(given, placement, source, output, decided_by)
         sys.exit(BAD_INPUT if inventory.errors else int(not fits or bool(inventory.unseen)))
     if name.startswith(_GROUP):
-        _end_with_group(
-            given, placement, source.shown.key_of(name.removeprefix(_GROUP)), output, alone=bool(node) or in_order
-        )
+        if node or in_order:
+            raise click.UsageError("--node and --in-order are of pods and claims: a group is placed whole.")
+        _end_with_group(given, placement, source, name.removeprefix(_GROUP), output)
     subject = _subject(given, name, source.shown)
     if node:
         given.require_node(node)
@@ -155,11 +155,9 @@ def command(  # noqa: PLR0913 - one for each option
 _GROUP = "group/"
 
 
-def _end_with_group(given: Input, placement: Placement, key: NamespacedName, output: str, *, alone: bool) -> NoReturn:
-    """Explain where a group goes, or what it lacks, and end. alone: what is of pods and claims was asked for."""
-    if alone or output == PAGE:
-        raise click.UsageError("--node, --in-order and -o html are of pods and claims: a group is placed whole.")
-    groups = given.groups(placement)
+def _end_with_group(given: Input, placement: Placement, source: ClusterSource, name: str, output: str) -> NoReturn:
+    """Explain where a group goes, or what it lacks, and end."""
+    groups, key = given.groups(placement), source.shown.key_of(name)
     named = groups.named(key)
     if not named:
         known = {(group.key.namespace, group.key.name) for group in groups.groups}
@@ -170,7 +168,11 @@ def _end_with_group(given: Input, placement: Placement, key: NamespacedName, out
     given.warn_of(group.waiting)
     with after_delay("searching ..."):
         report = GroupReport(decide_group(placement, group))
-    print_report(report, output)
+    if output == PAGE:
+        before = given.devices_of(placement)[0]
+        list(take_group(placement, group))
+        report = replace(report, devices=DevicesOfPage(before, *given.devices_of(placement)))
+    print_report(report, output, source.head)
     sys.exit(BAD_INPUT if given.inventory.errors else int(report.answer != "Fits"))
 
 

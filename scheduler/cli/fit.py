@@ -37,7 +37,7 @@ from scheduler.offline.group_placement import fit_groups
 from scheduler.offline.input_claims import Priorities, identified
 from scheduler.offline.placement import Placement
 from scheduler.output.difference_report import FitReport
-from scheduler.output.group_report import GroupFitReport
+from scheduler.output.group_report import DevicesOfPage, GroupFitReport
 from scheduler.output.input_report import unchecked_namespaces
 from scheduler.output.report import PAGE
 from scheduler.pod_groups.group import GroupOfPods
@@ -124,11 +124,11 @@ def command(  # noqa: PLR0913 - one for each option
     given = Input.of(inventory, features, group_kinds=frozenset(group_kinds))
     placement = given.placement(features, decided_by=decided_by)
     if group := _group(given, placement, subject, source, is_file=bool(file)):
-        if output == PAGE:
-            raise click.UsageError("-o html is of copies of pods and claims: a group has no page.")
+        before = given.devices_of(placement)[0] if output == PAGE else []
         with Progress(doing="fitting") as progress:
             groups = fit_groups(placement, group, most, lambda number: progress.show(number, number))
-        print_report(GroupFitReport(f"group {group}", group, groups), output)
+        devices = DevicesOfPage(before, *given.devices_of(placement)) if output == PAGE else DevicesOfPage()
+        print_report(GroupFitReport(f"group {group}", group, groups, devices), output, source.head)
         sys.exit(BAD_INPUT if inventory.errors else int(groups.number < (most or 1)))
     sought = of_file(given, subject, source) if file else of_name(given, subject, shown)
     before = given.devices_of(placement)[0] if output == PAGE else []

@@ -59,7 +59,7 @@ Examples:
     type=click.Choice([one.value for one in Objective]),
     default=Objective.PRICE.value,
     show_default=True,
-    help="What to need least of.",
+    help="What the plan keeps lowest.",
 )
 @click.option("--remove", is_flag=True, help="Name the nodes that could go, with all their pods placed elsewhere.")
 @movable_option

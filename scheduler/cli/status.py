@@ -23,7 +23,7 @@ from scheduler.input.inventory import Inventory
 from scheduler.offline.group_placement import decide_group
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.output.group_report import GroupsReport
+from scheduler.output.group_report import DevicesOfPage, GroupsReport
 from scheduler.output.report import PAGE, text_of
 from scheduler.output.status_report import TABLES, ClassRoom, StatusReport
 from scheduler.status import ClaimStatus, by_class, by_driver, by_namespace, by_node, held_by, tallies
@@ -133,8 +133,6 @@ def _print(given: InputSource, by: str | None, output: str, limits: Sequence[Ten
     """Print it once; the exit code."""
     inventory, source = given.inventory(), given.source
     if by == GROUP:
-        if output == PAGE:
-            raise click.UsageError("--by group has no page: use -o table, json or yaml.")
         _print_groups(inventory, source, output)
     elif by == CLAIM and output != PAGE:
         shown = source.shown.of_lists
@@ -155,7 +153,8 @@ def _print_groups(inventory: Inventory, source: ClusterSource, output: str) -> N
             for group in given.groups(placement).groups
             if any(shown.has(pod.namespace, pod.labels) for pod in group.members)
         ]
-    print_report(GroupsReport(decided), output)
+    devices = DevicesOfPage((), *given.devices_of(placement)) if output == PAGE else DevicesOfPage()
+    print_report(GroupsReport(decided, devices), output, source.head)
 
 
 def _print_status(

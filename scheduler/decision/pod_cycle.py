@@ -28,7 +28,7 @@ from scheduler.decision import filters
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
-from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult
+from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult, with_allocations
 from scheduler.decision.time_limits import TooLong
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
@@ -236,7 +236,7 @@ class PodCycle:
     def able(self, required: Requirements, left: Mask) -> Groups:
         """Those of the nodes left that can give the devices, by rank. left: allowed, and reach what the claims have."""
         ranked: Groups = self.fleet.scores(required.pending, left) if required.pending else {(0, ()): left}
-        if not self.counts_devices or not (self.claims or required.pending):
+        if not self.must_fit_with_devices(required):
             return ranked
         return {rank: self._with_room(required, nodes) for rank, nodes in ranked.items()}
 
@@ -293,6 +293,11 @@ class PodCycle:
             return self.fleet.allocated(pending, number).allocations
         return self.fleet.allocated_by(policy, pending, number)
 
+    def given(self, number: int) -> tuple[Claim, ...]:
+        """The claims without devices, of which the last may be for extended resources, with what they get there."""
+        required = self.asks_of(number)
+        return with_allocations(required.pending, self.allocate(number, required))
+
     # -- what the steps read
 
     @cached_property
@@ -321,6 +326,15 @@ class PodCycle:
     def counts_devices(self) -> bool:
         """Whether devices may take something of their node beside the pod: KEP-5517."""
         return self.pod is not None and self.cluster.fleet.features.has(NODE_ALLOCATABLE_RESOURCES)
+
+    def must_fit_with_devices(self, required: Requirements) -> bool:
+        """Whether what the pod takes of its node is known only with its devices."""
+        return self.counts_devices and bool(self.claims or required.pending)
+
+    @property
+    def lacks_devices(self) -> bool:
+        """Whether some node has to give devices for the pod: for its claims, or for extended resources."""
+        return any(required.pending for required in self.asks)
 
     @property
     def binds_volumes(self) -> bool:
@@ -352,7 +366,7 @@ class PodCycle:
     def with_devices(self, pod: Pod, required: Requirements, allocations: Sequence[Allocation]) -> WithDevices:
         """The pod with its devices, as they count for the node. allocations: of its claims that had none."""
         had = [claim for claim in self.claims if claim.allocation is not None]
-        given = [replace(claim, allocation=one) for claim, one in zip(required.pending, allocations, strict=True)]
+        given = with_allocations(required.pending, allocations)
         fleet = self.cluster.fleet
         return WithDevices.of(pod, [*had, *given], fleet.slices.by_pool, fleet.features.release)
 

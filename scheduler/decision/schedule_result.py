@@ -1,7 +1,7 @@
 """The result of a decision about a pod."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from allocator.bits import Mask
 from allocator.model import Allocation, Claim
@@ -27,6 +27,12 @@ class Placed:
     """What the devices take of the node."""
     volumes: VolumePlan = NO_PLAN
     """What is to be written for the pod to have its volumes there."""
+
+    @property
+    def given(self) -> tuple[Claim, ...]:
+        """The claims that had no devices, with what they get."""
+        own = [claim for claim in self.claims if claim.allocation is None]
+        return with_allocations([*own, self.extended.claim] if self.extended else own, self.allocations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +68,8 @@ class OutOfTime:
 
 
 ScheduleResult = Placed | NotPlaced | Failed | OutOfTime
+
+
+def with_allocations(claims: Iterable[Claim], allocations: Iterable[Allocation]) -> tuple[Claim, ...]:
+    """The claims with what each of them gets."""
+    return tuple(replace(claim, allocation=one) for claim, one in zip(claims, allocations, strict=True))

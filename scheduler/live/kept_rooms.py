@@ -102,5 +102,5 @@ class KeptRooms:
             if room is not None:
                 await rooms.answer(self._binder, pod, room, is_kept=False)
         except CallFailed as error:
-            _LOG.warning("pod %s: cannot end what is kept for it: %s", pod, error)
+            _LOG.warning("pod %s: cannot release the room that is kept for it: %s", pod, error)
             self._later(pod, AGAIN_S)

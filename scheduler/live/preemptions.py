@@ -25,13 +25,15 @@ from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.time_limits import MOST_S
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.group_result import GroupUnknown
 from scheduler.preemption.preemption import ENDING, Preemption, PreemptionWrite, Preemptor, eviction_writes
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.rates import backoff_s
-from scheduler.state.claims import Waiting, claim_keys
+from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
+from scheduler.state.extended_resources import made_up_uid
 from scheduler.state.pods_by_priority import priority_of, spares_nobody
 
 FIRST_BACKOFF_S = 20.0
@@ -138,14 +140,16 @@ class Preemptions:
     changes: of the cluster, so far.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what happens to pods is for others to follow
         self,
         cluster: Cluster,
         terms: PreemptionTerms,
         is_ours: Callable[[Pod], bool],
         given_back: Callable[[Event], None],
         ended_in_vain: Callable[[], None],
+        reservations: GroupReservations | None = None,
     ) -> None:
+        self.reservations = reservations or GroupReservations(cluster, 0.0, lambda _: 0, given_back)
         self.changes = 0
         self.terms = terms
         self._cluster = cluster
@@ -180,10 +184,7 @@ class Preemptions:
     @contextmanager
     def seen_by(self, pod: Pod) -> Iterator[None]:
         """Decide for the pod with what is kept for others taken, unless it goes before them."""
-        if not self.records:
-            yield
-            return
-        with self._records.seen_by(pod):
+        with self.reservations.seen_by(pod), self._records.seen_by(pod):
             yield
 
     @contextmanager
@@ -191,7 +192,11 @@ class Preemptions:
         """Decide for all members at once: what each was promised is free to all of them."""
         waiting = group.waiting
         promised = [pod.uid for pod in waiting if pod.uid in self.records or pod.nominated_node]
-        with self._records.seen_by(*waiting), self._cluster.nominations.without(promised):
+        with (
+            self.reservations.seen_by(waiting[0], group.key),
+            self._records.seen_by(*waiting),
+            self._cluster.nominations.without(promised),
+        ):
             yield
 
     def preemption(
@@ -210,7 +215,7 @@ class Preemptions:
             text = f"{preemption.text} {SPARED}" if spares else preemption.text
             return NothingToWin(text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node))
         tries = self._tries(pod)
-        record = PreemptionRecord.of(pod, cycle.pending, preemption, tries=tries, since=now)
+        record = PreemptionRecord.of(pod, preemption, tries=tries, since=now)
         return PlaceToWin(preemption, record, self._identity(record), start)
 
     def _tries(self, pod: Pod) -> int:
@@ -225,7 +230,7 @@ class Preemptions:
     def group_preemption(self, group: GroupOfPods, pending_since: float, now: float) -> GroupToWin | NothingToWin:
         """What a refused group wins, as things are now. Raises AllocationError, TooLong."""
         waiting, wait_s = group.waiting, pending_since + self.terms.delay_s - now
-        if not self.terms.is_on or not (self.terms.for_resources or any(pod.claims for pod in waiting)):
+        if not self.terms.is_on or not (self.terms.for_resources or any(map(self._may_lack_devices, waiting))):
             return NothingToWin("")
         if wait_s > 0:
             return NothingToWin("", wait_s)
@@ -254,16 +259,16 @@ class Preemptions:
         if preemption.placed is None:
             return NothingToWin(preemption.text, drops=True, clears=True)
         victims, released = frozenset(pod.uid for pod in preemption.pods), frozenset(preemption.claims)
-        records = []
-        for member in preemption.placed.members:
-            pending = (claim for claim in member.placed.claims if claim.allocation is None)
-            given = zip(pending, member.placed.allocations, strict=False)
-            claims = tuple(replace(claim, allocation=one) for claim, one in given)
-            node = member.placed.node
-            records.append(PreemptionRecord(member.pod, node, claims, victims, released, tries, now))
+        records = [
+            PreemptionRecord.placed(one.pod, one.placed, (victims, released), tries=tries, since=now)
+            for one in preemption.placed.members
+        ]
         nodes = dict.fromkeys(record.node for record in records)
         writes = eviction_writes(cluster, records[0].pod, preemption.pods, nodes, "podgroup")
         return GroupToWin(preemption, tuple(records), writes)
+
+    def _may_lack_devices(self, pod: Pod) -> bool:
+        return bool(pod.claims or self._cluster.extended_resources.asked_by(pod))
 
     def group_wins_again(self, won: GroupToWin, group: GroupOfPods, now: float) -> bool:
         """Whether the same comes out now. Raises AllocationError, TooLong."""
@@ -283,7 +288,7 @@ class Preemptions:
 
     def _objection(self, cycle: PodCycle, pod: Pod, refused: NotPlaced, wait_s: float) -> NothingToWin | None:
         """Why nobody may go for the pod, whoever it would be. wait_s: until it has been pending for long enough."""
-        if not self.terms.is_on or (not self.terms.for_resources and not cycle.pending):
+        if not self.terms.is_on or (not self.terms.for_resources and not cycle.lacks_devices):
             return NothingToWin("")
         if wait_s > 0:
             return NothingToWin("", wait_s)
@@ -310,7 +315,7 @@ class Preemptions:
             self._preemptor.start = after
         if preemption.candidate is None:
             return False
-        return self._identity(PreemptionRecord.of(won.record.pod, cycle.pending, preemption)) == won.identity
+        return self._identity(PreemptionRecord.of(won.record.pod, preemption)) == won.identity
 
     def _identity(self, record: PreemptionRecord) -> tuple[object, ...]:
         holdings = ((uid, self._cluster.claims.holding(uid)) for uid in sorted(record.released))
@@ -483,7 +488,10 @@ class Preemptions:
         pod_claims = self._cluster.claims_of(record.pod)
         if isinstance(pod_claims, Waiting):
             return False
-        return {claim.uid for claim in record.claims} <= {one.claim.uid for one in pod_claims}
+        usable = {one.claim.uid for one in pod_claims}
+        if self._cluster.extended_resources.asked_by(record.pod):
+            usable.add(made_up_uid(record.pod))
+        return {claim.uid for claim in record.claims} <= usable
 
     def late(self, now: float) -> Iterator[tuple[Pod, str]]:
         """The pods whose victims, or claims of these, have been there for long, and what they wait for; each once."""
@@ -590,8 +598,7 @@ class Preemptions:
         return PreemptionRecord(pod, stored.node, given, victims, released, max(stored.tries, 0), now)
 
     def _claims_of(self, pods: Collection[Pod]) -> list[str]:
-        claim_objects = (self._cluster.claims.get(*key) for pod in pods for key in claim_keys(pod))
-        return list(dict.fromkeys(one.claim.uid for one in claim_objects if one is not None))
+        return list(dict.fromkeys(uid for pod in pods for uid in self._cluster.claims.of_pod(pod)))
 
     def _is_held(self, uid: str) -> bool:
         holding = self._cluster.claims.holding(uid)
@@ -604,10 +611,7 @@ def _given(cycle: PodCycle, number: int) -> tuple[Claim, ...] | None:
         return None
     asked = cycle.asks_of(number)
     left = cycle.allowed(asked) & cycle.reached & 1 << number
-    if not left or not union(cycle.able(asked, left).values()):
-        return None
-    allocations = cycle.allocate(number, asked)
-    return tuple(replace(claim, allocation=one) for claim, one in zip(cycle.pending, allocations, strict=False))
+    return cycle.given(number) if left and union(cycle.able(asked, left).values()) else None
 
 
 def _breaker_of(key: GroupKey) -> str:

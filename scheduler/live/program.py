@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from allocator.limits.count import limit_statuses
@@ -34,6 +34,7 @@ from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
+from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
 from scheduler.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
@@ -206,6 +207,12 @@ class Scheduler:
             self._is_ours,
             self.on_event,
             self._metrics.preemption_failed,
+            GroupReservations(
+                self._cluster,
+                configuration.group_reservation_s,
+                lambda key: len(self._groups.members(key)),
+                self.on_event,
+            ),
         )
         self._conditions = GroupConditions(
             api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
@@ -356,6 +363,7 @@ class Scheduler:
             waiting=lambda: sum(self._queue.pending().values()),
             troubles=endpoints.troubles,
             cluster_name=self._cluster_name,
+            groups=lambda most: self._groups.waiting(islice(self._queue.pods(), most)),
         )
         return replace(endpoints, attach=Ui(shown).attach, more_paths=(PATH,))
 

@@ -4,6 +4,7 @@ Pods are placed by priority, age and name. What only files need is done here: cl
 each result counts for the next pod as if it were written.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -34,7 +35,7 @@ from scheduler.offline.snapshot_cluster import VERSION
 from scheduler.pod_groups.group import GroupOfPods
 from scheduler.pod_groups.group_placer import ReadyMembers, place_group
 from scheduler.pod_groups.group_result import GroupResult
-from scheduler.state.claims import Waiting, claim_keys, full, is_controlled_by
+from scheduler.state.claims import Waiting, full, is_controlled_by
 from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
 
 # Errors of selectors that a placed pod does not come to here, and at which kube-scheduler gives it up.
@@ -251,8 +252,8 @@ class Placement:
         """One pod; a bound one keeps its node, and gets no devices that it does not have."""
         return self.take(self.look(pod))
 
-    def look(self, pod: Pod) -> PodToPlace:
-        """The pod with its claims, ready to be decided; nothing changes."""
+    def look(self, pod: Pod, joining: Counter[str] | None = None) -> PodToPlace:
+        """The pod with its claims, ready to be decided; nothing changes. joining: as for `full`."""
         if reason := _waits(pod):
             return PodToPlace(pod, (), UnplacedPod(pod, (), reason))
         pod_claims = self.claims.of(pod)
@@ -263,7 +264,7 @@ class Placement:
         statuses = statuses_of(pod, pod_claims)
         if not pod.uid or statuses != pod.claim_statuses:
             pod = pod.changed(uid=uid_of_pod(pod), claim_statuses=statuses)
-        look = PodToPlace(pod, claims, full=tuple(full(pod, objects)))
+        look = PodToPlace(pod, claims, full=tuple(full(pod, objects, joining)))
         if pod.node_name:
             bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
             return replace(look, result=bound if look.pending else PlacedPod(pod, claims, pod.node_name))
@@ -395,9 +396,11 @@ class Placement:
         holdings = [self.cluster.claims.holding(uid) for uid in freed]
         held = [one.watched.claim for one in holdings if one is not None and one.watched is not None]
         for pod in pods:
+            used = map(self.cluster.claims.holding, self.cluster.claims.of_pod(pod))
+            claims = [one.watched.claim for one in used if one is not None and one.watched is not None]
             self.cluster.remove_pod(pod.uid)
-            for key in dict.fromkeys(claim_keys(pod)):
-                if claim_object := self.claims.objects.get(key):
+            for claim in claims:
+                if claim_object := self.claims.objects.get((claim.namespace, claim.name)):
                     self._release(claim_object, pod)
         for claim in held:
             if claim_object := self.claims.objects.get((claim.namespace, claim.name)):

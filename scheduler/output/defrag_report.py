@@ -23,6 +23,7 @@ from scheduler.state.pods_by_priority import priority_of
 from scheduler.status import ClaimStatus
 
 STEPS = ("STEP", "EVICT", "PRIORITY", "FROM", "TO")
+_STEP_NUMBERS = frozenset({"STEP", "PRIORITY"})
 _BLOCKS = ("CLASS", "LARGEST BLOCK", "THEN")
 _BLOCKERS = ("NODE", "POD", "RULE", "WHY IT STAYS")
 
@@ -56,7 +57,7 @@ class DefragReport(PagedReport):
         if answer.plan is not None:
             rows = [*step_rows(answer.plan.moves), *_target_rows(answer.plan.way.places)]
             if rows:
-                yield ColumnTable(STEPS, rows, frozenset({"STEP", "PRIORITY"}))
+                yield ColumnTable(STEPS, rows, _STEP_NUMBERS)
         if answer.blocks:
             yield self._won()
         if answer.blockers:
@@ -84,6 +85,9 @@ class DefragReport(PagedReport):
     def _won(self) -> ColumnTable:
         rows = [[one.class_name, str(one.before), str(one.after)] for one in self.answer.blocks]
         return ColumnTable(_BLOCKS, rows, frozenset(_BLOCKS[1:]))
+
+    def _in_the_way(self) -> ColumnTable:
+        return ColumnTable(_BLOCKERS, _blocker_rows(self.answer.blockers))
 
     def fields(self) -> Json:
         """All of it."""
@@ -114,9 +118,9 @@ class DefragReport(PagedReport):
         plan = self.answer.plan
         steps = [*step_rows(plan.moves), *_target_rows(plan.way.places)] if plan is not None else []
         tables = [
-            PageTable("steps", "Steps", ColumnTable(STEPS, steps, frozenset({"STEP", "PRIORITY"}))),
+            PageTable("steps", "Steps", ColumnTable(STEPS, steps, _STEP_NUMBERS), "There is no step."),
             PageTable("blocks", "Largest block by class", self._won()),
-            PageTable("blockers", "Pods in the way", ColumnTable(_BLOCKERS, _blocker_rows(self.answer.blockers))),
+            PageTable("blockers", "Pods in the way", self._in_the_way(), "No pod is in the way."),
             change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
             closed_nodes(self.cluster),
         ]

@@ -20,7 +20,7 @@ MOST_GROUPS = 4
 def victims_text(won: NodeToWin) -> str:
     """Who goes from the node; nobody where it is enough to wait."""
     if not won.victims:
-        return "nobody, what is needed comes free by itself"
+        return "nobody: what is needed comes free by itself"
     return listed_up_to([f"{pod} (priority {priority_of(pod)})" for pod in won.pods], MOST_NAMED)
 
 
@@ -82,7 +82,7 @@ def eviction_tables(answers: EvictionAnswers | None) -> Iterator[PageTable]:
         return
     rows = [[name, victims_text(one), str(one.violations), "-"] for name, one in answers.candidates.items()]
     rows += [[name, "-", "-", "; ".join(reasons)] for name, reasons in answers.refused.items()]
-    header = ["NODE", "WOULD BE EVICTED", "BUDGETS VIOLATED BY", "WHY NOBODY"]
+    header = ["NODE", "WOULD BE EVICTED", "BUDGETS VIOLATED BY", "WHY NOBODY CAN MAKE ROOM"]
     yield PageTable("evictions", "Preemption by node", ColumnTable(header, sorted(rows)))
 
 

@@ -1,25 +1,51 @@
-"""What becomes of groups of pods, as text and as JSON: where one goes, what it lacks, and how many more fit."""
+"""What becomes of groups of pods, as text, JSON and pages: where one goes, what it lacks, and how many more fit."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from allocator.api.versions import Json
+from allocator.status import PoolStatus
 from allocator.words import agreeing, counted
+from scheduler.decision.cluster import Cluster
 from scheduler.offline.group_placement import DecidedGroup, FittingGroups
-from scheduler.output.report import Block, Report
+from scheduler.output.data_page import DataPage, PageTable, data_page
+from scheduler.output.report import Block, PagedReport
+from scheduler.output.status_report import CHANGE_MAP, MAP, change_map, closed_nodes, device_map
 from scheduler.output.table import ColumnTable
 from scheduler.pod_groups.group import GroupOfPods
-from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, PlacedMember
+from scheduler.pod_groups.group_result import GroupDomain, GroupNotPlaced, GroupPlaced, PlacedMember
+from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
 
 
 @dataclass(frozen=True, slots=True)
-class GroupReport(Report):
+class DevicesOfPage:
+    """What the map of a page shows: pools without what is placed and with it, and who holds them then."""
+
+    before: Sequence[PoolStatus] = ()
+    after: Sequence[PoolStatus] = ()
+    claims: Sequence[ClaimStatus] = ()
+    cluster: Cluster | None = None
+
+    def change(self) -> list[PageTable]:
+        """The tables of a map of before and after."""
+        clusters = self.cluster, self.cluster
+        return [change_map(self.before, self.after, self.claims, clusters), closed_nodes(self.cluster)]
+
+    def now(self) -> list[PageTable]:
+        """The tables of a map of how things are."""
+        return [device_map(self.after, self.claims, self.cluster), closed_nodes(self.cluster)]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport(PagedReport):
     """Where a group goes, or which part of it fits in each domain, who is the next, and what that one lacks."""
 
     kind = "GroupExplanation"
 
     decided: DecidedGroup
+    devices: DevicesOfPage = DevicesOfPage()
 
     @property
     def answer(self) -> str:
@@ -34,25 +60,39 @@ class GroupReport(Report):
 
     def blocks(self) -> Iterator[Block]:
         """The group, then its places or what is missing."""
+        yield _described(self.decided.group)
+        yield self._found()
+        match self.decided.found:
+            case GroupPlaced(members=members):
+                yield _member_table(members)
+            case GroupNotPlaced(domains=domains) if domains:
+                yield _domain_table(domains)
+
+    def _found(self) -> str:
+        """Where it goes, or what keeps it from that, in a sentence."""
         group, result = self.decided.group, self.decided.found
-        yield _described(group)
         match result:
             case GroupPlaced():
                 domain = f" in {result.domain}" if result.domain else ""
                 where = f"{len(result.members)} of {counted(len(group.waiting), 'waiting pod')} fit{domain}"
-                yield where + (f"; {len(result.left)} have no place beside them" if result.left else "")
-                yield ColumnTable(["POD", "NODE", "DEVICES"], [_row(one) for one in result.members])
+                return where + (f"; {len(result.left)} have no place beside them" if result.left else "")
             case GroupNotPlaced(problem=problem) if problem:
-                yield f"Waits: {printable(problem)}" if result.held else f"Refused: {printable(problem)}"
+                return f"Waits: {printable(problem)}" if result.held else f"Refused: {printable(problem)}"
             case GroupNotPlaced():
-                yield f"Does not fit: {result.needed} of {counted(len(group.waiting), 'pod')} have to fit at once."
-                rows = [
-                    [one.name or "-", str(len(one.largest)), one.next_member.name if one.next_member else "-", one.why]
-                    for one in result.domains
-                ]
-                yield ColumnTable(["DOMAIN", "FIT", "NEXT", "WHY NOT"], rows, frozenset({"FIT"}))
+                return f"Does not fit: {result.needed} of {counted(len(group.waiting), 'pod')} have to fit at once."
             case _:
-                yield f"Not known: {result}"
+                return f"Not known: {result}"
+
+    def html(self, head: Sequence[str] = ()) -> str:
+        """Its members and their places, with the devices that they take in the map; or what each domain lacks."""
+        group, result = self.decided.group, self.decided.found
+        is_placed = isinstance(result, GroupPlaced)
+        tables = [PageTable("members", "Pods of the group", _page_members(self.decided))]
+        if isinstance(result, GroupNotPlaced) and result.domains:
+            tables.append(PageTable("domains", "Where it does not fit", _domain_table(result.domains)))
+        tables += self.devices.change() if is_placed else self.devices.now()
+        answer = [f"{self._found().removesuffix('.')}.", f"{_described(group)}."]
+        return data_page(DataPage(f"group {group}", answer, tables, CHANGE_MAP if is_placed else MAP), head)
 
     def fields(self) -> Json:
         """All of it."""
@@ -111,6 +151,33 @@ def _described(group: GroupOfPods) -> str:
     return f"group {group} ({group.key.source}): {kept}, priority {group.priority}{where}"
 
 
+def _member_table(members: Sequence[PlacedMember]) -> ColumnTable:
+    return ColumnTable(["POD", "NODE", "DEVICES"], [_row(one) for one in members])
+
+
+def _domain_table(domains: Sequence[GroupDomain]) -> ColumnTable:
+    rows = [
+        [one.name or "-", str(len(one.largest)), one.next_member.name if one.next_member else "-", one.why]
+        for one in domains
+    ]
+    return ColumnTable(["DOMAIN", "FIT", "NEXT", "WHY NOT"], rows, frozenset({"FIT"}))
+
+
+def _page_members(decided: DecidedGroup) -> ColumnTable:
+    """All pods of the group: on their node, going to one, or waiting."""
+    result = decided.found
+    going = {one.pod.uid: one for one in result.members} if isinstance(result, GroupPlaced) else {}
+    rows = []
+    for pod in decided.group.members:
+        if pod.node_name:
+            rows.append([pod.name, "bound", pod.node_name, "-"])
+        elif own := going.get(pod.uid):
+            rows.append([pod.name, "fits", *_row(own)[1:]])
+        else:
+            rows.append([pod.name, "waits", "-", "-"])
+    return ColumnTable(["POD", "STATE", "NODE", "DEVICES"], rows)
+
+
 def _row(one: PlacedMember) -> list[str]:
     return [one.pod.name, one.placed.node, ", ".join(_devices(one)) or "-"]
 
@@ -121,7 +188,7 @@ def _devices(one: PlacedMember) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupFitReport(Report):
+class GroupFitReport(PagedReport):
     """How many more copies of a group fit. subject: in words."""
 
     kind = "GroupFit"
@@ -129,15 +196,31 @@ class GroupFitReport(Report):
     subject: str
     group: GroupOfPods
     found: FittingGroups
+    devices: DevicesOfPage = DevicesOfPage()
 
     def blocks(self) -> Iterator[Block]:
         """How many, a line for each node, and what stops the next one."""
+        yield self._counted()
+        if self.found.pods:
+            yield self._nodes()
+        yield from self._next()
+
+    def html(self, head: Sequence[str] = ()) -> str:
+        """The copies, with the devices that they take marked in the map."""
+        tables = [PageTable("nodes", "Pods of the copies by node", self._nodes()), *self.devices.change()]
+        answer = [f"{self._counted()}.", *self._next()]
+        return data_page(DataPage(f"More of {self.subject}", answer, tables, CHANGE_MAP), head)
+
+    def _counted(self) -> str:
         number = self.found.number
         least = "at least " if self.found.is_cut else ""
-        yield f"{least}{number} more of {self.subject} {agreeing(number, 'fits', 'fit')}"
-        if self.found.pods:
-            rows = [[node, str(pods)] for node, pods in _most_first(self.found)]
-            yield ColumnTable(["NODE", "PODS"], rows, frozenset({"PODS"}))
+        return f"{least}{number} more of {self.subject} {agreeing(number, 'fits', 'fit')}"
+
+    def _nodes(self) -> ColumnTable:
+        rows = [[node, str(pods)] for node, pods in _most_first(self.found)]
+        return ColumnTable(["NODE", "PODS"], rows, frozenset({"PODS"}))
+
+    def _next(self) -> Iterator[str]:
         if self.found.stopped:
             yield f"The next one: {printable(self.found.stopped)}"
 
@@ -158,30 +241,67 @@ def _most_first(found: FittingGroups) -> list[tuple[str, int]]:
 
 
 @dataclass(frozen=True, slots=True)
-class GroupsReport(Report):
+class GroupsReport(PagedReport):
     """All groups of the input: how many of their pods have a node, and whether the others fit now."""
 
     kind = "GroupList"
 
     decided: Sequence[DecidedGroup]
+    devices: DevicesOfPage = DevicesOfPage()
 
     def blocks(self) -> Iterator[Block]:
         """A line for each."""
         if not self.decided:
-            yield "no group of pods"
+            yield NO_GROUP
             return
-        rows = [self._row(one) for one in self.decided]
-        columns = ["GROUP", "SOURCE", "PODS", "BOUND", "MINIMUM", "PRIORITY", "STATE"]
-        yield ColumnTable(columns, rows, frozenset({"PODS", "BOUND", "MINIMUM", "PRIORITY"}))
+        rows = [group_cells(one.group, state_of(one)) for one in self.decided]
+        yield ColumnTable(GROUP_COLUMNS, rows, GROUP_NUMBERS)
 
     def fields(self) -> Json:
         """All of it."""
         return {"groups": [{**group_fields(one.group), "state": state_of(one)} for one in self.decided]}
 
-    def _row(self, one: DecidedGroup) -> list[str]:
-        group = one.group
-        numbers = (len(group.members), len(group.bound), group.minimum, group.priority)
-        return [str(group), group.key.source, *map(str, numbers), state_of(one)]
+    def html(self, head: Sequence[str] = ()) -> str:
+        """A row for each with what it lacks, and a map of the devices as they are."""
+        states = Counter(state_of(one) for one in self.decided)
+        by_state = ", ".join(f"{number:,} {_VERBS[state][number > 1]}" for state, number in sorted(states.items()))
+        rows = [[*group_cells(one.group, state_of(one)), _why(one)] for one in self.decided]
+        groups = ColumnTable([*GROUP_COLUMNS, "PLACE, OR WHY THERE IS NONE"], rows, GROUP_NUMBERS)
+        answer = f"{counted(len(rows), 'group of pods', 'groups of pods')}: {by_state}." if rows else f"{NO_GROUP}."
+        tables = [PageTable("groups", "Groups of pods", groups), *self.devices.now()]
+        return data_page(DataPage("Groups of pods", [answer], tables, MAP), head)
+
+
+_VERBS = {
+    "Bound": ("is bound", "are bound"),
+    "Fits": ("fits", "fit"),
+    "Waits": ("waits", "wait"),
+    "DoesNotFit": ("does not fit", "do not fit"),
+    "NotKnown": ("is not known", "are not known"),
+}
+"""What one group does in each state, and what several do."""
+
+NO_GROUP = "no group of pods"
+GROUP_COLUMNS = ("GROUP", "SOURCE", "PODS", "BOUND", "MINIMUM", "PRIORITY", "STATE")
+GROUP_NUMBERS = frozenset(GROUP_COLUMNS[2:6])
+
+
+def group_cells(group: GroupOfPods, state: str) -> list[str]:
+    """A row of a table with GROUP_COLUMNS."""
+    numbers = (len(group.members), len(group.bound), group.minimum, group.priority)
+    return [str(group), group.key.source, *map(str, numbers), state]
+
+
+def _why(one: DecidedGroup) -> str:
+    """What a group that waits lacks; where one that fits goes."""
+    if not one.group.waiting:
+        return "-"
+    match one.found:
+        case GroupPlaced(domain=domain, members=members):
+            nodes = sorted({member.placed.node for member in members})
+            return f"{f'in {domain}, ' if domain else ''}on {', '.join(nodes)}"
+        case _:
+            return printable(one.reason.removeprefix(f"group {one.group}: "))
 
 
 def state_of(one: DecidedGroup) -> str:

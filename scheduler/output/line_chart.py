@@ -101,6 +101,12 @@ class Chart:
     from_zero: bool = True
     """The vertical axis starts at 0, or below where values are."""
 
+    @property
+    def least_step(self) -> float:
+        """Between two ticks of the vertical axis: what is counted has no parts."""
+        ends = (value for one in self.bands for value in (*one.lows, *one.highs))
+        return 1.0 if all(value == int(value) for value in ends) else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class ChartFrame:
@@ -132,12 +138,13 @@ class _Axis:
     start: float
     end: float
     most_ticks: int = 7
+    least_step: float = 0.0
 
     def at(self, value: float) -> float:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
     def ticks(self) -> Iterator[float]:
-        step = _step((self.high - self.low) / self.most_ticks)
+        step = _step(max((self.high - self.low) / self.most_ticks, self.least_step))
         for number in range(ceil(self.low / step - 1e-9), floor(self.high / step + 1e-9) + 1):
             yield number * step
 
@@ -190,8 +197,9 @@ def _vertical(chart: Chart, frame: ChartFrame) -> _Axis:
     low, high = min(lows), max(highs)
     low = min(low, 0) if chart.from_zero else low
     high = high if high > low else low + 1
-    step = _step((high - low) / 7)
-    return _Axis(floor(low / step) * step, ceil(high / step) * step, frame.height - frame.bottom, _TOP)
+    step = _step(max((high - low) / 7, chart.least_step))
+    ends = frame.height - frame.bottom, _TOP
+    return _Axis(floor(low / step) * step, ceil(high / step) * step, *ends, least_step=chart.least_step)
 
 
 def _grid(chart: Chart, frame: ChartFrame, x: _Axis, y: _Axis) -> Iterator[Element]:

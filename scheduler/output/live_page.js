@@ -85,7 +85,8 @@ function trend(title, times, lines, top = 0, rest = []) {
   );
 }
 
-const timeOfDay = (time) => new Date(time).toISOString().slice(11, 16);
+const clock = (time) => new Date(time).toISOString().slice(11, 19);
+const timeOfDay = (time) => clock(time).slice(0, 5);
 
 /* -- its events */
 
@@ -108,8 +109,7 @@ function follow(address, tables, since = 0) {
   const lose = (since) => {
     lost = lost || since;
     document.body.classList.add("old");
-    const time = new Date(lost).toLocaleTimeString("en-GB");
-    say(`The program cannot be reached since ${time}, or too many pages are open; trying again. What is shown is older.`);
+    say(`The program cannot be reached since ${clock(lost)} UTC, or too many pages are open; trying again. What is shown is older.`);
   };
   const watch = setInterval(() => Date.now() - heard > SILENT && lose(heard), SOON);
   source.addEventListener("alive", hear);
@@ -153,7 +153,7 @@ function follow(address, tables, since = 0) {
     }
     later();
     say("Live.");
-    document.getElementById("moment").textContent = `As of ${new Date().toLocaleTimeString("en-GB")}`;
+    document.getElementById("moment").textContent = `As of ${clock(Date.now())} UTC`;
   });
   source.addEventListener("error", () => {
     const now = Date.now();

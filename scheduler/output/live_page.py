@@ -8,6 +8,7 @@ from scheduler.output.status_report import MAP, class_columns, closed_nodes, dev
 from scheduler.output.table import ColumnTable
 
 ANSWER, QUEUE, DECISIONS, PROBLEMS = "answer", "queue", "decisions", "problems"
+GROUPS = "groups"
 DRIVERS, CLASSES = "drivers", "classes"
 TIME_LINE = "time-line"
 """Names of the tables; the answer is none, and has a line for each sentence."""
@@ -16,6 +17,8 @@ EVENTS = "ui/events"
 """Where the page gets its data, from the place of the page."""
 
 _TIME_LINE = ("TIME", "PODS THAT WAIT", "DECISIONS A SECOND", "ALLOCATED DEVICES OF EACH CLASS")
+
+_GROUP_NUMBERS = frozenset({"PODS", "WAITING", "MINIMUM"})
 
 _TABLES = (
     PageTable(
@@ -29,6 +32,12 @@ _TABLES = (
         "Pods that wait",
         ColumnTable(["POD", "QUEUE", "PRIORITY", "ATTEMPTS", "REASON"], (), frozenset({"PRIORITY", "ATTEMPTS"})),
         "No pod waits.",
+    ),
+    PageTable(
+        GROUPS,
+        "Groups of pods that wait",
+        ColumnTable(["GROUP", "SOURCE", "PODS", "WAITING", "MINIMUM", "REASON"], (), _GROUP_NUMBERS),
+        "No group of pods waits.",
     ),
     PageTable(
         PROBLEMS, "Pools with problems", ColumnTable(["POOL", "PROBLEM"], ()), "No pool read so far has problems."

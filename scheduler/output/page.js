@@ -4,6 +4,8 @@
    what is in sight is in the page. */
 
 const FEW = 200; // rows up to which a table is in the page as a whole
+const LONG = 40; // letters from which on a path may be broken
+const PROSE = 80; // letters from which on a text has room of its own beside long names
 const ROW = 26; // height of a row of longer ones, in pixels (also in the style sheet)
 const HEIGHT = 460; // of what scrolls, in pixels (also in the style sheet)
 const BEYOND = 10; // rows above and below what is in sight
@@ -263,6 +265,7 @@ class Table {
       cell.hidden = this.empty[column];
       if (isNumber) cell.className = "number";
       if (text === "-") cell.classList.add("nothing");
+      if (text.length > PROSE && text.includes(" ")) cell.classList.add("prose");
       const shown = timeText(text);
       if ((this.isLong && text.length > 30) || shown !== text) cell.title = text;
       if (this.isLong) cell.textContent = shown; // on one line
@@ -290,9 +293,9 @@ class Table {
   }
 }
 
-/* A list that can be broken after its commas, and is copied as it is. */
+/* A list or a long path that can be broken after its commas or slashes, and is copied as it is. */
 function breakable(text) {
-  return text.split(/(?<=,)/).flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
+  return text.split(text.length > LONG ? /(?<=[,\/])/ : /(?<=,)/).flatMap((part, at) => (at ? [make("wbr"), part] : [part]));
 }
 
 function filterInput(id, use) {

@@ -24,6 +24,9 @@ _NUMBERS = frozenset({"ADD", "PRICE", "COST", "PODS AND CLAIMS"})
 _MOST_ROWS = 20
 """Rows of pods that do not fit; the text counts the others, and -o json has all."""
 
+_SOMEWHERE = "Each pending pod and claim fits on a node of a group."
+_ALL_FIT = "All that fits on a group fits once these nodes are added."
+
 NO_BOUND = "The lower bound is left out: it needs scipy (make install EXTRA=plan)."
 
 
@@ -83,9 +86,9 @@ class PlanReport(PagedReport):
     def html(self, head: Sequence[str] = ()) -> str:
         """The plan, with the devices that are added and taken marked in the map."""
         tables = [
-            PageTable("groups", "Nodes to add", self._added()),
-            PageTable("never", "What fits on no group", self._never()),
-            PageTable("unplaced", "What does not fit with all nodes that can be had", self._unplaced()),
+            PageTable("groups", "Nodes to add", self._added(), "No node has to be added."),
+            PageTable("never", "What fits on no group", self._never(), _SOMEWHERE),
+            PageTable("unplaced", "What does not fit with all nodes of the groups", self._unplaced(), _ALL_FIT),
             change_map(*self.pools, self.claims, (self.cluster, self.cluster)),
             closed_nodes(self.cluster),
         ]
@@ -108,7 +111,7 @@ class PlanReport(PagedReport):
     def _quality(self) -> Iterator[str]:
         plan, objective = self.plan, self.objective
         if plan.unplaced:
-            yield "No plan was found with which all fit: groups have not more nodes."
+            yield "No plan was found with which all fit: the groups have no more nodes."
             return
         if plan.never:
             yield f"{counted(len(plan.never), 'other fits', 'others fit')} on no group."
@@ -116,7 +119,7 @@ class PlanReport(PagedReport):
             yield f"All fit if they are placed in this order: {plan.order}; in the order of the queue some do not."
         if not sum(plan.counts):
             return
-        quality = "no cheaper plan holds" if plan.is_best else "the best plan that was found"
+        quality = "no cheaper plan fits all" if plan.is_best else "the best plan that was found"
         cost = f"Cost ({objective}): {_plain(plan.cost)}, {quality}."
         if plan.bound is None or plan.gap is None:
             yield cost

@@ -78,7 +78,9 @@ class RemovalReport(PagedReport):
         plan = self.plan
         names = ", ".join(one.name for one in plan.removed)
         verdict = (
-            "No further node can go." if plan.is_maximal else "The search ended at its budget: more may be able to."
+            "No further node can go."
+            if plan.is_maximal
+            else "The search ended at its budget: more nodes may be able to go."
         )
         if not plan.removed:
             yield "Remove no node." + ("" if plan.is_maximal else f" {verdict}")

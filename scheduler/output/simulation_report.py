@@ -42,13 +42,16 @@ Of = TypeVar("Of")
 
 @dataclass(frozen=True, slots=True)
 class _TableColumn(Generic[Of]):
-    """digits: after the point. is_time: seconds, which are worded. is_only_if_any: left out where all values are 0."""
+    """A column of the tables: what it takes from a summary, and how that is printed."""
 
     title: str
     value: Callable[[Of], float]
     digits: int = 0
+    """After the point."""
     is_time: bool = False
+    """Seconds, which are worded."""
     is_only_if_any: bool = False
+    """Left out where all values are 0."""
 
 
 _COLUMNS: Sequence[_TableColumn[Summary]] = (

@@ -635,9 +635,9 @@ def claims_table(claims: Iterable[ClaimStatus]) -> PageTable:
 
 
 def _claims_answer(report: ClaimsReport) -> Iterator[str]:
-    states = Counter(state for one in report.claims for state in one.states)
+    states = Counter(" and ".join(one.states) for one in report.claims)
     by_state = ", ".join(f"{count:,} {state}" for state, count in sorted(states.items()))
     claims = counted(len(report.claims), "claim is", "claims are", ",")
     yield f"{claims} {report.shown}{f': {by_state}' if by_state else ''}."
     devices = sum(len(pool.devices) for pool in report.pools)
-    yield f"{counted(devices, 'device is', 'devices are', ',')} held by them."
+    yield f"{agreeing(len(report.claims), 'It holds', 'They hold')} {counted(devices, 'device', style=',')}."

@@ -92,7 +92,7 @@ def groups_of(file: Path | None, like: Sequence[str], inventory: Inventory, feat
     if not fields:
         raise InvalidGroups("there is no node group: name a file with --node-groups, or a node with --like")
     if double := sorted({one.name for one in fields if sum(one.name == other.name for other in fields) > 1}):
-        raise InvalidGroups(*(f"node group {name} is there twice" for name in double))
+        raise InvalidGroups(*(f"there are two node groups {name}" for name in double))
     return [_TemplateReader(one, file, inventory, features).group() for one in fields]
 
 
@@ -126,7 +126,7 @@ class _TemplateReader:
         if sum((fields.node is not None, bool(fields.file), bool(fields.like))) != 1:
             raise self._invalid("exactly one of node, file and like has to be set")
         if fields.slices and fields.node is None:
-            raise self._invalid("slices go with node: those of file and like are known")
+            raise self._invalid("slices can be set with node alone: file and like have their own")
         node, slices = self._like() if fields.like else self._template()
         fresh = replace(
             node,

@@ -93,7 +93,7 @@ class NodePlan:
     never: Sequence[NeverFits]
     """What fits nowhere, and is not planned for."""
     unplaced: Sequence[UnplacedPod]
-    """What does not fit even so: groups have not more nodes."""
+    """What does not fit even so: the groups have no more nodes."""
     placed: Sequence[PlacedPod]
     """What was pending, where it goes."""
     world: World

@@ -20,7 +20,6 @@ from scheduler.pod_groups.group_result import GroupPlaced, GroupUnknown, OutOfGr
 from scheduler.preemption.preemption import NEVER
 from scheduler.preemption.victims import Reprieve, Unit, moment, victims_of
 from scheduler.preemption.winnable_claims import WinnableClaims
-from scheduler.state.claims import claim_keys
 from scheduler.state.pods_by_priority import priority_of
 
 NO_VICTIMS_FOR_GROUP = "No preemption victims found for incoming preemptor"
@@ -77,9 +76,8 @@ class _GroupPreemptor:
         self._group = group
         self._ready = ready
         self._most_steps = most_steps
-        own = {key for pod in group.waiting for key in claim_keys(pod)}
-        stored = (cluster.claims.get(*key) for key in own)
-        self._claims = WinnableClaims(cluster, {one.claim.uid for one in stored if one}, is_on=wins_devices)
+        own = {uid for pod in group.waiting for uid in cluster.claims.of_pod(pod)}
+        self._claims = WinnableClaims(cluster, own, is_on=wins_devices)
         self._units = units_below(cluster, group)
         self._nodes_of = self._nodes_of_claims()
 
@@ -123,19 +121,15 @@ class _GroupPreemptor:
         nodes: dict[str, set[str]] = {}
         for unit in self._units:
             for pod in unit.pods:
-                for key in claim_keys(pod):
-                    if stored := self._cluster.claims.get(*key):
-                        nodes.setdefault(stored.claim.uid, set()).add(pod.node_name)
+                for uid in self._cluster.claims.of_pod(pod):
+                    nodes.setdefault(uid, set()).add(pod.node_name)
         return nodes
 
     def _frees(self, uid: str) -> bool:
         return any(self._claims.frees(node, uid) for node in self._nodes_of.get(uid, ()))
 
     def _held(self, victims: Iterable[Unit]) -> list[str]:
-        claims = self._cluster.claims
-        keys = dict.fromkeys(key for unit in victims for pod in unit.pods for key in claim_keys(pod))
-        stored = (one for key in keys if (one := claims.get(*key)))
-        return [one.claim.uid for one in stored if one.claim.allocation is not None]
+        return self._cluster.claims.held_by(pod for unit in victims for pod in unit.pods)
 
     @contextmanager
     def _away(self, units: Sequence[Unit]) -> Iterator[None]:

@@ -28,7 +28,7 @@ class GroupSteps:
         if self.taken > self.most:
             raise OutOfGroupSteps
         if self.is_over():
-            raise Cancelled("cancelled while a group was searched a place for")
+            raise Cancelled("cancelled during the search for a place for a group")
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from allocator.bits import Mask, union
 from allocator.explain.text import inner_cause
-from allocator.model import Allocation, Alternative, Claim, DeviceID
+from allocator.model import Alternative, Claim, DeviceID
 from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
@@ -30,7 +30,7 @@ from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_re
 from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once
 from scheduler.preemption.victims import EvictionCost, Reprieve, Unit, cost_of, least_cost, lower_units, victims_of
 from scheduler.preemption.winnable_claims import WinnableClaims
-from scheduler.state.claims import Holding, claim_keys
+from scheduler.state.claims import Holding
 from scheduler.state.masks import mask_of, numbers_once
 from scheduler.state.pods import PodRequests
 from scheduler.state.pods_by_priority import priority_of
@@ -108,7 +108,7 @@ class Preemption:
     """What a pod that fits nowhere can win. candidate: None where it is nothing, for what `refused` says.
 
     nominated: the node; "" where a nomination that it has is to be cleared, None where that stays. violated: budgets.
-    allocations: what its claims without devices would get, in their order. claims: uids of the claims that come free.
+    given: its claims without devices, with what they would get. claims: uids of the claims that come free.
     writes: in their order. refused: by node number why not, of those that were tried; `unhelpful` the other ones.
     deallocates: claims of its own, of which one is to be deallocated first; nothing else is done then.
     candidates: all of them if every node was tried, else the one. next_start: where the next search begins.
@@ -118,7 +118,7 @@ class Preemption:
     nominated: str | None = None
     candidate: NodeToWin | None = None
     violated: tuple[PodDisruptionBudget, ...] = ()
-    allocations: tuple[Allocation, ...] = ()
+    given: tuple[Claim, ...] = ()
     claims: tuple[str, ...] = ()
     writes: Sequence[PreemptionWrite] = ()
     candidates: Sequence[NodeToWin] = ()
@@ -243,7 +243,7 @@ class Preemptor:
             best.node,
             best,
             violated,
-            search.allocations(best),
+            search.given(best),
             claims,
             writes_of(self.cluster, pod, best),
             search.all() if self.tries_all else [best],
@@ -323,7 +323,7 @@ class _VictimSearch:
         self.cluster = by.cluster
         self._is_strict = by.cluster.fleet.features.is_strict
         self.priority = priority_of(self.pod)
-        wins = by.wins_devices and bool(cycle.pending)
+        wins = by.wins_devices and cycle.lacks_devices
         self.claims = WinnableClaims(self.cluster, {claim.uid for claim in cycle.claims}, is_on=wins)
         self.won: list[_Won] = []
         self.refused: dict[str, Mask] = {}
@@ -409,7 +409,7 @@ class _VictimSearch:
             return None
         if self.claims.unused(self.cluster.name_of(number)):
             return cost_of((), 0)
-        missing = self._needed - self._free_devices(number)
+        missing = least_devices(self.cycle.asks_of(number).pending) - self._free_devices(number)
         bound = least_cost(lower, missing)
         if bound is None:
             self._refuse(NO_DEVICES, 1 << number)
@@ -425,24 +425,21 @@ class _VictimSearch:
 
     @cached_property
     def _lacking(self) -> Mask:
-        return ~self.cycle.giving(self.cycle.asks[0]) if len(self.cycle.asks) == 1 else 0
-
-    @cached_property
-    def _needed(self) -> int:
-        """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
-        return least_devices(self.cycle.pending)
+        return union(required.nodes & ~self.cycle.giving(required) for required in self.cycle.asks)
 
     def _could_give(self, number: int) -> bool:
         """Whether devices like those of the node suffice where nobody has any of them."""
         cycle, fleet = self.cycle, self.cluster.fleet
         if self._limits:  # whose devices would come free differs by node
             return True
-        kind = fleet.kinds(cycle.pending).of(number)
+        required = cycle.asks_of(number)
+        pending = required.pending
+        kind = required.nodes, fleet.kinds(pending).of(number)
         if kind not in self._kinds:
             node = fleet.node(number)
             held = {uid: one for device in fleet.reached_by(node) for uid, one in self._holders(device).items()}
             freed = [one.counted for one in held.values() if one.counted is not None]
-            self._kinds[kind] = isinstance(fleet.allocate(number, cycle.pending, freed), Allocated)
+            self._kinds[kind] = isinstance(fleet.allocate(number, pending, freed), Allocated)
         return self._kinds[kind]
 
     def _holders(self, device: DeviceID) -> Mapping[str, Holding]:
@@ -490,7 +487,7 @@ class _VictimSearch:
         cycle, required = self.cycle, self.cycle.asks[0]
         is_known = NODE_RESOURCES_FIT in cycle.plugins and len(cycle.asks) == 1 and not required.problem
         is_known = is_known and self._spares is None
-        if not is_known or self.pod.pod_affinity.required or (cycle.counts_devices and cycle.claims):
+        if not is_known or self.pod.pod_affinity.required or cycle.must_fit_with_devices(required):
             return 0
         passed = cycle.view.signature.allowed & cycle.reached & cycle.giving(required)
         for plugin in cycle.plugins:
@@ -596,13 +593,12 @@ class _VictimSearch:
 
     # -- what the best one gives
 
-    def allocations(self, best: NodeToWin) -> tuple[Allocation, ...]:
-        """What the pod's claims get there, in its order."""
-        if not self.cycle.pending and len(self.cycle.asks) == 1:
+    def given(self, best: NodeToWin) -> tuple[Claim, ...]:
+        """The pod's claims without devices, with what they get there."""
+        if not self.cycle.lacks_devices:
             return ()
         with self._gone(best):
-            cycle = self._now()
-            return cycle.allocate(best.number, cycle.asks_of(best.number))
+            return self._now().given(best.number)
 
     def claims_of(self, best: NodeToWin) -> tuple[str, ...]:
         """The claims that come free for it."""
@@ -615,8 +611,7 @@ class _VictimSearch:
 
     def _held(self, best: NodeToWin) -> list[str]:
         claims = self.cluster.claims
-        keys = [key for pod in best.pods for key in claim_keys(pod)]
-        held = [one.claim.uid for key in keys if (one := claims.get(*key)) and one.claim.allocation is not None]
+        held = claims.held_by(best.pods)
         unused = self.claims.unused(best.node)
         more = [uid for uid in unused if (holding := claims.holding(uid)) and holding.counted is not None]
         return list(dict.fromkeys([*held, *more]))
@@ -636,7 +631,7 @@ def _windows(nodes: Mask, start: int, size: int) -> Iterator[list[int]]:
 
 
 def least_devices(claims: Iterable[Claim]) -> int:
-    """So many whole devices the claims ask for at least."""
+    """So many devices the claims ask for at least, but for shares, of which several may be of one device."""
     return sum(min(map(_least_devices, request.alternatives)) for claim in claims for request in claim.requests)
 
 

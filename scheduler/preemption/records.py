@@ -6,7 +6,7 @@ before the preemptor, from the beginning: what is free already as well as what i
 Source: KEP-5690 for what is kept against whom.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -15,6 +15,7 @@ from types import MappingProxyType
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.schedule_result import Placed
 from scheduler.preemption.preemption import Preemption
 from scheduler.state.pods_by_priority import priority_of
 
@@ -39,7 +40,7 @@ class PreemptionRecord:
     pod: Pod
     node: str
     claims: tuple[Claim, ...] = ()
-    """Its own that had no devices, with what they get there."""
+    """Its own that had no devices, with what they get there; the last may be for extended resources, not made yet."""
     victims: frozenset[str] = frozenset()
     """Uids of pods."""
     released: frozenset[str] = frozenset()
@@ -52,15 +53,23 @@ class PreemptionRecord:
     """Of those, which were not bound yet, and are not any more."""
 
     @staticmethod
-    def of(
-        pod: Pod, pending: Iterable[Claim], won: Preemption, *, tries: int = 0, since: float = 0.0
-    ) -> "PreemptionRecord":
-        """Of a preemption that has found a node. pending: the pod's claims without devices, in their order."""
+    def of(pod: Pod, won: Preemption, *, tries: int = 0, since: float = 0.0) -> "PreemptionRecord":
+        """Of a preemption that has found a node."""
         assert won.candidate is not None, "nothing was won"
-        # A claim that is to be made for extended resources has no object yet: what it gets is found again later.
-        given = tuple(replace(claim, allocation=one) for claim, one in zip(pending, won.allocations, strict=False))
         victims = frozenset(one.uid for one in won.candidate.pods)
-        return PreemptionRecord(pod, won.candidate.node, given, victims, frozenset(won.claims), tries, since)
+        return PreemptionRecord(pod, won.candidate.node, won.given, victims, frozenset(won.claims), tries, since)
+
+    @staticmethod
+    def placed(
+        pod: Pod,
+        placed: Placed,
+        gone: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
+        *,
+        tries: int = 0,
+        since: float = 0.0,
+    ) -> "PreemptionRecord":
+        """Of a member of a group, with the place that it gets. gone: victims, and claims that come free."""
+        return PreemptionRecord(pod, placed.node, placed.given, *gone, tries, since)
 
     def state(self, cluster: Cluster) -> RecordState:
         """How far it is, by what the watches show."""

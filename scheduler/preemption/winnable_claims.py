@@ -13,7 +13,6 @@ from allocator.cluster.usage import occupying
 from allocator.model import Claim, Device, DeviceResult, PoolID
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
-from scheduler.state.claims import claim_keys
 
 
 class WinnableClaims:
@@ -56,8 +55,7 @@ class WinnableClaims:
         if holding is None or holding.watched is None:
             return ""
         users = {one.uid for one in holding.watched.reserved_for if cluster.is_live(one.uid)}
-        key = (holding.watched.claim.namespace, holding.watched.claim.name)
-        users |= {pod.uid for pod in cluster.pods.in_flight() if key in claim_keys(pod)}
+        users |= {pod.uid for pod in cluster.pods.in_flight() if uid in cluster.claims.of_pod(pod)}
         staying = [pod for one in sorted(users.difference(gone)) if (pod := cluster.pods.known(one)) is not None]
         if not staying:
             return ""
@@ -76,8 +74,7 @@ class WinnableClaims:
     def most_freed(self, pod: Pod) -> int:
         """So many devices come free at most when the pod goes."""
         claims = self._cluster.claims
-        pod_claims = (claims.get(*key) for key in dict.fromkeys(claim_keys(pod)))
-        holdings = (claims.holding(one.claim.uid) for one in pod_claims if one is not None)
+        holdings = map(claims.holding, claims.of_pod(pod))
         return sum(len(occupying(one.counted)) for one in holdings if one is not None and one.counted is not None)
 
     def free_devices(self, number: int) -> int:
@@ -93,8 +90,8 @@ class WinnableClaims:
         if not unused:
             return ()
         # Pods that are about to be bound use claims that do not name them yet.
-        taken = {key for pod in cluster.pods.in_flight() for key in claim_keys(pod)}
-        return [(uid, claim) for uid, claim in unused if (claim.namespace, claim.name) not in taken]
+        taken = {uid for pod in cluster.pods.in_flight() for uid in cluster.claims.of_pod(pod)}
+        return [(uid, claim) for uid, claim in unused if uid not in taken]
 
     def _is_of(self, node: str, claim: Claim) -> bool:
         return self._nodes_of(claim) == {node}

@@ -1,5 +1,6 @@
 """Claims of a cluster: by device, and by pod."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -258,7 +259,7 @@ class ClaimIndex:
                 used.setdefault(uid, []).append(pod)
         left = {uid: self._left(self._holdings[uid], users, is_live) for uid, users in used.items()}
         if unused := {uid for uid, is_used in left.items() if not is_used and frees(uid)}:
-            unused -= {self._by_name.get(key, "") for pod in in_flight() for key in claim_keys(pod)}
+            unused.difference_update(*map(self.of_pod, in_flight()))
         with ExitStack() as undo:
             for uid, users in used.items():
                 undo.enter_context(self._reduced(uid, users, is_free=uid in unused))
@@ -274,8 +275,7 @@ class ClaimIndex:
 
     def may_be_unused(self, pod: Pod) -> None:
         """The pod ends, or is gone: its claims may have no user left."""
-        uids = (self._by_name.get(key) for key in claim_keys(pod))
-        self._maybe_unused.update((uid, None) for uid in uids if uid is not None)
+        self._maybe_unused.update(self.of_pod(pod))
 
     def used(self, uids: Iterable[str], is_live: Callable[[str], bool]) -> None:
         """Of these claims, those that a live pod uses need no look until they change, or the pod ends."""
@@ -285,7 +285,7 @@ class ClaimIndex:
 
     def used_by(self, pod: Pod, is_live: Callable[[str], bool]) -> None:
         """The same of the claims of a pod that is live."""
-        self.used((uid for key in claim_keys(pod) if (uid := self._by_name.get(key)) is not None), is_live)
+        self.used(self.of_pod(pod), is_live)
 
     def unused(self, is_live: Callable[[str], bool]) -> Sequence[tuple[str, Claim]]:
         """The allocated claims, with their uids, that are reserved for pods of which none is live.
@@ -311,10 +311,10 @@ class ClaimIndex:
         # What the attempt has written, and the watch has shown, is among the claims that name the pod.
         taken = [uid for uid in self._by_pod.get(pod.uid, ()) if self.reservation(uid)]
         yield from taken
-        for uid in dict.fromkeys(map(self._by_name.get, awaited_claims(pod))):
-            watched = self._holdings[uid].watched if uid is not None and uid not in taken else None
+        for uid in self.of_pod(pod):
+            watched = self._holdings[uid].watched if uid not in taken else None
             # Of a claim that has lost users, one in flight may be the last one, who is in no entry yet.
-            if uid is not None and watched and (_entries_of(pod, watched) or isinstance(watched, _WithFewerUsers)):
+            if watched and (_entries_of(pod, watched) or isinstance(watched, _WithFewerUsers)):
                 yield uid
 
     @staticmethod
@@ -356,6 +356,16 @@ class ClaimIndex:
         """The claim of that name, as the watch shows it."""
         uid = self._by_name.get((namespace, name))
         return self._holdings[uid].watched if uid is not None else None
+
+    def of_pod(self, pod: Pod) -> dict[str, None]:
+        """The claims that are there, by uid: those that the pod names, and what was made for its extended resources."""
+        named = {uid: None for key in claim_keys(pod) if (uid := self._by_name.get(key)) is not None}
+        return {**named, **self._extended.get(pod.uid, {})}
+
+    def held_by(self, pods: Iterable[Pod]) -> list[str]:
+        """Those of the pods' claims, by uid, that have devices, as the watch shows them."""
+        uids = dict.fromkeys(uid for pod in pods for uid in self.of_pod(pod))
+        return [uid for uid in uids if self._holdings[uid].allocated is not None]
 
     def counted(self) -> Iterator[Claim]:
         """The claims that count as allocated, each with all devices that count for it."""
@@ -545,14 +555,17 @@ def in_flight(pod: Pod, claims: Iterable[ClaimObject], index: ClaimIndex) -> str
     return ""
 
 
-def full(pod: Pod, claims: Iterable[ClaimObject]) -> list[Claim]:
-    """The claims that are reserved for as many pods as can be, of which this pod is none."""
-    return [
-        resolved.claim
-        for resolved in claims
-        if len(resolved.reserved_for) >= RESERVED_FOR_MAX
-        and all(consumer.uid != pod.uid for consumer in resolved.reserved_for)
-    ]
+def full(pod: Pod, claims: Iterable[ClaimObject], joining: Counter[str] | None = None) -> list[Claim]:
+    """The claims that are reserved for as many pods as can be, of which this pod is none.
+
+    joining: by uid for how many more pods they are about to be reserved; it gets this one where there is room.
+    """
+    joining = Counter() if joining is None else joining
+    joined = [one for one in claims if all(consumer.uid != pod.uid for consumer in one.reserved_for)]
+    used_up = [one.claim for one in joined if len(one.reserved_for) + joining[one.claim.uid] >= RESERVED_FOR_MAX]
+    if not used_up:
+        joining.update(one.claim.uid for one in joined)
+    return used_up
 
 
 def is_controlled_by(metadata: Metadata, pod_uid: str) -> bool:

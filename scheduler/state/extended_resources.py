@@ -107,7 +107,7 @@ class ExtendedResources:
 
     def _claim(self, pod: Pod, backed: Sequence[str]) -> ExtendedClaim | str:
         generated = generate(pod.containers, {name: self._classes[name] for name in backed})
-        metadata = {"name": claim_name(pod), "namespace": pod.namespace, "uid": f"{pod.uid}{_BASE}"}
+        metadata = {"name": claim_name(pod), "namespace": pod.namespace, "uid": made_up_uid(pod)}
         raw = {"apiVersion": VERSION, "kind": "ResourceClaim", "metadata": metadata, "spec": _spec(generated.requests)}
         decoded = decode(raw)
         if not isinstance(decoded.object, Claim):
@@ -119,6 +119,11 @@ def claim_name(pod: Pod) -> str:
     """The name of the claim for the pod's extended resources, the same on every attempt."""
     suffix = _BASE + hashlib.sha256(pod.uid.encode()).hexdigest()[:_HASH]
     return pod.name[: names.LONG_NAME_MAX - len(suffix)].rstrip(".-") + suffix
+
+
+def made_up_uid(pod: Pod) -> str:
+    """The uid of that claim before it is made."""
+    return pod.uid + _BASE
 
 
 def may_ask(pod: Pod) -> bool:

@@ -17,7 +17,7 @@ from allocator.cluster.snapshot import Snapshot
 from allocator.model import DeviceClass, PoolID
 from allocator.status import DeviceState, LargestClaims, Membership, PoolStatus, pool_status
 from allocator.words import counted
-from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, PROBLEMS, QUEUE, TIME_LINE
+from scheduler.output.live_page import ANSWER, CLASSES, DECISIONS, DRIVERS, GROUPS, PROBLEMS, QUEUE, TIME_LINE
 from scheduler.output.status_report import (
     CLOSED,
     DEVICES,
@@ -98,6 +98,9 @@ MOST_WAITING = 1000
 
 SEARCH_STEPS = 1000
 """Steps of a search for the largest claim: a few milliseconds; a device that is tried is one step."""
+
+IN_QUEUE = "waits for a place: the reason is that of its pods"
+"""Of a group that is refused by no more than what its pods are."""
 
 NOT_YET = "..."
 """In place of a largest claim that is being worked out."""
@@ -323,6 +326,7 @@ class LiveView:
         waiting = list(islice(source.queue(), MOST_WAITING))
         names = {str(one.get("pod")) for one in waiting}
         self._set_all(QUEUE, {f"{one.get('pod')} {one.get('uid')}": _waiting(one) for one in waiting})
+        self._set_all(GROUPS, {f"{one['group']} {one['source']}": _group(one) for one in source.groups(MOST_WAITING)})
         self._set_all(DECISIONS, {_newest_first(number): one.cells(names) for number, one in source.decisions.kept()})
 
     def _answer(self) -> Iterator[str]:
@@ -390,3 +394,10 @@ def _newest_first(number: int) -> str:
 def _waiting(pod: Mapping[str, object]) -> list[str]:
     reason = pod.get("gate") or pod.get("message") or "-"
     return [str(pod.get(field, "-")) for field in ("pod", "queue", "priority", "attempts")] + [str(reason)]
+
+
+def _group(group: Mapping[str, object]) -> list[str]:
+    """The reason of one that waits for a place is that of its pods, which stands with them."""
+    return [str(group[field]) for field in ("group", "source", "pods", "waiting", "minimum")] + [
+        str(group["reason"] or IN_QUEUE)
+    ]

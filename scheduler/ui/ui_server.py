@@ -39,6 +39,8 @@ class UiSource:
     """What keeps the program from its work, or an operator should know of."""
     cluster_name: str
     """Such as the context of the kubeconfig."""
+    groups: Callable[[int], Iterable[Mapping[str, object]]] = lambda _: ()
+    """The groups of the first so many pods that wait, as JSON objects."""
 
 
 PATH, EVENTS_PATH = "/ui", "/ui/events"

@@ -59,11 +59,12 @@ class Comparison:
     def our_answer(self, expression: str, device: Json) -> Json:
         """What our compiler and evaluator say, as the peer would put it."""
         compile_ = cel.compile_value if self.derived else cel.compile
+        environment = ENVIRONMENTS[self.kubernetes][0]
         try:
-            program = compile_(expression, ENVIRONMENTS[self.kubernetes][0])
+            program = compile_(expression, environment)
         except cel.CompileError as error:
             return {"error": {"phase": "compile", "message": error.message}}
-        outcome = program.run(device_from_json(device))
+        outcome = program.run(device_from_json(device, on_demand=environment.reads_on_demand))
         answer: Json = {"max_cost": program.estimated_cost}
         if outcome.error is None:
             answer |= {"value": attribute(outcome.value)} if self.derived else {"result": outcome.value}

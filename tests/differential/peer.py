@@ -16,10 +16,9 @@ from typing import IO, Any, Self
 import orjson
 import pytest
 
-from tests.controlplane.binaries import BuildError, Unavailable, own_program, program_of
+from benchmarks.reference import program_for
+from tests.controlplane.binaries import BuildError, Unavailable, own_program
 
-ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "benchmarks" / "peer"
 GO_IS_MISSING = "the reference is not at hand: install Go 1.26 or later (https://go.dev/dl) to compare with it"
 LIMIT = "300s"  # after this the reference is taken to hang; on a busy machine it may need a minute
 
@@ -42,18 +41,10 @@ def has_go() -> bool:
     return shutil.which("go") is not None
 
 
-# How the program is built around a release of Kubernetes.
-RELEASES = {
-    "1.36": ["-modfile=go-1.36.mod", "-tags=kubernetes_1_36"],
-    "1.37": [],
-    "1.38": ["-modfile=go-1.38.mod", "-tags=kubernetes_1_38"],
-}
-
-
 def build(kubernetes: str = "1.37") -> Path:
     """The path of the peer's program, built where its sources changed."""
     try:
-        return program_of(SOURCE, f"peer-{kubernetes}", [*RELEASES[kubernetes], "."], os.environ, lambda _: None)
+        return program_for(kubernetes)
     except BuildError as error:
         raise PeerError(str(error)) from None
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.peer import ROOT, built_or_skipped
+from benchmarks.reference import ROOT
+from tests.differential.peer import built_or_skipped
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.cli.test_examples import examples
 

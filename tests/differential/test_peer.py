@@ -6,7 +6,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from tests.differential.peer import ROOT, Json, Peer
+from benchmarks.reference import ROOT
+from tests.differential.peer import Json, Peer
 
 VECTORS = ROOT.parent / "shared" / "vectors"
 needs_vectors = pytest.mark.skipif(not VECTORS.is_dir(), reason="no recorded vectors beside the project")

@@ -8,7 +8,7 @@ import tempfile
 import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -45,6 +45,13 @@ SHOWN: Mapping[str, Sequence[str]] = {
     "partitions": ["explain", "--all", "PARTITIONS"],
     "defrag": ["defrag", "FLEET", "FRAGMENTED", "--for", "training/wide"],
     "plan": ["plan", "FLEET", "PLAN/queue.yaml", "--node-groups", "PLAN/node-groups.yaml"],
+    "group": ["explain", "group/ml/train", "GROUPS/fleet.yaml", "GROUPS/claims.yaml", "GROUPS/job.yaml"],
+    "groups": [
+        "status",
+        "--by",
+        "group",
+        *(f"GROUPS/{name}.yaml" for name in ("fleet", "claims", "job", "raycluster")),
+    ],
     "limits": ["status", "--by", "limit", "LIMITS/cluster.yaml", "LIMITS/teams.yaml", "--config", "LIMITS/config.yaml"],
 }
 """The commands by the names of their pictures."""
@@ -59,7 +66,7 @@ def main() -> None:
         sys.exit(MISSING)
     ALL.mkdir(parents=True, exist_ok=True)
     KEPT.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, chdir(EXAMPLES):
         inputs = {title: _generated(title, Path(name)) for title in PRESETS}
         for title, command in SHOWN.items():
             page = Path(name, f"{title}.html")
@@ -90,6 +97,8 @@ def _served() -> Iterator[str]:
     program.cluster.set_node(replace(node, unschedulable=True))
     reason = "0/4 nodes are available: 4 cannot allocate all claims."
     program.waiting = [{"pod": "ml/wish", "uid": "1", "queue": "unschedulable", "attempts": 2, "message": reason}]
+    waits = {"source": "label", "pods": 2, "waiting": 2, "minimum": 3}
+    program.groups = [{"group": "ml/train", **waits, "reason": "waiting for 1 of 3 pods of group ml/train"}]
     program.decisions.answered(time.time(), "ml/wish", "Unschedulable", reason)
     program.decisions.answered(time.time() - 90_000, "ml/gone", "Unschedulable", reason)
     with served(program, samples=200) as url:
@@ -115,7 +124,7 @@ def _argument(text: str, inputs: Mapping[str, str]) -> str:
     folder, slash, file = text.partition("/")
     if not folder.isupper():
         return text
-    return inputs.get(folder) or f"{EXAMPLES / folder.lower()}{slash}{file}"
+    return inputs.get(folder) or f"{folder.lower()}{slash}{file}"
 
 
 def _height(tab: Browser) -> int:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane.rest import POD, SLICE, Json
+from tests.integration.live.test_extended_resources import GPU
 from tests.integration.live.test_preemption import CLASSES, a_user, deleted, is_ending
 from tests.integration.live.world import (
     NAMESPACE,
@@ -156,6 +157,29 @@ def test_mirror_pod_is_never_evicted(world: World) -> None:
     world.refused("high", "Insufficient cpu")
     world.await_queue("high", queue="unschedulable")
     assert deleted(world) == []
+
+
+@pytest.mark.needs("DRAExtendedResource")
+def test_devices_are_won_for_extended_resources_and_kept(world: World) -> None:
+    world.a_class(extendedResourceName=GPU)
+    world.a_node()
+    world.a_slice("node-0", a_device())
+    a_user_by_resource(world, "low", "low")
+    world.bound("low")
+    a_user_by_resource(world, "middle", "middle")
+    world.pod_when("low", is_ending)
+    a_user(world, "rival", "middle")
+    world.refused("rival", "cannot allocate all claims")
+    world.delete_pod("low")
+    assert world.node_of("middle") == "node-0"
+    world.await_queue("rival", queue="unschedulable")
+    assert deleted(world) == ["low"]
+
+
+def a_user_by_resource(world: World, name: str, priority: str) -> None:
+    amounts = {GPU: "1"}
+    container = {"name": "c", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    world.a_pod(name, priorityClassName=priority, containers=[container])
 
 
 def test_nomination_to_a_node_that_is_not_there_does_not_keep_from_preempting(world: World) -> None:

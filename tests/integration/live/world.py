@@ -138,10 +138,10 @@ class World:
         fields = {"schedulerName": SCHEDULER, "containers": [container], "resourceClaims": entries, **spec}
         return self.api.create(an_object(POD, name, fields, NAMESPACE))
 
-    def a_priority(self, name: str, value: int) -> None:
+    def a_priority(self, name: str, value: int, **fields: object) -> None:
         """A class of pods; the API server's admission has seen it."""
         kind = {"apiVersion": PRIORITY.api_version, "kind": PRIORITY.kind}
-        self.api.create({**kind, "metadata": {"name": name}, "value": value})
+        self.api.create({**kind, "metadata": {"name": name}, "value": value, **fields})
         spec = {"containers": [{"name": "c", "image": "none"}], "priorityClassName": name}
         pod = an_object(POD, f"of-{name}", spec, NAMESPACE)
         poll_until(bool, lambda: self._is_admitted(pod), f"a pod of the class {name} is admitted")

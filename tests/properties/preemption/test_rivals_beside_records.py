@@ -47,7 +47,7 @@ def test_nobody_is_a_rival_for_what_a_record_keeps() -> None:
             continue
         before = overlaps(cluster)
         records = PreemptionRecords(cluster)
-        records.set(PreemptionRecord.of(pod, claims, won))
+        records.set(PreemptionRecord.of(pod, won))
         assert overlaps(cluster) == before, f"world {number}: {world}"
         kinds.update(wish.kind for wish in world.wishes)
     assert min(kinds[kind] for kind in (PART, SHARE)) > WORLDS // 200

@@ -1,10 +1,11 @@
 """Small random clusters whose pods hold everything, and a pod that fits nowhere: as plain values, and as a `Cluster`.
 
 Devices are whole ones of two models, partitions of one counter, and shares of one capacity. Claims are shared by pods
-of several nodes, held by a group, by nobody, or only by pods that have ended.
+of several nodes, held by a group, by nobody, or only by pods that have ended. Some are made for extended
+resources, and the pod may ask for such ones as well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
@@ -37,6 +38,8 @@ from tests.builders import (
 WHOLE, PART, SHARE = "whole", "part", "share"
 COUNTER, CAPACITY = 4, 10
 STALE, GROUP = "stale", "group"
+RESOURCES = 0.3
+"""How often devices are asked for by extended resources, if that says all."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +54,29 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a claim asks for: so many devices of a kind, all of one model if `matches`; of a share so much."""
+    """What a claim asks for: so many devices of a kind, all of one model if `matches`; of a share so much.
+
+    by_resource: by an extended resource, and no claim is there yet.
+    """
 
     kind: str
     count: int = 1
     matches: bool = False
     amount: int = 0
+    by_resource: bool = False
+
+    @property
+    def may_be_by_resource(self) -> bool:
+        """Whether an extended resource says all of it."""
+        return self.kind != SHARE and not self.matches
 
 
 @dataclass(frozen=True)
 class Held:
-    """A claim with devices of a node. others: STALE or GROUP, who is in its list beside pods that name it."""
+    """A claim with devices of a node. others: STALE or GROUP, who is in its list beside pods that name it.
+
+    owner: the pod for whose extended resources it was made, which does not name it.
+    """
 
     name: str
     wish: Wish
@@ -70,6 +85,7 @@ class Held:
     others: str = ""
     is_listed: bool = True
     """Whether pods that name it are in its list."""
+    owner: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,8 +175,17 @@ def a_world(rng: Random) -> World:
     claims = list(_claims(rng, machines))
     holders = [_holder(rng, f"p{number}", machine, claims) for number, machine in enumerate(_places(rng, machines))]
     wishes = [_wish(rng) for _ in range(rng.choice((0, 1, 1, 1, 2)))]
+    wishes = [replace(one, by_resource=one.may_be_by_resource and rng.random() < RESOURCES) for one in wishes]
+    wishes.sort(key=lambda one: one.by_resource)  # what is made for resources comes after the claims
+    claims = [replace(one, owner=_owner(rng, one, holders)) for one in claims]
     budgets = [(rng.choice("xy"), rng.randint(0, 1)) for _ in range(rng.choice((0, 0, 1, 2)))]
     return World(machines, holders, claims, budgets, rng.choice((5, 10)), rng.choice((0, 1, 1, 2)), wishes)
+
+
+def _owner(rng: Random, held: Held, holders: Sequence[Holder]) -> str:
+    users = [one for one in holders if held.name in one.claims]
+    is_made = len(users) == 1 and users[0].claims[0] == held.name and rng.random() < RESOURCES
+    return users[0].name if is_made and held.wish.may_be_by_resource else ""
 
 
 def a_full_world(rng: Random) -> World:
@@ -236,6 +261,8 @@ def cluster_of_world(world: World) -> tuple[Cluster, Pod, list[Claim]]:
     """The cluster, the pod, and its claims."""
     cluster = Cluster(kubernetes(), is_ours=lambda _: True)
     cluster.set_class(a_class())
+    for kind in (WHOLE, PART):
+        cluster.set_class(a_class(kind, _selector(kind), extended_resource_name=_resource(kind)))
     for machine in world.machines:
         cluster.set_node(a_node(machine.name, allocatable=amounts(cpu=str(machine.cpu), memory="8Gi", pods="20")))
         for slice_ in _slices(machine):
@@ -244,15 +271,22 @@ def cluster_of_world(world: World) -> tuple[Cluster, Pod, list[Claim]]:
         name = f"b{len(cluster.budgets.namespaces.get('default', {}))}"
         cluster.budgets.set(PodDisruptionBudget("default", name, equal_labels({label: "1"}), allowed))
     for held in world.claims:
-        found = watched(_allocated(held))
+        found = watched(_allocated(held), owner=f"uid-{held.owner}" if held.owner else "", extended=bool(held.owner))
         cluster.set_claim(replace(found, reserved_for=tuple(_users(world, held))), 1)
     for holder in world.holders:
-        cluster.set_pod(_pod(holder))
-    own = [_claim(f"own{number}", wish) for number, wish in enumerate(world.wishes)]
+        made = {held.name for held in world.claims if held.owner}
+        cluster.set_pod(_pod(holder, made))
+    own = [_claim(f"own{number}", wish) for number, wish in enumerate(world.wishes) if not wish.by_resource]
+    resources = [
+        a_container(f"of-{number}", **{_resource(wish.kind): str(wish.count)})
+        for number, wish in enumerate(world.wishes)
+        if wish.by_resource
+    ]
     for claim in own:
         cluster.set_claim(watched(claim), 1)
     pod = a_pod(
         a_container(cpu=str(world.cpu)),
+        *resources,
         name="new",
         priority=world.priority,
         claims=tuple(PodClaim(one.name, one.name) for one in own),
@@ -261,7 +295,15 @@ def cluster_of_world(world: World) -> tuple[Cluster, Pod, list[Claim]]:
     return cluster, pod, own
 
 
-def _pod(holder: Holder) -> Pod:
+def _selector(kind: str) -> str:
+    return f'device.attributes["{DRIVER}"].kind == "{kind}"'
+
+
+def _resource(kind: str) -> str:
+    return f"example.com/{kind}"
+
+
+def _pod(holder: Holder, made: Collection[str]) -> Pod:
     return a_pod(
         a_container(cpu=str(holder.cpu)),
         name=holder.name,
@@ -269,7 +311,7 @@ def _pod(holder: Holder) -> Pod:
         priority=holder.priority,
         started=f"2026-11-01T00:00:0{holder.started}Z",
         labels=dict.fromkeys(holder.labels, "1"),
-        claims=tuple(PodClaim(name, name) for name in holder.claims),
+        claims=tuple(PodClaim(name, name) for name in holder.claims if name not in made),
         phase="Succeeded" if holder.state == "ended" else "Running",
         is_deleting=holder.state == "ending",
         is_static=holder.is_static,
@@ -309,7 +351,7 @@ def _device(one: Hardware) -> Device:
 
 
 def _request(wish: Wish) -> Request:
-    selector = f'device.attributes["{DRIVER}"].kind == "{wish.kind}"'
+    selector = _selector(wish.kind)
     if wish.kind == SHARE:
         return a_request("gpus", 1, selector, capacity={"memory": Quantity.parse(str(wish.amount))})
     return a_request("gpus", wish.count, selector)

@@ -40,6 +40,38 @@ def test_cost_in_units_of_the_reference(expression: str, estimated: int, actual:
     assert (program.estimated_cost, program.run(DEVICE).cost) == (estimated, actual)
 
 
+@pytest.mark.parametrize(
+    ("expression", "estimated", "actual"),
+    [
+        ("google.protobuf.Int64Value{value: device.attributes['d.io'].nothing} == 1", 45, 5),
+        ("google.protobuf.Int32Value{value: 3000000000} == 1", 41, 41),
+        ("[1].slice(2, 2) == []", 31, 12),
+        ("lists.range(-1) == []", 21, 12),
+        (f"url({S}).getHost() == 'x'", 13, 8),
+        (f"url({S}).getEscapedPath().matches('x+')", 32, 7),
+        ("{'a': 'xxxxxxxxxxxx'}['a'] == 'xxxxxxxxxxxx'", 33, 4),
+        ("'c' > {}['']", 32, 2),
+        ("[1, ?optional.none()].min() == 1", 13, 13),
+        ("['a'].distinct() == ['a']", 35, 14),
+        ("['b', 'a'].sort()[0] < 'xxxxxxxxxxxxxxx'", 32, 22),
+        ("{'a': true}[?device.attributes['d.io'].nothing].orValue(true)", 36, 5),
+        ("has((true ? {'a': 1} : {'b': 1}).a)", 31, 1),
+        ("dyn('').all(x, true)", 2, 1),
+        ("dyn(optional.of('xxxxxxxxxxxxxxxxxxxxx')) == dyn(optional.of('xxxxxxxxxxx'))", 1_844_674_407_370_955_268, 5),
+        ("dyn(optional.of('xxxxxxxxxxxxxxxxxxxxx')).contains('xxxxxxxxxxxxxxxxxxxxxxx') || true", 2**64 - 1, 5),
+    ],
+)
+def test_cost_in_units_of_1_38(expression: str, estimated: int, actual: int) -> None:
+    program = cel.compile(expression, cel.V1_38)
+    assert (program.estimated_cost, program.run(DEVICE).cost) == (estimated, actual)
+
+
+@pytest.mark.parametrize("environment", [cel.V1_37, cel.V1_38])
+def test_sizes_of_deep_lists_are_estimated(environment: cel.Environment) -> None:
+    deep = "[" * 240 + "]" * 240
+    assert cel.compile(f"size({deep}) == 1", environment).estimated_cost == 2402
+
+
 def test_evaluation_stops_at_the_limit() -> None:
     program = cel.compile("lists.range(100).all(x, x >= 0)")
     exact = program.run(DEVICE).cost

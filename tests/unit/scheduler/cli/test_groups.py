@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.unit.scheduler.cli.command import dra
+from tests.unit.scheduler.output.pages import answer_of, tables_of
 
 ROOT = Path(__file__).parents[4]
 PAGE = (ROOT / "docs" / "groups.md").read_text()
@@ -139,6 +140,54 @@ def test_fit_counts_groups_up_to_a_number() -> None:
     assert (fit["copies"], fit["isLimited"], fit["next"]) == (1, False, None)
 
 
+def test_page_of_a_group_shows_its_pods_and_the_devices_that_they_take() -> None:
+    run = dra("explain", "group/ml/train", FLEET, CLAIMS, EXAMPLE / "job.yaml", "-o", "html")
+    assert run.code == 0
+    assert answer_of(run.out) == [
+        "3 of 3 waiting pods fit in rack-a.",
+        "group ml/train (label): 3 pods, minimum 3, priority 0, in one example.com/rack.",
+    ]
+    tables = tables_of(run.out)
+    assert [row[:3] for row in tables["members"]] == [
+        ["train-0", "fits", "node-0"],
+        ["train-1", "fits", "node-1"],
+        ["train-2", "fits", "node-0"],
+    ]
+    taken = {row[0] for row in tables["devices"] if row[-1] == "taken"}
+    assert taken == {name for row in tables["members"] for name in row[3].split(", ")}
+
+
+def test_page_of_a_group_without_a_place_says_what_each_domain_lacks(tmp_path: Path) -> None:
+    wider = changed("job.yaml", tmp_path, ("3\n  parallelism: 3", "7\n  parallelism: 7"), ('"3"', '"7"'))
+    run = dra("explain", "group/ml/train", FLEET, CLAIMS, wider, "-o", "html")
+    assert run.code == 1
+    assert answer_of(run.out)[0] == "Does not fit: 7 of 7 pods have to fit at once."
+    tables = tables_of(run.out)
+    assert {row[1] for row in tables["members"]} == {"waits"}
+    assert {row[0] for row in tables["domains"]} == {"rack-a", "rack-b"}
+    assert {row[2] for row in tables["devices"]} == {"free"}
+
+
+def test_page_of_copies_of_a_group_marks_what_they_take() -> None:
+    run = dra("fit", "group/ml/train", FLEET, CLAIMS, EXAMPLE / "job.yaml", "--replicas", "1", "-o", "html")
+    assert answer_of(run.out) == ["1 more of group ml/train fits."]
+    tables = tables_of(run.out)
+    assert sum(int(row[1]) for row in tables["nodes"]) == 3
+    assert sum(row[-1] == "taken" for row in tables["devices"]) == 6
+
+
+def test_page_of_all_groups_says_where_each_goes_or_what_it_lacks(tmp_path: Path) -> None:
+    wider = changed("job.yaml", tmp_path, ("3\n  parallelism: 3", "7\n  parallelism: 7"), ('"3"', '"7"'))
+    run = dra("status", "--by", "group", FLEET, CLAIMS, wider, EXAMPLE / "raycluster.yaml", "-o", "html")
+    assert run.code == 0
+    assert answer_of(run.out) == ["2 groups of pods: 1 does not fit, 1 fits."]
+    rows = {row[0]: row for row in tables_of(run.out)["groups"]}
+    assert rows["ml/ray"][6:] == ["Fits", "on node-0, node-1, node-2"]
+    assert rows["ml/train"][6] == "DoesNotFit"
+    assert rows["ml/train"][7].startswith("7 of 7 pods have to fit at once")
+    assert answer_of(dra("status", "--by", "group", FLEET, "-o", "html").out) == ["no group of pods."]
+
+
 def test_pod_of_a_group_is_explained_on_its_own_and_says_so() -> None:
     run = dra("explain", "ml/train-0", FLEET, CLAIMS, EXAMPLE / "job.yaml")
     assert "explained on its own: group/ml/train explains the group that it is placed with" in run.err
@@ -150,15 +199,10 @@ def test_pod_of_a_group_is_explained_on_its_own_and_says_so() -> None:
         (("explain", "group/ml/trian"), "group ml/trian has no pod in the input; did you mean ml/train?"),
         (("explain", "group/ml/train", "--node", "node-0"), "a group is placed whole"),
         (("fit", "group/ml/trian"), "group ml/trian has no pod in the input"),
-        (("status", "--by", "group", "-o", "html"), "--by group has no page"),
     ],
 )
 def test_what_cannot_be_asked_of_groups_is_named(arguments: tuple[str, ...], told: str) -> None:
     command, *rest = arguments
-    run = (
-        dra(command, *rest[:1], FLEET, CLAIMS, EXAMPLE / "job.yaml", *rest[1:])
-        if command != "status"
-        else dra(command, FLEET, *rest)
-    )
+    run = dra(command, *rest[:1], FLEET, CLAIMS, EXAMPLE / "job.yaml", *rest[1:])
     assert run.code == 2
     assert told in run.err

@@ -106,9 +106,9 @@ def test_lint_finds_limits_that_are_not_as_they_were_meant(tmp_path: Path) -> No
     results = items("lint", CLUSTER, str(placed), "--config", str(config))["items"]
     assert [(one["rule"], one["object"]["name"], one["message"]) for one in results if "limit" in one["rule"]] == [
         ("limit-selects-nothing", "typo", "device class h200 does not exist"),
-        ("limit-selects-nothing", "driver", "no device in the input counts: there is nothing of its devices"),
+        ("limit-selects-nothing", "driver", "it counts no device of the input"),
         ("limit-selects-nothing", "nobody", "no namespace of the input is one of its namespaces"),
-        ("limit-never-met", "low", "its most, 2, is less than what any device counts for: 3"),
+        ("limit-never-met", "low", "it allows 2, and no device counts for less than 3"),
         ("limit-exceeded", "low", "limit low is exceeded: 3 of 2 in use"),
         ("limit-exceeded", "vision", "limit vision is exceeded: 4 of 3 in use"),
     ]

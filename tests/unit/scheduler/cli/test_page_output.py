@@ -50,7 +50,7 @@ def test_claims_are_listed_with_the_devices_that_they_hold() -> None:
     other["metadata"]["namespace"] = "ml"
     objects = [*two_nodes(), other, a_claim("waiting")]
     run = page(["claims"], objects)
-    assert answer_of(run.out) == ["3 claims are in the input: 2 allocated, 1 pending.", "2 devices are held by them."]
+    assert answer_of(run.out) == ["3 claims are in the input: 2 allocated, 1 pending.", "They hold 2 devices."]
     assert {row[1]: row[2] for row in tables_of(run.out)["claims"]} == {
         "held": "allocated",
         "waiting": "pending",
@@ -58,7 +58,7 @@ def test_claims_are_listed_with_the_devices_that_they_hold() -> None:
     }
     assert sorted(devices(run)) == ["node-1/gpu-0", "node-1/gpu-1"]
     run = page(["claims"], objects, "-n", "ml")
-    assert answer_of(run.out) == ["1 claim is in namespace ml: 1 allocated.", "1 device is held by them."]
+    assert answer_of(run.out) == ["1 claim is in namespace ml: 1 allocated.", "It holds 1 device."]
     assert devices(run)["node-1/gpu-1"][2] == "ml/other"
     assert answer_of(page(["claims"], objects, "-n", "nobody").out)[0] == "0 claims are in namespace nobody."
 

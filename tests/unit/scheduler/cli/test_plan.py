@@ -78,7 +78,7 @@ def test_least_and_most_are_kept_and_what_they_leave_out_is_told(tmp_path: Path)
     assert added(answer(tmp_path, objects, [a_group("few", 2, least=4)])) == {"few": 4}
     run = plan(tmp_path, objects, [a_group("few", 2, most=2)])
     assert run.code == 1
-    assert "No plan was found with which all fit: groups have not more nodes." in run.out
+    assert "No plan was found with which all fit: the groups have no more nodes." in run.out
     assert "pod default/p-2" in run.out
     found = answer(tmp_path, objects, [a_group("few", 2, most=2)])
     assert [one["name"] for one in found["notPlaced"]] == ["pod default/p-2"]
@@ -130,7 +130,7 @@ def test_a_group_can_be_a_node_of_the_input_or_a_generated_one(tmp_path: Path) -
         ({"name": "a", "cost": 1, "like": "node-1"}, "groups[0].cost"),
         ({"name": "A", "like": "node-1"}, "node group A: name: "),
         ({"name": "a", "like": "node-1", "least": 3, "most": 2}, "node group a: least 3 is more than most 2"),
-        ({"name": "a", "like": "node-1", "slices": [{}]}, "node group a: slices go with node"),
+        ({"name": "a", "like": "node-1", "slices": [{}]}, "node group a: slices can be set with node alone"),
         (
             {"name": "a", "node": a_node("x"), "slices": [a_slice("s", node="y")]},
             "node group a: ResourceSlice s: spec.nodeName has to be x",
@@ -148,7 +148,7 @@ def test_groups_are_needed_and_have_names_of_their_own() -> None:
     run = dra("plan", "-", stdin=objects)
     assert (run.code, "there is no node group" in run.err) == (2, True)
     twice = dra("plan", "-", "--like=node-1", "--like=node-1", stdin=objects)
-    assert (twice.code, "node group node-1 is there twice" in twice.err) == (2, True)
+    assert (twice.code, "there are two node groups node-1" in twice.err) == (2, True)
     missing = dra("plan", "-", "--like=nod-1", stdin=objects)
     assert "dra: --like: there is no node 'nod-1' in the input; did you mean node-1?" in missing.err
 
@@ -159,7 +159,7 @@ def test_the_bound_is_left_out_with_one_line_where_scipy_is_missing(
     monkeypatch.setitem(sys.modules, "scipy", None)
     run = plan(tmp_path, [a_class(), *a_queue(1, 1, 1)], [a_group("two", 2)])
     assert run.code == 0
-    assert "Cost (price): 2, no cheaper plan holds.\nThe lower bound is left out: it needs scipy" in run.out
+    assert "Cost (price): 2, no cheaper plan fits all.\nThe lower bound is left out: it needs scipy" in run.out
 
 
 def test_the_page_has_the_plan_and_the_devices_of_added_nodes(tmp_path: Path) -> None:

@@ -306,7 +306,8 @@ def test_nomination_that_somebody_else_clears_ends_the_preemption_and_one_not_sh
 def test_attempt_that_fails_leaves_what_was_won() -> None:
     room = Room()
     won = room.preempt()
-    placed = Placed(NODE, (OWN,), won.preemption.allocations)
+    allocations = tuple(claim.allocation for claim in won.record.claims if claim.allocation is not None)
+    placed = Placed(NODE, (OWN,), allocations)
     room.preemptions.placing(URGENT, placed)
     assert not room.preemptions.records
     room.preemptions.unplaced(URGENT)

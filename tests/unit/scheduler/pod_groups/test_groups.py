@@ -133,3 +133,16 @@ def test_pods_of_another_scheduler_are_no_members(room: GroupRoom) -> None:
     assert room.show(other) == set()
     assert room.groups.gate(own)
     assert room.groups.gate(other) == ""
+
+
+def test_groups_of_pods_that_wait_say_how_many_do_and_what_for(room: GroupRoom) -> None:
+    first, second, alone = labelled("a", 3), labelled("b", 3), a_pod(name="single")
+    bound = a_pod(name="c", labels={GROUP: "other"}, grouping={MINIMUM: "1"}, node_name="node-0")
+    for pod in (first, second, alone, bound):
+        room.show(pod)
+    common = {"group": "default/g", "source": LABEL, "minimum": 3}
+    (found,) = room.groups.waiting([first, alone, second])
+    assert found == {**common, "pods": 2, "waiting": 2, "reason": "waiting for 1 of 3 pods of group default/g"}
+    room.show(labelled("d", 3))
+    (found,) = room.groups.waiting([first])
+    assert found == {**common, "pods": 3, "waiting": 1, "reason": ""}

@@ -135,8 +135,9 @@ def test_device_is_won_with_all_users_of_its_claim() -> None:
     found = preemption(with_device(a_holder("x"), a_holder("y")), WANTS, OWN)
     assert sorted(victims(found)) == ["x", "y"]
     assert found.claims == (HELD.uid,)
-    (allocation,) = found.allocations
-    assert [result.device for result in allocation.results] == ["gpu-0"]
+    (claim,) = found.given
+    assert claim.allocation is not None
+    assert [result.device for result in claim.allocation.results] == ["gpu-0"]
 
 
 @pytest.mark.parametrize(

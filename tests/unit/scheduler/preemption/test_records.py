@@ -42,9 +42,8 @@ def a_cluster() -> Cluster:
 def a_record(cluster: Cluster, records: PreemptionRecords) -> PreemptionRecord:
     refused = decide(cluster, URGENT, [OWN])
     assert isinstance(refused, NotPlaced)
-    record = PreemptionRecord.of(
-        URGENT, [OWN], Preemptor(cluster).preemption(PodCycle(cluster, URGENT, [OWN]), refused), since=7
-    )
+    won = Preemptor(cluster).preemption(PodCycle(cluster, URGENT, [OWN]), refused)
+    record = PreemptionRecord.of(URGENT, won, since=7)
     records.set(record)
     return record
 

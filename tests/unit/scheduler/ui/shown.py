@@ -32,6 +32,7 @@ class Program:
         self.cluster: Cluster = a_cluster(*devices)
         self.decisions = DecisionLog()
         self.waiting: list[dict[str, object]] = []
+        self.groups: list[dict[str, object]] = []
         self.troubles: list[str] = []
         self.asked = count()
         self.source = UiSource(
@@ -42,6 +43,7 @@ class Program:
             waiting=lambda: len(self.waiting),
             troubles=self._troubles,
             cluster_name="context test",
+            groups=lambda most: self.groups[:most],
         )
 
     def view(self) -> LiveView:

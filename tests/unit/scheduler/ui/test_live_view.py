@@ -17,7 +17,7 @@ from scheduler.output.status_report import ClassRoom, class_columns, largest_cla
 from scheduler.status import by_class, by_driver, tallies
 from scheduler.ui import live_view
 from scheduler.ui.decision_log import MOST, WAITS, DecisionLog
-from scheduler.ui.live_view import GONE_S, NOT_YET, LiveView
+from scheduler.ui.live_view import GONE_S, IN_QUEUE, NOT_YET, LiveView
 from tests.builders import CLASS, DRIVER, a_class, a_pod, a_slice, on_node, watched
 from tests.unit.scheduler.extender.clusters import add_node
 from tests.unit.scheduler.ui.shown import Program, State, a_holder, answer_of, applied, devices_of, rows_of
@@ -126,6 +126,23 @@ def test_queue_and_decisions_have_their_reasons() -> None:
         ["1970-01-01T00:00:00.500Z", "default/p", "placed", "node-0", f"{DRIVER}/pool-a/gpu-0"],
     ]
     assert answer_of(state)[1:] == ["3 pods wait; 2 decisions since the program started.", "caches: not filled"]
+
+
+def test_groups_that_wait_have_their_reason_or_that_of_their_pods() -> None:
+    program = Program(1)
+    common: dict[str, object] = {"source": "label", "pods": 2, "waiting": 2, "minimum": 3}
+    program.groups = [
+        {"group": "ml/b", **common, "reason": ""},
+        {"group": "ml/a", **common, "reason": "waiting for 1 of 3 pods of group ml/a"},
+    ]
+    view = program.view()
+    state = refreshed(view)
+    assert rows_of(state, "groups") == [
+        ["ml/a", "label", "2", "2", "3", "waiting for 1 of 3 pods of group ml/a"],
+        ["ml/b", "label", "2", "2", "3", IN_QUEUE],
+    ]
+    program.groups = []
+    assert rows_of(refreshed(view, state, view.version), "groups") == []
 
 
 def test_the_log_and_the_queue_that_is_shown_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
