@@ -20,6 +20,7 @@ from scheduler.decision.device_terms import NO_VALUES, ChosenValues, DeviceTerms
 from scheduler.decision.pod_cycle import PodCycle
 from scheduler.decision.schedule_result import Placed
 from scheduler.plugins.volume_binding import plan
+from scheduler.pod_groups.group_limits import GroupLimits
 from scheduler.pod_groups.group_result import OutOfGroupSteps
 from scheduler.state.volumes import NO_PLAN
 
@@ -129,6 +130,15 @@ class GroupMembers:
     @cached_property
     def _users(self) -> Counter[str]:
         return Counter(claim.uid for member in self.members for claim in member.claims)
+
+    @cached_property
+    def limits(self) -> GroupLimits:
+        """What they could exceed together."""
+        return GroupLimits(self)
+
+    def shares_claims(self, place: int) -> bool:
+        """Whether another member uses a claim of this one as well: it counts once."""
+        return any(map(self._is_shared, self.members[place].claims))
 
     def _is_shared(self, claim: Claim) -> bool:
         return self._users[claim.uid] > 1

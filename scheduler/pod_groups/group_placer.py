@@ -34,6 +34,7 @@ from scheduler.pod_groups.group_search import (
     NOWHERE,
     CountedSearch,
     GroupSearch,
+    LimitedSearch,
     Placement,
     RunsOfMembers,
     TreeSearch,
@@ -306,7 +307,10 @@ class _GroupPlacer:
         kinds = list(members.kinds().values())
         states = states_of(members, kinds, self._steps)
         masks = _masks(kinds)
-        yield from (CountedSearch(members, states, _split(masks, domain.nodes)) for domain in domains)
+        for domain in domains:
+            counted = CountedSearch(members, states, _split(masks, domain.nodes))
+            tree = TreeSearch(members, self._steps, domain.nodes)
+            yield LimitedSearch(members, counted, tree) if members.limits else counted
 
     @cached_property
     def _run_of(self) -> Mapping[str, int]:
@@ -332,7 +336,7 @@ class _GroupPlacer:
             there = (at for at, one in enumerate(domains) if number is not None and one.nodes >> number & 1)
             home = next(there, NOWHERE)
             homes[run] = home if homes.get(run, home) == home else NOWHERE
-        if not members.are_independent:
+        if not members.are_independent or members.limits:
             return TreeSearch(
                 members, self._steps, whole.nodes, RunsOfMembers(runs, homes, [one.nodes for one in domains])
             )

@@ -177,7 +177,8 @@ class TreeSearch:
     def _search(self, places: tuple[int, ...]) -> Placement | None:
         if places not in self._found:
             placement: list[PlacedMember] = []
-            self._found[places] = placement if self._extend(places, placement, set()) else None
+            is_found = not self._members.limits.exceeds(places) and self._extend(places, placement, set())
+            self._found[places] = placement if is_found else None
         return self._found[places]
 
     def _extend(self, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]) -> bool:
@@ -253,6 +254,43 @@ class TreeSearch:
 
 def _devices(placed: Placed) -> Hashable:
     return tuple(sorted(result.id for one in placed.allocations for result in one.results))
+
+
+class LimitedSearch:
+    """Members that see each other by what is left on their node, and by what a limit of their tenant leaves.
+
+    As long as it keeps the limits, what is found without them is taken. Else members have to be placed otherwise, or
+    with other devices, than without limits: then one after the other changes what is left to the rest.
+    """
+
+    def __init__(self, members: GroupMembers, counted: CountedSearch, tree: TreeSearch) -> None:
+        self._limits = members.limits
+        self._counted = counted
+        self._tree = tree
+        self._found: dict[Hashable, Placement | None] = {}
+
+    def fits(self, places: Sequence[int]) -> bool:
+        """Whether these members have a place at once."""
+        return self._search(tuple(places)) is not None
+
+    def placement(self, places: Sequence[int]) -> Placement:
+        """Where they go; they fit."""
+        placement = self._search(tuple(places))
+        assert placement is not None, "members without a place"
+        return placement
+
+    def _search(self, places: tuple[int, ...]) -> Placement | None:
+        if places not in self._found:
+            self._found[places] = self._placement(places)
+        return self._found[places]
+
+    def _placement(self, places: tuple[int, ...]) -> Placement | None:
+        if self._limits.exceeds(places) or not self._counted.fits(places):
+            return None
+        placement = self._counted.placement(places)
+        if self._limits.keep(placement):
+            return placement
+        return self._tree.placement(places) if self._tree.fits(places) else None
 
 
 def best_subset(

@@ -31,16 +31,16 @@ STARVED = "pod waits for what is free"
 LOST = "pod gone that nobody deleted"
 RULES = (OVER_LIMIT, PARTLY_BOUND, NEEDLESS, DEARER, NOT_LOWER, UNTOLD, UNUSED, LOOP, STARVED, LOST)
 
-STOOD_S = 8.0
+STOOD_S = 20.0
 """What a decision is compared with had stood for so long when it was written."""
 
 BIND_S = 20.0
 """How long it takes at most to bind the rest of a group: with a process that was killed meanwhile, and its backoff."""
 
-WAITS_S = 40.0
+WAITS_S = 150.0
 """For so long nobody waits for what is free all the time: a killed process is there again, and backoff is over."""
 
-SERVED_S = 90.0
+SERVED_S = 240.0
 """After the last victim is gone, its preemptor has its place within that."""
 
 ROUNDS = 8
@@ -190,6 +190,8 @@ class MixJudge:
                 self._free_s[share.device] = self.now_s
         if now:
             self._claims[key] = now
+        self.limits.note(key.namespace, self._claims, self.now_s)
+        if now:
             for share in now.shares or ():
                 self._free_s.pop(share.device, None)
             for text in self.limits.excesses(key, self._claims, before, self.now_s):
@@ -296,6 +298,8 @@ class MixJudge:
         node = self._nodes[one.node]
         if one.over_s is None or self.now_s - one.over_s < STOOD_S or pod.group:
             return False
+        if not self._has_room(pod, 1, self.now_s - one.over_s):  # a limit has refused it meanwhile
+            return False
         if node.back_s is None or node.failed_s > one.at_s:
             return False
         came = [
@@ -314,7 +318,7 @@ class MixJudge:
                 self._decisions.remove(one)
             elif one.over_s is not None and self.now_s - one.over_s > SERVED_S:
                 self._decisions.remove(one)
-                if self._could_serve(one, pod) and self._has_room(pod, 1):
+                if self._could_serve(one, pod):
                     yield (
                         UNUSED,
                         f"{pod} waits, and {sorted(one.victims)} are gone from {one.node} since {SERVED_S:g} s",
@@ -335,7 +339,7 @@ class MixJudge:
         members = [one for one in self._pods.values() if one.group == pod.group] if pod.group else [pod]
         waiting = [one for one in members if not one.node and not one.is_ending]
         is_complete = len([one for one in members if not one.is_ending]) >= pod.least
-        if not is_complete or not self._has_room(pod, self._least_of(pod)):
+        if not is_complete or not self._has_room(pod, self._least_of(pod), WAITS_S):
             return False
         return bool(self._fits(pod, WAITS_S)) if pod.gpus else bool(waiting)
 
@@ -344,9 +348,9 @@ class MixJudge:
         bound = len(self._groups[pod.group].bound) if pod.group in self._groups else 0
         return max(1, pod.least - bound)
 
-    def _has_room(self, pod: MixPod, pods: int) -> bool:
+    def _has_room(self, pod: MixPod, pods: int, stood_s: float = STOOD_S) -> bool:
         amounts = {driver: amount * pods for driver, amount in pod.amounts.items()}
-        return self.limits.room(pod.namespace, amounts, self._claims, self.now_s)
+        return self.limits.room(pod.namespace, amounts, self._claims, self.now_s, stood_s)
 
     # -- what has stood for a while
 

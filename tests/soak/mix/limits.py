@@ -1,6 +1,7 @@
 """Limits per tenant, counted slowly: at each grant everything that the claims of the tenant hold is added up anew."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import inf
@@ -11,6 +12,15 @@ from tests.soak.inventory import PublishedDevices, quantity
 
 FOLLOWED_WITHIN_S = 5.0
 """For so long after a change the limits before it are an excuse: watches tell programs of it, and us of a claim."""
+
+
+REMEMBERED_S = 600.0
+
+
+def _most_since(past: Iterable[tuple[float, Fraction]], since_s: float) -> Fraction:
+    """The most that was in use since then: by what was noted last before it, and all after it."""
+    before = [used for at_s, used in past if at_s <= since_s]
+    return max([*before[-1:], *(used for at_s, used in past if at_s > since_s)], default=Fraction(0))
 
 
 @dataclass(slots=True)
@@ -28,6 +38,7 @@ class SlowLimits:
     def __init__(self, inventory: PublishedDevices) -> None:
         self._inventory = inventory
         self._changes: list[_Change] = []
+        self._past: defaultdict[tuple[str, str], deque[tuple[float, Fraction]]] = defaultdict(deque)
 
     def change(self, limits: list[Json], sent_s: float) -> None:
         """From now on these may hold; those before them do until `settle`, and a while longer."""
@@ -37,10 +48,14 @@ class SlowLimits:
         """The API server has taken the last change."""
         self._changes[-1].answered_s = answered_s
 
-    def in_force(self, at_s: float) -> list[list[Json]]:
-        """Every list of limits that a program could have gone by then."""
+    def in_force(self, at_s: float, stood_s: float = 0.0) -> list[list[Json]]:
+        """Every list of limits that a program could have gone by then, or so long before."""
         ends = [*(one.answered_s + FOLLOWED_WITHIN_S for one in self._changes), inf][1:]
-        return [one.limits for one, end_s in zip(self._changes, ends, strict=True) if one.sent_s <= at_s <= end_s]
+        return [
+            one.limits
+            for one, end_s in zip(self._changes, ends, strict=True)
+            if one.sent_s <= at_s and at_s - stood_s <= end_s
+        ]
 
     def excesses(
         self, key: ClaimName, claims: Mapping[ClaimName, ClaimFacts], before: ClaimFacts | None, at_s: float
@@ -58,13 +73,27 @@ class SlowLimits:
                 devices = ", ".join(sorted(str(one.device) for one in given))
                 yield f"claim {key} was given {devices}: {told[-1]}"
 
-    def room(self, namespace: str, amounts: Json, claims: Mapping[ClaimName, ClaimFacts], at_s: float) -> bool:
-        """Whether devices may be given in all limits of that time. amounts: by driver, of what its limits count."""
+    def note(self, namespace: str, claims: Mapping[ClaimName, ClaimFacts], at_s: float) -> None:
+        """What is in use of the limits of the namespace from now on, for `room`."""
         key = ClaimName(namespace, "")
-        for one in (limit for found in self.in_force(at_s) for limit in found):
+        for one in self._changes[-1].limits if self._changes else ():
+            if self._holds_for(one, key):
+                past = self._past[one["name"], namespace if one["namespaces"]["each"] else ""]
+                past.append((at_s, self._used(one, key, claims)))
+                while len(past) > 2 and past[1][0] < at_s - REMEMBERED_S:
+                    past.popleft()
+
+    def room(
+        self, namespace: str, amounts: Json, claims: Mapping[ClaimName, ClaimFacts], at_s: float, stood_s: float
+    ) -> bool:
+        """Whether devices could be given all the time. amounts: by driver, of what its limits count."""
+        self.note(namespace, claims, at_s)
+        key = ClaimName(namespace, "")
+        for one in (limit for found in self.in_force(at_s, stood_s) for limit in found):
             driver = one["count"].get("driver") or one["count"]["deviceClassName"]
             more = Fraction(amounts.get(driver, 0))
-            if more and self._holds_for(one, key) and self._used(one, key, claims) + more > self._most(one):
+            past = self._past[one["name"], namespace if one["namespaces"]["each"] else ""]
+            if more and self._holds_for(one, key) and _most_since(past, at_s - stood_s) + more > self._most(one):
                 return False
         return True
 
