@@ -16,7 +16,7 @@ BUILT        := $(if $(filter 0,$(DRA_COMPILE)),,$(COMPILED)/.built)
 PYTHON_CHECK := -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed, this is " + sys.version)'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-defrag bench-e2e bench-extender bench-failover bench-guard bench-offline bench-partitions bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check groups-check
+.PHONY: help demo docs install pictures test check nightly format lock clean bench-allocator bench-cel bench-cli bench-cycle bench-defrag bench-e2e bench-extender bench-failover bench-guard bench-offline bench-partitions bench-plan bench-simulate bench-traces cliffs peer-check plugins-check chaos fuzz messages mutants story soak versions cluster demo-live compiled wheel-check krew image-check groups-check
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -82,6 +82,9 @@ bench-offline: $(VENV)/.run $(BUILT) ## measure `dra allocate` on 5,000 nodes wi
 
 bench-partitions: $(VENV)/.run $(BUILT) ## compare policies on 100 GPUs that MIG partitions, for four mixes and three loads with departures: table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.partitions.run $(ARGS)
+
+bench-plan: $(VENV)/.dev $(BUILT) ## compare 200 plans of dra plan with the best ones, and measure --remove on 500 and 5,000 nodes: table, JSON
+	$(AS_INSTALLED) $(BIN)/python -m benchmarks.plan.run $(ARGS)
 
 bench-simulate: $(VENV)/.run $(BUILT) ## measure `dra simulate` with a million arrivals on up to 100,000 nodes: table, JSON
 	$(AS_INSTALLED) $(BIN)/python -m benchmarks.simulate.run $(ARGS)

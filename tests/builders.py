@@ -12,6 +12,7 @@ from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata, OwnerReference
 from allocator.cluster.snapshot import Snapshot
 from allocator.extended_resources import CLAIM_ANNOTATION
+from allocator.fleet.nodes import NodeTable
 from allocator.gates import RELEASES, Features
 from allocator.model import (
     Allocation,
@@ -328,4 +329,6 @@ def a_cycle(
     volumes: Volumes | None = None,
 ) -> Cycle:
     features, known = kubernetes(), selectors or PodSelectors()
-    return Cycle(pod, pod_requests(pod), infos, templates.of(pod), known, volumes or Volumes({}, features), features)
+    return Cycle(
+        pod, pod_requests(pod), infos, templates.of(pod), known, volumes or Volumes(NodeTable(), features), features
+    )

@@ -195,11 +195,11 @@ class AnswerCache:
             answers.clear()
             answers.shared.clear()
             for group in groups.all():
-                answers.add(self._answer(answers, group, question), group.nodes)
+                answers.add(self._answer(answers, group, question), group.members.nodes)
         else:
             for number, old in before.items():
                 self._move(answers, number, old, question)
-            answers.forget_groups([old for old in before.values() if old is not None and old.is_empty])
+            answers.forget_groups([old for old in before.values() if old is not None and old.members.is_empty])
         answers.seen, answers.seen_shared = changes.now, changes.shared
 
     def _move(self, answers: Answers, number: int, old: NodeGroup | None, question: DeviceQuestion) -> None:
@@ -223,7 +223,7 @@ class AnswerCache:
             return earlier
         if max(len(answers.worked_out), len(answers.countings)) > 4 * len(self._nodes.groups) + SPARE:
             answers.forget_worked_out()
-        node = self._nodes[group.first]
+        node = self._nodes[group.members.first]
         counting = answers.countings.of(node, self._current.value, question, self._decider.is_cancelled)
         key = self._key_of(answers, group, counting) if counting else INVALID
         answer = answers.worked_out.get(key)

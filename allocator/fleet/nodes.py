@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from allocator.bits import Mask
+from allocator.bits import Mask, bits, union
 from allocator.cluster.node_affinity import NAME_FIELD
 from allocator.cluster.pools import Label, SliceIndex
 from allocator.cluster.snapshot import Snapshot, is_same
@@ -24,18 +24,64 @@ from cel.lru import LruCache
 MOST_KEYS: Final = 64
 """Label keys that are indexed; beyond, the least recently used is indexed again when it is needed."""
 
+NOBODY: Final = -1
+"""In place of the number of the only node in a set."""
+
+
+@dataclass(slots=True, eq=False)
+class NodeSet:
+    """Some of the nodes."""
+
+    # Where each node has a serial number or a host name of its own, there are as many sets as nodes: a mask for each
+    # would take O(nodes^2).
+
+    _number: int = 0
+    _only: int = NOBODY
+    _several: Mask = 0
+
+    @property
+    def nodes(self) -> Mask:
+        """Those in the set now."""
+        return self._several if self._only == NOBODY else 1 << self._only
+
+    @property
+    def first(self) -> int:
+        """The lowest number of a node in the set, which has one."""
+        return (self._several & -self._several).bit_length() - 1 if self._only == NOBODY else self._only
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no node is in the set."""
+        return not self._number
+
+    def add(self, number: int) -> None:
+        """The node, which is not in the set, is so from now on."""
+        self._only, self._several = (NOBODY, self.nodes | 1 << number) if self._number else (number, 0)
+        self._number += 1
+
+    def discard(self, number: int) -> None:
+        """The node, which is in the set, is so no more."""
+        self._number -= 1
+        if not self._number:
+            self._only = NOBODY
+            return
+        rest = self.nodes ^ 1 << number
+        self._only, self._several = (rest.bit_length() - 1, 0) if self._number == 1 else (NOBODY, rest)
+
 
 class NodeTable:
     """The nodes: the number of each name, the node of each number, and which have a label. all: as a mask.
 
-    numbers: by name, to be read. A label key is indexed when it is first used.
+    numbers: by name, to be read. version: changes with every node that comes or goes, and every change of labels.
+    A label key is indexed when it is first used, and kept up to date from then on.
     """
 
     def __init__(self) -> None:
         self.all: Mask = 0
+        self.version = 0
         self.numbers: dict[str, int] = {}
         self._nodes: dict[int, Node] = {}
-        self._by_label: dict[str, dict[str, set[int]]] = {}
+        self._by_label: dict[str, dict[str, NodeSet]] = {}
 
     def __getitem__(self, number: int) -> Node:
         """The node of the number. Raises KeyError if there is none."""
@@ -60,7 +106,8 @@ class NodeTable:
         self._nodes[number] = node
         self.numbers[node.name] = number
         self.all |= 1 << number
-        self._relabel(number, old.labels if old is not None else {}, node.labels)
+        if old is None or old.labels != node.labels:
+            self._relabel(number, old.labels if old is not None else {}, node.labels)
 
     def remove(self, number: int) -> None:
         """Forget the node of that number, if there is one."""
@@ -71,86 +118,54 @@ class NodeTable:
             self._relabel(number, old.labels, {})
 
     def _relabel(self, number: int, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        self.version += 1
         for key, by_value in self._by_label.items():
             before, now = old.get(key), new.get(key)
             if before != now and before is not None:
                 by_value[before].discard(number)
-                if not by_value[before]:
+                if by_value[before].is_empty:
                     del by_value[before]
             if before != now and now is not None:
-                by_value.setdefault(now, set()).add(number)
+                by_value.setdefault(now, NodeSet()).add(number)
 
-    def with_one_of(self, labels: Iterable[Label] | None) -> Iterable[int]:
+    def with_one_of(self, labels: Iterable[Label] | None) -> Mask:
         """The nodes that have one of the labels; None means all. Cost: O(nodes) for a key not asked for before."""
-        if labels is None:
-            return self._nodes
-        return {number for key, value in labels for number in self._with(key, value)}
+        return self.all if labels is None else union([self._with(key, value) for key, value in labels])
 
-    def _with(self, key: str, value: str) -> Iterable[int]:
+    def _with(self, key: str, value: str) -> Mask:
         if key == NAME_FIELD:
             number = self.numbers.get(value)
-            return () if number is None else (number,)
+            return 0 if number is None else 1 << number
+        having = self.by_value(key).get(value)
+        return having.nodes if having else 0
+
+    def by_value(self, key: str) -> Mapping[str, NodeSet]:
+        """The nodes that have the label, by its value. Cost: O(nodes) for a key not asked for before."""
         by_value = self._by_label.pop(key, None)
         if by_value is None:
             by_value = {}
             for number, node in self._nodes.items():
                 if key in node.labels:
-                    by_value.setdefault(node.labels[key], set()).add(number)
+                    by_value.setdefault(node.labels[key], NodeSet()).add(number)
         self._by_label[key] = by_value  # at the end: the first is the least recently used
         if len(self._by_label) > MOST_KEYS:
             del self._by_label[next(iter(self._by_label))]
-        return by_value.get(value, ())
+        return by_value
 
 
 # Groups of nodes, and which nodes have left theirs, so that answers can catch up with what has changed.
-
-
-NOBODY: Final = -1
-"""In place of the number of the only node in a group."""
 
 
 @dataclass(slots=True, eq=False)
 class NodeGroup:
     """Nodes with one fingerprint and the same devices in use: one of them answers for all."""
 
-    # Where each device has a serial number, each node is a group of its own: a mask for each would take O(nodes^2).
     fingerprint: int
     usage: tuple[Hashable, ...]
     """What is in use of each slice that one node alone reaches."""
     shared: tuple[int, ...]
     """The numbers of the other slices, which several nodes reach."""
-    _number: int = 0
-    _only: int = NOBODY
-    _several: Mask = 0
-
-    @property
-    def nodes(self) -> Mask:
-        """Those in the group now."""
-        return self._several if self._only == NOBODY else 1 << self._only
-
-    @property
-    def first(self) -> int:
-        """The lowest number of a node in the group, which has one."""
-        return (self._several & -self._several).bit_length() - 1 if self._only == NOBODY else self._only
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no node is in the group."""
-        return not self._number
-
-    def add(self, number: int) -> None:
-        """The node is in the group."""
-        self._only, self._several = (NOBODY, self.nodes | 1 << number) if self._number else (number, 0)
-        self._number += 1
-
-    def discard(self, number: int) -> None:
-        """The node, which is in the group, is so no more."""
-        self._number -= 1
-        if not self._number:
-            self._only = NOBODY
-            return
-        rest = self.nodes ^ 1 << number
-        self._only, self._several = (rest.bit_length() - 1, 0) if self._number == 1 else (NOBODY, rest)
+    members: NodeSet = field(default_factory=NodeSet)
 
 
 class LeftGroups(Journal[tuple[int, NodeGroup | None]]):
@@ -222,7 +237,7 @@ class NodeGroups:
             slice_numbers = tuple([slice_.number for slice_ in shared])
             group = self._groups[fingerprint, usage] = NodeGroup(fingerprint, usage, slice_numbers)
             self.changes.watch(group)
-        group.add(number)
+        group.members.add(number)
         return group
 
     def leave(self, number: int, group: NodeGroup | None, nodes: int) -> None:
@@ -230,8 +245,8 @@ class NodeGroups:
         self.changes.add((number, group), 2 * nodes)
         if group is None:
             return
-        group.discard(number)
-        if group.is_empty:
+        group.members.discard(number)
+        if group.members.is_empty:
             del self._groups[group.fingerprint, group.usage]
             self.changes.unwatch(group)
 
@@ -559,7 +574,7 @@ class FleetNodes:
 
     def _reaching(self, slice_: Slice) -> Iterable[int]:
         """The nodes that may reach the slice."""
-        return self.table.with_one_of(self._current.value.slices.labels_of(slice_))
+        return bits(self.table.with_one_of(self._current.value.slices.labels_of(slice_)))
 
     def _gather(self) -> None:
         numbers: Iterable[int] = self._ungathered

@@ -33,7 +33,7 @@ class CpuModel:
     """Of one socket."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # one object for all of a fleet: it is a part of a key
 class PowerModels:
     """What hardware draws, by model."""
 

@@ -30,6 +30,8 @@ PINNED = 20
 
 TARGET = "wanting"
 
+OWNER: Json = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "work", "uid": "uid-work", "controller": True}
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -71,19 +73,18 @@ def objects(case: Case) -> Iterator[Json]:
     yield device_class()
     yield from nodes(case.size)
     for number in range(case.nodes):
-        yield _slice(node_name(number))
+        yield node_slice(node_name(number))
     for number in range(case.nodes):
-        first = 0
-        for place, count in enumerate(case.devices):
-            devices = [device_name(index) for index in range(first, first + count)]
-            first += count
-            yield from _running(case, number, place, devices)
+        is_pinned = number < min(PINNED, case.nodes // 2)
+        for pod, count in zip(running(number, case.devices), case.devices, strict=True):
+            yield from pod.objects(is_pinned=is_pinned, has_owner=count != max(case.devices))
     claim = _claim(f"{TARGET}-claim", TARGET, case.wanted)
     yield claim
     yield _pod(TARGET, claim["metadata"]["name"], 5)
 
 
-def _slice(node: str) -> Json:
+def node_slice(node: str) -> Json:
+    """The devices of a node."""
     devices = [{"name": device_name(index)} for index in range(DEVICES_OF_NODE)]
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     return {
@@ -102,27 +103,44 @@ def _claim(name: str, pod: str, count: int) -> Json:
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
 
 
-def _running(case: Case, number: int, place: int, devices: Sequence[str]) -> Iterator[Json]:
-    node, name = node_name(number), f"pod-{number:05d}-{place}"
-    is_pinned, stays = number < min(PINNED, case.nodes // 2), len(devices) == max(case.devices)
-    results = [{"request": REQUEST, "driver": DRIVER, "pool": node, "device": one} for one in devices]
-    fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
-    selector = {"nodeSelectorTerms": [{"matchFields": fields}]}
-    claim = _claim(f"{name}-claim", name, len(devices))
-    claim["status"] = {
-        "allocation": {"devices": {"results": results}, "nodeSelector": selector},
-        "reservedFor": [{"resource": "pods", "name": name, "uid": f"uid-{name}"}],
-    }
-    yield claim
-    pod = _pod(name, f"{name}-claim", 0 if is_pinned else 1)
-    if not stays:
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "work", "uid": "uid-work", "controller": True}
-        pod["metadata"]["ownerReferences"] = [owner]
-    pod["spec"]["nodeName"] = node
-    if is_pinned:
-        pod["spec"]["nodeSelector"] = {HOSTNAME: node}
-    pod["status"] |= {"phase": "Running", "startTime": f"2026-11-01T{number % 24:02}:{number % 60:02}:00Z"}
-    yield pod
+@dataclass(frozen=True, slots=True)
+class RunningPod:
+    """A pod of a node that has devices."""
+
+    name: str
+    node: int
+    devices: Sequence[str]
+
+    def objects(self, *, is_pinned: bool = False, has_owner: bool = True) -> Iterator[Json]:
+        """It and its claim. is_pinned: it may be nowhere else, and has the lowest priority. has_owner: a controller."""
+        node = node_name(self.node)
+        results = [{"request": REQUEST, "driver": DRIVER, "pool": node, "device": one} for one in self.devices]
+        fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
+        selector = {"nodeSelectorTerms": [{"matchFields": fields}]}
+        claim = _claim(f"{self.name}-claim", self.name, len(self.devices))
+        claim["status"] = {
+            "allocation": {"devices": {"results": results}, "nodeSelector": selector},
+            "reservedFor": [{"resource": "pods", "name": self.name, "uid": f"uid-{self.name}"}],
+        }
+        yield claim
+        pod = _pod(self.name, f"{self.name}-claim", 0 if is_pinned else 1)
+        if has_owner:
+            pod["metadata"]["ownerReferences"] = [OWNER]
+        pod["spec"]["nodeName"] = node
+        if is_pinned:
+            pod["spec"]["nodeSelector"] = {HOSTNAME: node}
+        started = f"2026-11-01T{self.node % 24:02}:{self.node % 60:02}:00Z"
+        pod["status"] |= {"phase": "Running", "startTime": started}
+        yield pod
+
+
+def running(node: int, devices: Sequence[int]) -> Iterator[RunningPod]:
+    """The pods of the node of that number. devices: of each, one pod's after the other's."""
+    first = 0
+    for place, count in enumerate(devices):
+        names = [device_name(index) for index in range(first, first + count)]
+        first += count
+        yield RunningPod(f"pod-{node:05d}-{place}", node, names)
 
 
 def _pod(name: str, claim: str, priority: int) -> Json:

@@ -62,6 +62,23 @@ def _sub_int(left: Quantity, right: int) -> QuantitySum:
     return _sub(left, Quantity.of(right, Format.DECIMAL_EXPONENT))
 
 
+def _small(quantity: Quantity) -> Quantity:
+    """As it is held since 1.38, which its sums with others show."""
+    if not quantity.is_long:
+        return quantity
+    return Quantity(quantity.nanos // 10**9, 0, is_small=True, format=quantity.format)
+
+
+@with_eval_errors
+def _add_small(left: Quantity, right: Quantity) -> QuantitySum:
+    return _as_sum(_small(left) + _small(right))
+
+
+@with_eval_errors
+def _sub_small(left: Quantity, right: Quantity) -> QuantitySum:
+    return _as_sum(_small(left) - _small(right))
+
+
 def _integer(quantity: Quantity) -> int | None:
     """The value as an int64; None if there is none. Since 1.38 a whole number of 19 digits may have one, too."""
     if quantity.is_integer():
@@ -100,6 +117,10 @@ LIBRARY_1_37: Final = Library(
     ),
 )
 _SINCE_1_38: Final = (
+    method("add", "quantity_add", _PAIR, QUANTITY, _add_small),
+    method("add", "quantity_add_int", (QUANTITY, INT), QUANTITY, lambda left, right: _add_int(_small(left), right)),
+    method("sub", "quantity_sub", _PAIR, QUANTITY, _sub_small),
+    method("sub", "quantity_sub_int", (QUANTITY, INT), QUANTITY, lambda left, right: _sub_int(_small(left), right)),
     method("asApproximateFloat", "quantity_get_float", (QUANTITY,), DOUBLE, _as_approximate_float),
     method("asInteger", "quantity_get_int", (QUANTITY,), INT, _as_integer),
     method("isInteger", "quantity_is_integer", (QUANTITY,), BOOL, lambda quantity: _integer(quantity) is not None),

@@ -363,7 +363,7 @@ def looped(loop: Fold) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         slots = frame.slots
-        iterations = _iterations(loop.range_(frame), has_two=second_slot is not None)
+        iterations = _iterations(loop.range_(frame), frame, has_two=second_slot is not None)
         slots[accumulator_slot] = loop.start()
         for turn in iterations:
             if second_slot is None:
@@ -384,11 +384,14 @@ def looped(loop: Fold) -> Evaluate:
     return evaluate
 
 
-def _iterations(range_: Value, *, has_two: bool) -> Iterable[Value]:
+def _iterations(range_: Value, frame: Frame, *, has_two: bool) -> Iterable[Value]:
+    """What a loop goes through; since 1.38 also an empty text, which has nothing."""
     if isinstance(range_, List):
         return enumerate(range_) if has_two else range_
     if isinstance(range_, Map):
         return range_.pairs() if has_two else range_
+    if frame.stops_early and isinstance(range_, str | bytes) and not range_:
+        return ()
     problem = "unsupported comprehension range type: {}" if has_two else "got '{}', expected iterable type"
     raise EvalError(problem.format(type_of(range_)))
 

@@ -1,7 +1,7 @@
 """Reads one pod, and patches its status under the version that was read."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from allocator.api.versions import Json
@@ -80,15 +80,16 @@ def current(conditions: Sequence[Condition]) -> Condition | None:
 
 def current_of(pod: Mapping[str, Any]) -> Condition | None:
     """The same of a raw pod."""
-    for condition in (pod.get("status") or {}).get("conditions") or ():
-        if condition["type"] == POD_SCHEDULED:
-            said = (
-                condition.get("reason") or "",
-                condition.get("message") or "",
-                condition.get("observedGeneration") or 0,
-            )
-            return Condition(POD_SCHEDULED, condition["status"], *said)
-    return None
+    condition = _standing(pod)
+    if condition is None:
+        return None
+    said = condition.get("reason") or "", condition.get("message") or "", condition.get("observedGeneration") or 0
+    return Condition(POD_SCHEDULED, condition["status"], *said)
+
+
+def _standing(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == POD_SCHEDULED), None)
 
 
 def status_with(condition: Condition, standing: Condition | None, now: datetime) -> Json:
@@ -104,6 +105,15 @@ def status_with(condition: Condition, standing: Condition | None, now: datetime)
     if standing is None or standing.status != condition.status:
         fields["lastTransitionTime"] = in_seconds(now)
     return {"conditions": [fields]}
+
+
+def status_anew(condition: Condition, pod: Mapping[str, Any], now: datetime) -> Json:
+    """The same for a raw pod, whose version it moves even where the condition stands there: as of another time."""
+    status = status_with(condition, current_of(pod), now)
+    stood = (_standing(pod) or {}).get("lastProbeTime")
+    times = (in_seconds(now), in_seconds(now + timedelta(seconds=1)))
+    status["conditions"][0]["lastProbeTime"] = next(one for one in times if one != stood)
+    return status
 
 
 # The device fields of a pod's status, which its kubelet reads.

@@ -101,6 +101,9 @@ async def _report(binder: Binder, attempt: Attempt, awaited: str) -> None:
         _LOG.warning("pod %s: cannot write that it is waiting: %s", attempt.decision.pod, error)
 
 
+GIVEN_UP = "the attempt was given up"
+"""What a pod says whose attempt ended without a reason of its own."""
+
 Unknown = Fatal | Unschedulable | Retry
 """It is unknown whether the pod is being bound: the API server refuses to say so, or to prevent it."""
 
@@ -234,14 +237,12 @@ def _fate(attempt: Attempt, found: Mapping[str, Any] | None) -> Fate | None:
 
 
 def _moved(binder: Binder, attempt: Attempt, pod: Mapping[str, Any]) -> Json:
-    """A status that says why the attempt is given up.
+    """A status that says why the attempt is given up, and moves the version of the pod.
 
-    It differs from the one that stands there: the same once more would leave the version as it is.
+    What is said stays the same from one attempt to the next: whoever compares it finds nothing new.
     """
-    ended, metadata = attempt.ended, pod["metadata"]
-    given_up = f"the attempt for node {attempt.intent.node} was given up at version {metadata['resourceVersion']}"
-    reason = getattr(ended, "reason", "")
-    message = f"{reason} ({given_up})" if reason else given_up
+    ended = attempt.ended
+    message = getattr(ended, "reason", "") or GIVEN_UP
     kind: pod_calls.Reason = "Unschedulable" if isinstance(ended, Unschedulable) else "SchedulerError"
-    condition = pod_calls.not_scheduled(kind, message, metadata.get("generation") or 0)
-    return pod_calls.status_with(condition, pod_calls.current_of(pod), binder.time.now())
+    condition = pod_calls.not_scheduled(kind, message, pod["metadata"].get("generation") or 0)
+    return pod_calls.status_anew(condition, pod, binder.time.now())

@@ -17,14 +17,24 @@ that takes longer than `LONG_S` makes its namespace slow: until an attempt there
 others from the start. Slow namespaces share `SLOW_MAX` of these; those of which nothing is known yet share what is left
 of `BESIDE_MAX`; quick ones have a few more, since all of them take a second where the API server has much to do. A
 namespace that has used up its share begins no further attempts, and delays no other.
+
+An attempt that waits for another one of this process to write a claim that both use (`Slot.lent`) holds no slot
+meanwhile: many pods of one claim write one after the other, and would keep all slots from those who could write.
 """
 
 import asyncio
 import time
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar
 
@@ -134,6 +144,7 @@ class Slots:
         self._undoing: Counter[str] = Counter()
         self._beside: Counter[str] = Counter()
         self._all_beside = 0
+        self._lent: Counter[str] = Counter()
         self.speeds = Speeds(clock)
         self._limits: dict[str, _Limit] = {}  # in the order of their last failures
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -156,6 +167,7 @@ class Slots:
         """Why no further attempt may begin in the namespace for now; empty where one may."""
         limit = self._limit_of(namespace)
         under_way = self._taken[namespace] + self._waiting_in[namespace] + self._beside[namespace]
+        under_way += self._lent[namespace]
         if limit and under_way >= limit.most:
             return (
                 f"writes in namespace {namespace} fail, and its pods are tried {limit.most} at a time: {limit.reason}"
@@ -169,6 +181,8 @@ class Slots:
 
         Cost: O(attempts with a slot or waiting for one).
         """
+        if self._lent[namespace] >= self._most:
+            return f"{self._most} pods of namespace {namespace} wait for each other to reserve claims that they share"
         is_slow = self.speeds.is_slow(namespace)
         share = max(BESIDE_MAX // max(len(self._beside), 1), 1 if is_slow else QUICK_SHARE)
         share = min(share, max(self._most // 2, 1))
@@ -205,6 +219,16 @@ class Slots:
             _count_down(self._beside, namespace)
             if not self.has_enough:
                 self.on_room()
+
+    @contextmanager
+    def lent(self, namespace: str) -> Iterator[None]:
+        """While the context is open, an attempt in the namespace waits for another one, and somebody has its slot."""
+        self._lent[namespace] += 1
+        self.give_back(namespace)
+        try:
+            yield
+        finally:
+            _count_down(self._lent, namespace)
 
     def take(self, namespace: str) -> "Slot":
         """A slot, of which one has to be free."""
@@ -306,6 +330,7 @@ class Slot:
         self._is_taken = is_taken
         self._is_counted = True  # with a slot or beside the others
         self._beside = ExitStack()
+        self._timers: Sequence[asyncio.TimerHandle] = ()
         self._is_long = False
         self.is_slow = False
         if not is_taken:
@@ -314,13 +339,36 @@ class Slot:
     @contextmanager
     def not_for_long(self) -> Iterator[None]:
         """While the context is open, the attempt writes; it gives its slot back where that takes long."""
-        loop = asyncio.get_running_loop()
-        timers = loop.call_later(SLOW_S, self._go_beside), loop.call_later(LONG_S, self._took_long)
+        self._begin()
         try:
             yield
         finally:
-            for timer in timers:
-                timer.cancel()
+            self._pause()
+
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        """While the context is open, the attempt waits for another one of ours, whose writes it does not answer for.
+
+        It goes on with the slot that is free then; after an exception it has none.
+        """
+        if not self._is_taken:
+            yield
+            return
+        self._pause()
+        self._is_taken = False
+        with self._slots.lent(self._namespace):
+            yield
+        again = await self._slots.wait(self._namespace)
+        self._is_taken, self._beside = again._is_taken, again._beside  # noqa: SLF001 - it becomes this one
+        self._begin()
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._timers = loop.call_later(SLOW_S, self._go_beside), loop.call_later(LONG_S, self._took_long)
+
+    def _pause(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
 
     def _go_beside(self) -> None:
         self.is_slow = self._is_counted
@@ -469,12 +517,16 @@ class KeyLocks(Generic[Key, Passed]):
         return key in self._locks
 
     @asynccontextmanager
-    async def of(self, key: Key) -> AsyncIterator[KeyLock[Passed]]:
-        """The lock, held for as long as the context is open."""
+    async def of(
+        self, key: Key, waiting: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    ) -> AsyncIterator[KeyLock[Passed]]:
+        """The lock, held for as long as the context is open. waiting: a context for the time until then, if any."""
         lock = self._locks.setdefault(key, KeyLock())
         lock.users += 1
         try:
-            async with lock.lock:
+            async with AsyncExitStack() as held:
+                async with nullcontext() if lock.users == 1 else waiting():
+                    await held.enter_async_context(lock.lock)
                 yield lock
         finally:
             lock.users -= 1

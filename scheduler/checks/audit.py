@@ -93,15 +93,15 @@ def _claim_not_reserved(state: ClusterState) -> Iterator[Observation]:
         ):
             devices = counted(len(claim_object.claim.allocation.results), "device")
             yield Observation(
-                claim_subject(claim_object), f"holds {devices}, but is reserved for nobody", "status.reservedFor"
+                claim_subject(claim_object), f"holds {devices}, but is not reserved", "status.reservedFor"
             )
 
 
 CLAIM_NOT_RESERVED = Check(
     "claim-not-reserved",
     FindingLevel.WARNING,
-    "An allocated claim is reserved for nobody, so that its devices are taken for nothing.",
-    "If this lasts, check that kube-controller-manager runs: it deallocates such claims. Delete claims nobody needs.",
+    "An allocated claim is not reserved, so no pod uses its devices, and no other claim gets them.",
+    "If this lasts, check that kube-controller-manager runs: it deallocates such claims. Delete unneeded ones.",
     _claim_not_reserved,
 )
 

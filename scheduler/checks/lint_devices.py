@@ -9,7 +9,7 @@ from allocator.api import TaintRule
 from allocator.api.device_class import DeviceTaintSelector
 from allocator.cluster.selectors import Selectors
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, guilty
-from allocator.model import Device
+from allocator.model import Device, qualified
 from allocator.search.budget import Budget
 from allocator.words import counted, did_you_mean
 from scheduler.checks.audit import pool_subject
@@ -18,16 +18,19 @@ from scheduler.checks.manifests import CheckedSelector, Manifests
 
 
 def _capacity_without_policy(manifests: Manifests) -> Iterator[Observation]:
+    """By resolved name: one with the driver's domain and one without are the same capacity."""
     without_policy: Counter[tuple[str, str]] = Counter()
-    first: dict[tuple[str, str], str] = {}
+    first: dict[tuple[str, str], tuple[str, Device]] = {}
     for device in manifests.devices:
         for name in device.capacity if device.allow_multiple_allocations else ():
             if name not in device.policies:
-                without_policy[device.driver, name] += 1
-                first.setdefault((device.driver, name), str(device.id))
-    for (driver, name), number in sorted(without_policy.items()):
+                resolved = device.driver, qualified(name, device.driver)
+                without_policy[resolved] += 1
+                first.setdefault(resolved, (name, device))
+    for (driver, resolved_name), number in sorted(without_policy.items()):
+        name, device = first[driver, resolved_name]
         devices = counted(number, "shared device")
-        message = f"capacity {name} has no requestPolicy on {devices}, first on {first[driver, name]}"
+        message = f"capacity {name} has no requestPolicy on {devices}, first on {device.id}"
         yield Observation(ObjectName("driver", driver), message)
 
 

@@ -55,6 +55,26 @@ from scheduler.status import ClaimStatus, claim_statuses
 _MOST_MEANT = 3
 """Suggested names that are listed; of the others only the number is given."""
 
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def time_of(_context: click.Context, _option: click.Parameter, text: str | None) -> float | None:
+    """The seconds that an option such as `10m` stands for; None where it is not given."""
+    return None if text is None else seconds_of(text)
+
+
+def seconds_of(text: str) -> float:
+    """Of a time such as 600, 90s, 10m, 1.5h or 1d. Raises click.BadParameter."""
+    number = text[:-1] if text[-1:] in _UNITS else text
+    try:
+        seconds = float(number) * _UNITS.get(text[-1:], 1.0)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise click.BadParameter(f"{text!r} is no time such as 600, 90s, 10m or 1h")
+    return seconds
+
+
 paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=click.Path(allow_dash=True))
 
 keep_going_option = click.option(

@@ -136,6 +136,7 @@ def identity_of(plan: Plan) -> Identity:
         "program": f"{VERSION} {sources_digest()}",
         "stdin": hashlib.sha256(plan.stdin).hexdigest(),
         "config": str(plan.config or ""),
+        "power_models": str(plan.power_models or ""),
         "gates": dict(plan.gates),
         "files": plan.digests_of(plan.files),
         **{name: list(value) for name, value in fields.items() if isinstance(value, tuple) and name != "gates"},

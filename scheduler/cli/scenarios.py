@@ -18,6 +18,7 @@ from allocator.gates import RELEASES, Features
 from allocator.outcome import PolicyFailed
 from allocator.policies import NAMES
 from allocator.policies.own import names_a_class
+from allocator.policies.power import PUBLISHED
 from allocator.words import and_more, counted
 from scheduler import garbage
 from scheduler.cli.ending import print_to_stderr
@@ -32,6 +33,7 @@ from scheduler.simulation.changes import InvalidChange, changed, is_change
 from scheduler.simulation.jobs import Arrivals, Durations, Endless, Exponential, InvalidWorkload, Poisson, Rows
 from scheduler.simulation.moves import DefragTerms
 from scheduler.simulation.openb import GATES, Openb
+from scheduler.simulation.power_models import read_power_models
 from scheduler.simulation.result import Scenario
 from scheduler.simulation.scenario import NOTHING, Clocks, Settings, Start, run
 from scheduler.simulation.trace import Trace, order_of, read_trace, trace_of_dump
@@ -191,9 +193,11 @@ class Plan:
     retries: bool = True
     preempts: bool = True
     defrag: DefragTerms | None = None
+    reservation_s: float = 0.0
     scores: bool = True
     explained: tuple[str, ...] = ()
     group_kinds: tuple[str, ...] = ()
+    power_models: Path | None = None
     digests: tuple[tuple[str, str], ...] = ()
     """Of what the scenarios read, by path, or by policy for a user's own; as of the start of the run."""
 
@@ -202,7 +206,8 @@ class Plan:
         """The files and folders that all scenarios read."""
         objects = [one for one in (*self.paths, *self.overlays) if one != STDIN and not is_change(one)]
         trace = [] if self.trace in ("", DUMP) else [self.trace]
-        return (*objects, *trace, *([str(self.config)] if self.config else []))
+        more = [str(one) for one in (self.config, self.power_models) if one]
+        return (*objects, *trace, *more)
 
     def moved(self, place: Callable[[str], str]) -> "Plan":
         """With the files elsewhere. place: of a file's name; anything else stays as it is."""
@@ -212,6 +217,7 @@ class Plan:
             overlays=tuple(map(place, self.overlays)),
             trace=place(self.trace),
             config=Path(place(str(self.config))) if self.config else None,
+            power_models=Path(place(str(self.power_models))) if self.power_models else None,
             digests=tuple((place(name), digest) for name, digest in self.digests),
         )
 
@@ -346,6 +352,8 @@ def _settings(plan: Plan, case: Case, start: Start) -> Settings:
         frozenset(plan.explained),
         variant.parameters,
         group_kinds=frozenset(plan.group_kinds),
+        power_models=read_power_models(plan.power_models) if plan.power_models else PUBLISHED,
+        reservation_s=plan.reservation_s,
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from scheduler.cli.inputs import time_of
 from scheduler.cli.scheduler_config import config as config_command
 from scheduler.cli.settings import options, settings
 from scheduler.input.yaml_1_1 import dump
@@ -33,6 +34,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "allocate_prescheduled": ("allocatePrescheduled",),
     "preemption": ("preemption",),
     "preemption_delay": ("preemptionDelaySeconds",),
+    "group_reservation": ("groupReservationSeconds",),
     "leader_elect": ("leaderElection", "leaderElect"),
 }
 
@@ -64,6 +66,13 @@ command.add_command(config_command)
     type=float,
     metavar="SECONDS",
     help="How long a pod is pending before others are evicted for it.",
+)
+@click.option(
+    "--group-reservation",
+    metavar="TIME",
+    callback=time_of,
+    help="How long a group of pods waits before it holds nodes and devices as they free, such as 600 or 10m. "
+    "Default: 0s, never.",
 )
 @click.option(
     "--leader-elect",

@@ -19,7 +19,15 @@ from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import feature_options, page_head
 from scheduler.cli.dask_cluster import on_cluster
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.inputs import POLICY, groups_option, keep_going_option, overlay_option, paths_argument
+from scheduler.cli.inputs import (
+    POLICY,
+    groups_option,
+    keep_going_option,
+    overlay_option,
+    paths_argument,
+    seconds_of,
+    time_of,
+)
 from scheduler.cli.printing import output_option, print_report
 from scheduler.cli.progress import Progress
 from scheduler.cli.run_scenarios import RunFolder, Runner, on_this_machine, opened, run_all
@@ -47,6 +55,7 @@ from scheduler.output.simulation_report import CSV, SimulationReport
 from scheduler.simulation.changes import is_change, unknown_change
 from scheduler.simulation.compare import InvalidRecord, Record, compare, read_record
 from scheduler.simulation.moves import DefragTerms
+from scheduler.simulation.power_models import read_power_models
 from scheduler.simulation.result import Scenario, SimulationResult
 
 _MOST_SEEDS, _MOST_DIGITS = 10_000, 19
@@ -121,9 +130,6 @@ def _durations(_context: click.Context, _option: click.Parameter, text: str) -> 
     return text
 
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
 def _defrag(_context: click.Context, _option: click.Parameter, text: str) -> DefragTerms | None:
     """The terms; None where nothing moves."""
     if not text:
@@ -133,9 +139,9 @@ def _defrag(_context: click.Context, _option: click.Parameter, text: str) -> Def
         raise click.BadParameter(f"{text!r}: {unknown[0]} is neither every nor max-moves")
     if "every" not in fields:
         raise click.BadParameter(f"{text!r} does not say every=TIME")
-    every, moves = fields["every"], fields.get("max-moves", "5")
-    unit = _UNITS.get(every[-1:], 1.0)
-    every_s = _number(every[:-1] if every[-1:] in _UNITS else every, f"{every!r}: the time") * unit
+    moves, every_s = fields.get("max-moves", "5"), seconds_of(fields["every"])
+    if not every_s:
+        raise click.BadParameter(f"{fields['every']!r}: the time is not above 0")
     if not moves.isascii() or not moves.isdecimal() or int(moves) < 1:
         raise click.BadParameter(f"{moves!r}: max-moves is a number above 0")
     return DefragTerms(every_s, int(moves))
@@ -253,9 +259,24 @@ def _factor_option(name: str, metavar: str, text: str) -> Callable[..., Any]:
     help="With --defrag: a pod runs for so much longer for each time that it was moved.",
 )
 @click.option(
+    "--group-reservation",
+    default="0s",
+    show_default=True,
+    metavar="TIME",
+    callback=time_of,
+    help="How long a group of pods waits before it holds nodes and devices as they free, and how long it holds them, "
+    "such as 600 or 10m; 0: never.",
+)
+@click.option(
     "--no-scores",
     is_flag=True,
     help="Ignore kube-scheduler's scores: of nodes that are equal to the policy, select the first.",
+)
+@click.option(
+    "--power-models",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Watts by model of GPU and CPU, added to the published ones or in their place (docs/simulate.md).",
 )
 @click.option("--explain", multiple=True, metavar="NS/NAME", help="Record each attempt for this pod. Can be repeated.")
 @click.option(
@@ -328,9 +349,11 @@ def command(  # noqa: PLR0913 - one for each option
         retries=not options["no_retries"],
         preempts=not options["no_preemption"],
         defrag=_costing(options["defrag"], options["move_cost"]),
+        reservation_s=options["group_reservation"],
         scores=not options["no_scores"],
         explained=tuple(_full_name(name) for name in options["explain"]),
         group_kinds=tuple(sorted(set(options["group_kinds"]))),
+        power_models=options["power_models"],
     )
     own = ("",) if plan.config else (FIRST_FIT.name,)
     cases = [Case(*one) for one in itertools.product(_variants(what_ifs, options), policies or own, seeds)]
@@ -360,6 +383,8 @@ def _result(
     if folder:
         _require_apart(folder, plan.files)
     start_of(plan, cases[0].variant.what_if, cases[0].variant.nodes_scale)  # warnings and errors of the input first
+    if plan.power_models:
+        read_power_models(plan.power_models)
     require_usable(plan, cases)
     with opened(folder, plan, resumes=resumes) if folder else nullcontext() as kept:
         finished: list[tuple[Case, Scenario]] = []

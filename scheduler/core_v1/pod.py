@@ -479,6 +479,11 @@ def _group_of(fields: _PodSpecFields) -> str:
     return f"{fields.workloadRef.name}/{fields.workloadRef.podGroup}" if fields.workloadRef else ""
 
 
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether the pod is its node's own: kubectl drain leaves it alone, and it goes with the node."""
+    return pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node")
+
+
 def controller_of(owners: list[OwnerFields] | None) -> Owner | None:
     """The owner that manages the object; None if there is none."""
     return next((Owner(owner.kind, owner.name, owner.uid) for owner in owners or () if owner.controller), None)

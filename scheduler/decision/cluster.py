@@ -238,7 +238,7 @@ class Cluster:
         self.budgets = DisruptionBudgets(
             empty_selects_all=features.release.empty_budgets_select or not features.is_strict
         )
-        self.volumes = Volumes(self._table.numbers, features, unseen=unseen, unmade=unmade)
+        self.volumes = Volumes(self._table, features, unseen=unseen, unmade=unmade)
         self.by_priority = PodsByPriority(takes_static=features.is_strict)
         self.pods = NodePods(self._table.numbers, self.infos, self.volumes, self.by_priority)
         self.nominations = Nominations(self.pods.is_placed)
@@ -261,7 +261,8 @@ class Cluster:
         self.fleet.set_node(number, node)
         self.order.set_node(number, node.name)
         self.infos.set_node(number, node)
-        self.volumes.set_node(number, node)
+        if old is None:
+            self.volumes.node_comes(node.name)
         for profile in self._profiles.values():
             profile.signatures.set_node(number, node)
         if old is None:
@@ -273,7 +274,7 @@ class Cluster:
         self.pods.node_goes(name)
         self.fleet.remove_node(number)
         self.infos.remove_node(number)
-        self.volumes.remove_node(number, name)
+        self.volumes.node_goes(name, number)
         for profile in self._profiles.values():
             profile.signatures.remove_node(number)
 

@@ -54,7 +54,7 @@ class ExtenderConfiguration(Allocating):
     """Certificates, and who may call."""
 
     http_timeout_s: float = Field(default=30, gt=0)
-    """`httpTimeout` of the extender in kube-scheduler's configuration: after that nobody waits for an answer."""
+    """`httpTimeout` of the extender in kube-scheduler's configuration: how long it waits for an answer."""
 
     ranking: Annotated[Ranking, Field(strict=False)] = Ranking.FILTER
     """`filter`: only the nodes that the policy finds best pass filter, and kube-scheduler's scores decide among them;

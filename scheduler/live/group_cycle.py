@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from allocator.outcome import AllocationError
+from allocator.words import counted
 from scheduler.attempt import device_readiness, eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.claim_objects import consumers_of
@@ -180,6 +181,7 @@ class GroupCycle:
             for entry, _ in there:
                 self._preemptions.unplaced(entry.pod)
             raise
+        self._preemptions.reservations.placed(taken.group.key)
         together = Together(str(taken.group), [one.decision for one in reserved])
         self._together[taken.group.key] = together
         for (entry, _), own in zip(there, reserved, strict=True):
@@ -273,12 +275,33 @@ class GroupCycle:
         refusal = with_text(refusal, won)
         if isinstance(won, GroupToWin) and self._would_be is None:
             _LOG.info("preempting", extra={"group": str(taken.group), "victims": list(map(str, won.preemption.pods))})
+            self._preemptions.reservations.placed(taken.group.key)
             self._preemptions.begin_group(won)
             self._attempts.start(self._preempt(taken, won, refusal))
             return
         if isinstance(won, NothingToWin) and self._would_be is None:
             self._win_nothing(taken, won)
+            refusal = self._hold_room(taken, refusal, since)
         self._refuse(taken, refusal)
+
+    def _hold_room(self, taken: _GroupInFlight, refusal: Refusal, since: float) -> Refusal:
+        """The refusal, which says so if the group holds room as it frees: it has waited for long."""
+        group, reservations = taken.group, self._preemptions.reservations
+        if any(pod.uid in self._preemptions.records for pod in group.waiting):
+            return refusal
+        try:
+            with self._cluster.time_limit.limited():
+                is_new = reservations.refused(group, since, taken.started)
+        except (AllocationError, TooLong) as error:
+            _LOG.warning("no room is held for group %s: %s", group, error)
+            return refusal
+        held = reservations.of(group.key)
+        if held is None:
+            return refusal
+        if is_new:
+            _LOG.info("holding room as it frees", extra={"group": str(group), "nodes": held.nodes})
+        text = f"Room on {counted(len(held.nodes), 'node')} is held for it as it frees."
+        return replace(refusal, message=f"{refusal.message.rstrip('.')}. {text}", gist=refusal.gist or refusal.message)
 
     def _win_nothing(self, taken: _GroupInFlight, won: NothingToWin) -> None:
         for entry in taken.entries:

@@ -514,6 +514,7 @@ class Loop:
     def _follow_preemptions(self, now: float) -> None:
         """Go on with what pods have won: what is left of victims is released, and who has it all is tried."""
         preemptions = self._preemptions
+        preemptions.reservations.end_old(now)
         if not preemptions.records:
             return
         preemptions.end_hopeless(now)

@@ -25,6 +25,7 @@ from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.time_limits import MOST_S
 from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.group_result import GroupUnknown
 from scheduler.preemption.preemption import ENDING, Preemption, PreemptionWrite, Preemptor, eviction_writes
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
@@ -139,14 +140,16 @@ class Preemptions:
     changes: of the cluster, so far.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what happens to pods is for others to follow
         self,
         cluster: Cluster,
         terms: PreemptionTerms,
         is_ours: Callable[[Pod], bool],
         given_back: Callable[[Event], None],
         ended_in_vain: Callable[[], None],
+        reservations: GroupReservations | None = None,
     ) -> None:
+        self.reservations = reservations or GroupReservations(cluster, 0.0, lambda _: 0, given_back)
         self.changes = 0
         self.terms = terms
         self._cluster = cluster
@@ -181,10 +184,7 @@ class Preemptions:
     @contextmanager
     def seen_by(self, pod: Pod) -> Iterator[None]:
         """Decide for the pod with what is kept for others taken, unless it goes before them."""
-        if not self.records:
-            yield
-            return
-        with self._records.seen_by(pod):
+        with self.reservations.seen_by(pod), self._records.seen_by(pod):
             yield
 
     @contextmanager
@@ -192,7 +192,11 @@ class Preemptions:
         """Decide for all members at once: what each was promised is free to all of them."""
         waiting = group.waiting
         promised = [pod.uid for pod in waiting if pod.uid in self.records or pod.nominated_node]
-        with self._records.seen_by(*waiting), self._cluster.nominations.without(promised):
+        with (
+            self.reservations.seen_by(waiting[0], group.key),
+            self._records.seen_by(*waiting),
+            self._cluster.nominations.without(promised),
+        ):
             yield
 
     def preemption(
@@ -255,10 +259,10 @@ class Preemptions:
         if preemption.placed is None:
             return NothingToWin(preemption.text, drops=True, clears=True)
         victims, released = frozenset(pod.uid for pod in preemption.pods), frozenset(preemption.claims)
-        records = []
-        for member in preemption.placed.members:
-            node, given = member.placed.node, member.placed.given
-            records.append(PreemptionRecord(member.pod, node, given, victims, released, tries, now))
+        records = [
+            PreemptionRecord.placed(one.pod, one.placed, (victims, released), tries=tries, since=now)
+            for one in preemption.placed.members
+        ]
         nodes = dict.fromkeys(record.node for record in records)
         writes = eviction_writes(cluster, records[0].pod, preemption.pods, nodes, "podgroup")
         return GroupToWin(preemption, tuple(records), writes)

@@ -34,6 +34,7 @@ from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.plugins.default import REASONS
+from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
 from scheduler.queue import PodBackoff, PodPlace, Queue
 from scheduler.reporting import Events, Refusals
@@ -206,6 +207,12 @@ class Scheduler:
             self._is_ours,
             self.on_event,
             self._metrics.preemption_failed,
+            GroupReservations(
+                self._cluster,
+                configuration.group_reservation_s,
+                lambda key: len(self._groups.members(key)),
+                self.on_event,
+            ),
         )
         self._conditions = GroupConditions(
             api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start

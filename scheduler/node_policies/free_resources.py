@@ -26,7 +26,7 @@ from allocator.policies.hardware import (
     taken_of_local,
     takes_of,
 )
-from allocator.policies.power import HardwarePower, node_power
+from allocator.policies.power import PUBLISHED, HardwarePower, node_power
 from allocator.policies.whole_nodes import (
     NO_SHAPES,
     FreeResources,
@@ -60,7 +60,8 @@ class FreeByNode:
     """What is free of each node, by number. workload: what pods ask for, as far as it is known.
 
     changes: the numbers of the nodes that were looked at again.
-    with_holds: it is also said what claims hold. with_power: and what nodes draw.
+    with_holds: it is also said what claims hold. with_power: and what nodes draw, by
+    power_models.
     """
 
     def __init__(self, fleet: Fleet, infos: NodeInfos) -> None:
@@ -68,6 +69,7 @@ class FreeByNode:
         self.changes = ChangedNumbers()
         self.with_holds = False
         self.with_power = False
+        self.power_models = PUBLISHED
         self._fleet = fleet
         self._infos = infos
         self._nodes: dict[int, FreeResources] = {}
@@ -198,7 +200,8 @@ class FreeByNode:
             view = self._fleet.current.view(self._fleet.node(number))
         except AllocationError:
             return None
-        return view.memo.remember((_POWER, cpu), lambda: node_power(view, cpu))
+        models = self.power_models
+        return view.memo.remember((_POWER, cpu, models), lambda: node_power(view, cpu, models))
 
     def _units_left(self, number: int) -> tuple[int, ...]:
         """What is left of each unit, the same object for equal nodes. Raises InvalidPool."""

@@ -4,8 +4,10 @@ A group goes where the first of its pods would go. Members beyond the minimum th
 lacks for the next of them.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
@@ -76,7 +78,8 @@ def decide_group(
     placement: Placement, group: GroupOfPods, look: Callable[[Pod], PodToPlace] | None = None
 ) -> DecidedGroup:
     """What becomes of the group as things are; nothing is taken. look: in place of that of the placement."""
-    looks = {pod.uid: (look or placement.look)(pod) for pod in group.waiting}
+    look = look or partial(placement.look, joining=Counter())
+    looks = {pod.uid: look(pod) for pod in group.waiting}
     members = [
         Member(one.pod, one.claims, one.full) for one in looks.values() if one.pod is not None and one.result is None
     ]

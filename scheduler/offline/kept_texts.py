@@ -131,8 +131,6 @@ LABEL_KEYS = frozenset(
 )
 """Keys of labels and taints that Kubernetes itself gives."""
 
-_ARCHITECTURES = frozenset({"amd64", "arm64", "ppc64le", "s390x", "riscv64"})
-
 LABEL_VALUES: Mapping[str, frozenset[str]] = {
     filters.LABEL: frozenset({"true", "false"}),
     **dict.fromkeys(

@@ -4,6 +4,7 @@ Pods are placed by priority, age and name. What only files need is done here: cl
 each result counts for the next pod as if it were written.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -251,8 +252,8 @@ class Placement:
         """One pod; a bound one keeps its node, and gets no devices that it does not have."""
         return self.take(self.look(pod))
 
-    def look(self, pod: Pod) -> PodToPlace:
-        """The pod with its claims, ready to be decided; nothing changes."""
+    def look(self, pod: Pod, joining: Counter[str] | None = None) -> PodToPlace:
+        """The pod with its claims, ready to be decided; nothing changes. joining: as for `full`."""
         if reason := _waits(pod):
             return PodToPlace(pod, (), UnplacedPod(pod, (), reason))
         pod_claims = self.claims.of(pod)
@@ -263,7 +264,7 @@ class Placement:
         statuses = statuses_of(pod, pod_claims)
         if not pod.uid or statuses != pod.claim_statuses:
             pod = pod.changed(uid=uid_of_pod(pod), claim_statuses=statuses)
-        look = PodToPlace(pod, claims, full=tuple(full(pod, objects)))
+        look = PodToPlace(pod, claims, full=tuple(full(pod, objects, joining)))
         if pod.node_name:
             bound = UnplacedPod(pod, claims, _bound(pod, look.pending))
             return replace(look, result=bound if look.pending else PlacedPod(pod, claims, pod.node_name))

@@ -180,6 +180,21 @@ class GroupMembers:
         """The claims of the member that had no devices at first."""
         return self._cycles[place].pending
 
+    @cached_property
+    def weights(self) -> Sequence[tuple[int, ...]]:
+        """By resource, and for devices, what a member of each class asks for."""
+        amounts = [self._cycles[places[0]].requests.amounts for places in self.by_class]
+        names = sorted({name for own in amounts for name in own})
+        devices = tuple(
+            sum(
+                min((one.count for one in request.alternatives), default=0)
+                for claim in self._cycles[places[0]].pending
+                for request in claim.requests
+            )
+            for places in self.by_class
+        )
+        return [*(tuple(own.get(name, 0) for own in amounts) for name in names), devices]
+
     def exceeds(self, places: Sequence[int], numbers: Sequence[int]) -> bool:
         """Whether these members request more of a resource than these nodes have left in all."""
         columns = self.cluster.infos.columns

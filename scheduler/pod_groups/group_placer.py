@@ -4,6 +4,7 @@ Members in their order are greedily put on the best nodes, as most groups fit so
 complete search says which subset has a place at once. A refused group takes nothing.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -52,11 +53,15 @@ ReadyMembers = tuple[Sequence[Member], Mapping[str, str]]
 
 
 def place_group(
-    cluster: Cluster, group: GroupOfPods, most_steps: int = GROUP_STEPS, ready: ReadyMembers | None = None
+    cluster: Cluster,
+    group: GroupOfPods,
+    most_steps: int = GROUP_STEPS,
+    ready: ReadyMembers | None = None,
+    within: Mask = -1,
 ) -> GroupResult:
     """What becomes of the group as things are; the cluster is afterwards what it was.
 
-    ready: as `ready_members` answers, which is asked where it is left out.
+    ready: as `ready_members` answers, which is asked where it is left out. within: the nodes that it may have.
     Raises AllocationError, TooLong. Cost: a decision for each member if they fit one after the other; else as many
     steps as it takes, and no more than allowed.
     """
@@ -69,7 +74,7 @@ def place_group(
     steps = GroupSteps(most_steps, cluster.time_limit.is_over)
     try:
         with cluster.time_limit.limited():
-            return _GroupPlacer(cluster, group, members, steps).result()
+            return _GroupPlacer(cluster, group, members, steps, cluster.fleet.all & within).result()
     except OutOfGroupSteps:
         return GroupUnknown(most_steps)
 
@@ -78,6 +83,7 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
     """The waiting members that can be placed now, and why the others cannot, by uid."""
     ready: list[Member] = []
     unready: dict[str, str] = {}
+    joining: Counter[str] = Counter()
     for pod in group.waiting:
         claims = cluster.claims_of(pod)
         if pod.gates:
@@ -85,7 +91,7 @@ def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
         elif isinstance(claims, Waiting):
             unready[pod.uid] = f"pod {pod}: {claims.reason}"
         else:
-            ready.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims))))
+            ready.append(Member(pod, tuple(one.claim for one in claims), tuple(full(pod, claims, joining))))
     return ready, unready
 
 
@@ -108,12 +114,15 @@ _SubsetInDomain = tuple[_NodeDomain, GroupSearch, list[int]]
 
 
 class _GroupPlacer:
-    def __init__(self, cluster: Cluster, group: GroupOfPods, members: Sequence[Member], steps: GroupSteps) -> None:
+    def __init__(
+        self, cluster: Cluster, group: GroupOfPods, members: Sequence[Member], steps: GroupSteps, within: Mask
+    ) -> None:
+        self._within = within
         self._cluster = cluster
         self._group = group
         self._steps = steps
         self._terms = DeviceTerms(cluster.fleet, group.terms)
-        everywhere = [cluster.fleet.all] * len(members)
+        everywhere = [within] * len(members)
         bound = list(_claims_of(cluster, group.bound))
         self._members = GroupMembers(cluster, members, everywhere, terms=self._terms, bound=bound)
         self._by_values: dict[Hashable, GroupMembers] = {}
@@ -209,7 +218,7 @@ class _GroupPlacer:
         """The domains of which one has to have all members, or why there is none."""
         key = self._group.terms.required
         if not key:
-            return [_NodeDomain("", self._cluster.fleet.all)]
+            return [_NodeDomain("", self._within)]
         domains = self._domains(key)
         if not domains:
             return f"no node has the label {key}, by which group {self._group} must be kept together"
@@ -231,7 +240,7 @@ class _GroupPlacer:
     def _domains(self, key: str) -> list[_NodeDomain]:
         """By the values of the label; nodes without it, or with an empty one, are in none."""
         nodes_by_value: dict[str, Mask] = {}
-        for number in bits(self._cluster.fleet.all):
+        for number in bits(self._within):
             if value := self._cluster.fleet.node(number).labels.get(key):
                 nodes_by_value[value] = nodes_by_value.get(value, 0) | 1 << number
         return [_NodeDomain(value, nodes) for value, nodes in sorted(nodes_by_value.items())]

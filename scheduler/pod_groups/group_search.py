@@ -51,7 +51,7 @@ class CountedSearch:
         self._members = members
         self._kinds = kinds
         self._numbers = [number for numbers in kinds for number in numbers]
-        self._packing = Packing(states, list(map(len, kinds)), len(members.by_class))
+        self._packing = Packing(states, list(map(len, kinds)), len(members.by_class), members.weights)
 
     def fits(self, places: Sequence[int]) -> bool:
         """Whether these members have a place at once."""

@@ -1,11 +1,14 @@
 """Members that see each other only by what is left on their node: how many of each class have a place at once.
 
-Nodes of one kind with the same members on them are one state, and a search counts how many nodes are in each. It is
-complete: classes that have few places go first, onto the fullest nodes, and what came to nothing is not tried again.
+Nodes of one kind with the same members on them are one state, and a search counts how many nodes are in each: classes
+that have few places go first, onto the fullest nodes. So is found what fits in many ways. The rest is searched node by
+node: each gets a load to which none of the rest can be added, and a branch ends where the nodes that are left
+cannot take, of some resource, what is left. Both are complete, and what came to nothing is not tried again.
 For one class of members, counting the places of all nodes is the answer.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import mul
 
 from scheduler.pod_groups.group_result import GroupSteps
 
@@ -51,12 +54,19 @@ class NodeStates:
 
 
 class Packing:
-    """On some nodes. nodes: how many there are of each kind. classes: how many there are of members."""
+    """On some nodes. nodes: how many there are of each kind. classes: how many there are of members.
 
-    def __init__(self, states: NodeStates, nodes: Sequence[int], classes: int) -> None:
+    weights: by resource, what a member of each class takes of it. They only show early that something cannot fit.
+    """
+
+    def __init__(
+        self, states: NodeStates, nodes: Sequence[int], classes: int, weights: Sequence[NodeLoad] = ()
+    ) -> None:
         self._states = states
         self._nodes = nodes
         self._classes = classes
+        ones = [tuple(int(one == other) for other in range(classes)) for one in range(classes)]
+        self._weights = [*weights, *ones] if weights else ones
         self._found: dict[NodeLoad, NodeCounts | None] = {}
 
     def feasible(self, wanted: NodeLoad) -> NodeCounts | None:
@@ -77,7 +87,11 @@ class Packing:
         items = [one for one in order for _ in range(wanted[one])]
         dead: set[tuple[int, frozenset[tuple[NodeState, int]]]] = set()
         path = [(start, self._tries(start, items, 0, wanted))]
+        left = _TRIES * len(items)
         while path:
+            left -= 1
+            if left == 0 and sum(map(bool, wanted)) > 1 and (loads := self._maximal_loads(wanted)) is not None:
+                return _ByNodes(self._states.steps, self._nodes, loads, self._weights).search(wanted)
             states, tries = path[-1]
             place = len(path) - 1
             if place == len(items):
@@ -89,6 +103,39 @@ class Packing:
             elif (place + 1, frozenset(moved.items())) not in dead:
                 path.append((moved, self._tries(moved, items, place + 1, wanted)))
         return None
+
+    def _maximal_loads(self, wanted: NodeLoad) -> list[list[NodeLoad]] | None:
+        """By kind the loads to which no further member can be added; None where these are too many to list."""
+        by_kind, number = [], 0
+        for kind, count in enumerate(self._nodes):
+            loads = self._loads_of(kind, wanted, _MOST_LOADS - number) if count else [(0,) * self._classes]
+            if loads is None:
+                return None
+            by_kind.append(loads)
+            number += len(loads)
+        return by_kind
+
+    def _loads_of(self, kind: int, wanted: NodeLoad, most: int) -> list[NodeLoad] | None:
+        used = [one for one in range(self._classes) if wanted[one]]
+        begun: list[NodeLoad] = [(0,) * self._classes]
+        for number in used[:-1]:
+            begun = [load for first in begun for load in self._more(kind, first, number, wanted[number])]
+            if len(begun) > most:
+                return None
+        last = used[-1]
+        full = [
+            (*load[:last], min(self._states.room((kind, load), last), wanted[last]), *load[last + 1 :])
+            for load in begun
+        ]
+        return [load for load in full if not self._has_room(kind, load, used, wanted)]
+
+    def _more(self, kind: int, load: NodeLoad, one: int, most: int) -> Iterator[NodeLoad]:
+        """The load with none, one, two and so on of the class."""
+        for number in range(min(self._states.room((kind, load), one), most) + 1):
+            yield (*load[:one], number, *load[one + 1 :])
+
+    def _has_room(self, kind: int, load: NodeLoad, used: Sequence[int], wanted: NodeLoad) -> bool:
+        return any(load[one] < wanted[one] and self._states.more((kind, load), one) is not None for one in used)
 
     def _tries(
         self, states: dict[NodeState, int], items: Sequence[int], place: int, wanted: NodeLoad
@@ -116,6 +163,89 @@ class Packing:
             if room < count:
                 return True
         return False
+
+
+_TRIES = 3
+"""So many for each member before the nodes are looked at one by one."""
+
+_MOST_LOADS = 5_000
+"""Of all kinds of nodes together."""
+
+
+class _ByNodes:
+    """One node after the other gets one of its maximal loads, as far as that is wanted.
+
+    Something that fits also fits so: what a node could take more is taken from the nodes after it.
+    """
+
+    def __init__(
+        self,
+        steps: GroupSteps,
+        nodes: Sequence[int],
+        loads: Sequence[Sequence[NodeLoad]],
+        weights: Sequence[NodeLoad],
+    ) -> None:
+        self._steps = steps
+        self._loads = loads
+        self._weights = weights
+        # Kinds of few loads first: they have the least choice.
+        order = sorted((kind for kind, count in enumerate(nodes) if count), key=lambda kind: (len(loads[kind]), kind))
+        self._kinds = [kind for kind in order for _ in range(nodes[kind])]
+        most = {kind: [max(_dot(weight, load) for load in loads[kind]) for weight in weights] for kind in order}
+        rooms = [[0] * len(weights)]
+        for kind in reversed(self._kinds):
+            rooms.append([own + after for own, after in zip(most[kind], rooms[-1], strict=True)])
+        self._rooms = rooms[::-1]
+
+    def search(self, wanted: NodeLoad) -> NodeCounts | None:
+        """The states of nodes; None where there are none. Raises OutOfGroupSteps."""
+        dead: set[tuple[int, NodeLoad]] = set()
+        path = [(wanted, self._tries(0, wanted))]
+        taken: list[NodeLoad] = []
+        while path:
+            left, tries = path[-1]
+            if not any(left):
+                return self._counts(taken)
+            load = next(tries, None)
+            if load is None:
+                dead.add((len(taken), left))
+                path.pop()
+                if taken:
+                    taken.pop()
+                continue
+            self._steps.take()
+            rest = tuple(one - other for one, other in zip(left, load, strict=True))
+            if (len(taken) + 1, rest) not in dead:
+                taken.append(load)
+                path.append((rest, self._tries(len(taken), rest)))
+        return None
+
+    def _tries(self, place: int, left: NodeLoad) -> Iterator[NodeLoad]:
+        """What the node of that place may get: as much of everything as the nodes after it cannot take."""
+        if place == len(self._kinds):
+            return
+        after = self._rooms[place + 1]
+        least = [_dot(weight, left) - room for weight, room in zip(self._weights, after, strict=True)]
+        loads = {tuple(map(min, load, left)) for load in self._loads[self._kinds[place]]}
+        enough = [
+            load
+            for load in loads
+            if all(_dot(weight, load) >= few for weight, few in zip(self._weights, least, strict=True))
+        ]
+        first = self._weights[0]
+        yield from sorted(enough, key=lambda load: (-_dot(first, load), sum(load), load))
+
+    def _counts(self, taken: Sequence[NodeLoad]) -> NodeCounts:
+        empty = (0,) * len(self._weights[0])
+        loads = [*taken, *[empty] * (len(self._kinds) - len(taken))]
+        counts: dict[NodeState, int] = {}
+        for state in zip(self._kinds, loads, strict=True):
+            counts[state] = counts.get(state, 0) + 1
+        return counts
+
+
+def _dot(weight: NodeLoad, load: NodeLoad) -> int:
+    return sum(map(mul, weight, load))
 
 
 def _plus(load: NodeLoad, one: int) -> NodeLoad:

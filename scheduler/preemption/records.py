@@ -15,6 +15,7 @@ from types import MappingProxyType
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
+from scheduler.decision.schedule_result import Placed
 from scheduler.preemption.preemption import Preemption
 from scheduler.state.pods_by_priority import priority_of
 
@@ -57,6 +58,18 @@ class PreemptionRecord:
         assert won.candidate is not None, "nothing was won"
         victims = frozenset(one.uid for one in won.candidate.pods)
         return PreemptionRecord(pod, won.candidate.node, won.given, victims, frozenset(won.claims), tries, since)
+
+    @staticmethod
+    def placed(
+        pod: Pod,
+        placed: Placed,
+        gone: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset()),
+        *,
+        tries: int = 0,
+        since: float = 0.0,
+    ) -> "PreemptionRecord":
+        """Of a member of a group, with the place that it gets. gone: victims, and claims that come free."""
+        return PreemptionRecord(pod, placed.node, placed.given, *gone, tries, since)
 
     def state(self, cluster: Cluster) -> RecordState:
         """How far it is, by what the watches show."""

@@ -91,7 +91,7 @@ class Access:
         authorization: the header; verb: in lower case, as RBAC has it; source: address of who asks.
         """
         scheme, _, token = authorization.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
+        if scheme.lower() != "bearer" or not token.strip() or not token.isascii():  # RFC 6750: no others are tokens
             return _NO_TOKEN
         key = hashlib.sha256(token.strip().encode()).digest(), verb, path
         for remembered in (self._answers, self._refusals):

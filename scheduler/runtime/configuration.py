@@ -540,6 +540,10 @@ class Configuration(Allocating):
     preemption_delay_s: float = Field(default=0, ge=0, le=_LONGEST_S)
     """How long a pod is pending before others are evicted for it, so that an autoscaler may add a node first."""
 
+    group_reservation_s: float = Field(default=0, ge=0, le=_LONGEST_S)
+    """How long a group of pods waits before it holds nodes and devices as they free, and how long it holds them; 0 for
+    never."""
+
     groups_of: list[Annotated[str, AfterValidator(_grouping_controller)]] = Field(default_factory=list)
     """Controllers whose pods are groups by what these write on them: `LeaderWorkerSet`, `Kueue` (plain pods). Others
     need a PodGroup, or our label and annotation."""

@@ -416,7 +416,7 @@ class Core:
             due = self._sweep.due(self._unused_claims(), self._is_in_flight, time.monotonic())
             for claim in due:
                 if self._sweep.leftover(claim) == "allocation":
-                    message = "it is allocated by us and reserved for nobody, for more than two minutes"
+                    message = "it has been allocated by us and not reserved for more than two minutes"
                     self._reporter.violated(Violation("I3", f"claim {key_of(claim)}", message))
             for leftover in get_args(Leftover):
                 of_kind = [claim for claim in due if self._sweep.leftover(claim) == leftover]

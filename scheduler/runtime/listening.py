@@ -217,10 +217,21 @@ class _Handler(web.RequestHandler):
         """The answer to a call that failed, after which the connection ends. Raises ConnectionError for no answer."""
         if isinstance(exc, ConnectionError):
             raise exc
+        if isinstance(exc, UnicodeEncodeError) and not _is_utf_8(request):
+            status, message = HTTPStatus.BAD_REQUEST, "the head of the request is not UTF-8"
         if status >= _INTERNAL:
             return _ErrorResponse.of(super().handle_error(request, status, exc, message))
         _LOG.debug("refused a request: %s", exc)
         return _ErrorResponse.of(web.Response(status=status, text=f"{message or HTTPStatus(status).phrase}\n"))
+
+
+def _is_utf_8(request: web.BaseRequest) -> bool:
+    """Whether all of the head can be written again; aiohttp keeps what is no UTF-8 as surrogates."""
+    try:
+        "\n".join([request.raw_path, *request.headers.values()]).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _ErrorResponse(web.Response):

@@ -17,7 +17,7 @@ from allocator.api import TaintRule
 from allocator.api.allocation import Consumer
 from allocator.model import Node, Slice, Taint
 from allocator.words import did_you_mean
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, belongs_to_node
 from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
 from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
@@ -294,11 +294,6 @@ def _left(inventory: Inventory, evicted: AbstractSet[int], dead: AbstractSet[int
     kept = [unscheduled(pod) if id(pod) in evicted else pod for pod in inventory.pods if id(pod) not in dead]
     claims = claims_without(inventory, [pod for pod in inventory.pods if id(pod) in evicted | dead])
     return replace(inventory, pods=kept, claims=claims)
-
-
-def belongs_to_node(pod: Pod) -> bool:
-    """Whether the pod is its node's own: kubectl drain leaves it alone, and it goes with the node."""
-    return pod.owner is not None and pod.owner.kind in ("DaemonSet", "Node")
 
 
 def claims_without(inventory: Inventory, pods: Iterable[Pod]) -> dict[tuple[str, str], InputClaim]:

@@ -15,21 +15,21 @@ from allocator.api import TaintRule
 from allocator.gates import DEVICE_TAINTS
 from allocator.model import Claim, Node, Slice
 from allocator.outcome import AllocationError, PolicyFailed
-from scheduler.core_v1.pod import Pod
-from scheduler.decision.schedule_result import Failed, NotPlaced, Placed
+from scheduler.core_v1.pod import Pod, belongs_to_node
+from scheduler.decision.schedule_result import Failed, NotPlaced, Placed, ScheduleResult
 from scheduler.defrag.search import MovePlan
 from scheduler.kinds import BY_MODEL
 from scheduler.offline.group_placement import DecidedGroup, decide_group
-from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, UnplacedPod
+from scheduler.offline.placement import NO_NODE, PlacedPod, Placement, PodToPlace, Result, UnplacedPod
 from scheduler.plugins.plugin import Reason, Refusal
 from scheduler.pod_groups.group import GroupOfPods
 from scheduler.pod_groups.group_placer import group_refusal, refusal_of_member
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
+from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
 from scheduler.pod_groups.groups import Groups
 from scheduler.preemption.preemption import Preemptor
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
-from scheduler.simulation.changes import belongs_to_node
 from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
 from scheduler.simulation.moves import DefragTerms, plan_for, targets
@@ -120,9 +120,10 @@ class Simulation:
     does not, it is given up. preempts: a refused pod takes the place of pods of lower priority, at once: they have no
     grace period. defrag: pods move, where that gives pods that wait a place; None where none does. groups: of pods that
     are placed together, of which none has come yet; as their labels and PodGroups say where it is left out.
+    reservation_s: so long a group waits before it holds what frees; 0: for ever.
     """
 
-    def __init__(  # noqa: PLR0913 - the last three have defaults
+    def __init__(  # noqa: PLR0913 - the last five have defaults
         self,
         placement: Placement,
         on_decision: Callable[[Attempted], None],
@@ -132,6 +133,7 @@ class Simulation:
         preempts: bool = True,
         defrag: DefragTerms | None = None,
         groups: Groups | None = None,
+        reservation_s: float = 0.0,
     ) -> None:
         self.now = 0.0
         self._defrag = defrag
@@ -142,7 +144,10 @@ class Simulation:
         self._cluster = placement.cluster
         self._on_decision = on_decision
         self._watcher = follower or Follower()
-        self._groups = groups or Groups(self._cluster, lambda: self.now)
+        self._groups = own = groups or Groups(self._cluster, lambda: self.now)
+        self._reservations = GroupReservations(
+            self._cluster, reservation_s, lambda key: len(own.members(key)), self._note
+        )
         self._retries = retries
         strict = self._cluster.fleet.features.is_strict
         self._preemptor = Preemptor(self._cluster, wins_devices=not strict) if preempts else None
@@ -194,6 +199,7 @@ class Simulation:
                 self._plan_moves(moment)
             self._watcher.at(max(self.now, moment))
             self.now = max(self.now, moment)
+            self._reservations.end_old(self.now)
             self._happen_now()
             while entry := self._queue.pop(self.now):
                 self._attempt(entry)
@@ -207,6 +213,8 @@ class Simulation:
             times.append(self._following[0][0])
         pending = self._queue.pending()
         is_idle = self.now - self._changed_s > _SETTLED_S
+        if not is_idle and (end := self._reservations.next_end()) is not None:
+            times.append(end)
         if (times and not is_idle) or pending[PodPlace.ACTIVE] or pending[PodPlace.BACKOFF]:
             ready = self._queue.next_ready(self.now)
             times += [] if ready is None else [ready]
@@ -224,12 +232,12 @@ class Simulation:
 
     def _attempt_alone(self, entry: QueuedPod) -> None:
         look, message = self._look(entry.pod), ""
-        result = look.result or self._placement.decide(look)
+        result = self._decide(entry.pod, look)
         if isinstance(result, NotPlaced) and (victims := self._victims(look, result)):
             message = f"evicts {', '.join(map(str, victims))}"
             self._evict(victims, by_preemption=True)
             look = self._look(entry.pod)
-            result = look.result or self._placement.decide(look)
+            result = self._decide(entry.pod, look)
             if not isinstance(result, Placed):
                 self._preempted_in_vain.add(entry.pod.uid)
         match result:
@@ -245,6 +253,10 @@ class Simulation:
                 self._keep(placed, self.now)
                 self._queue.done(entry.pod.uid)
                 self._report(entry, node=placed.node)
+
+    def _decide(self, pod: Pod, look: PodToPlace) -> ScheduleResult | Result:
+        with self._reservations.seen_by(pod):
+            return look.result or self._placement.decide(look)
 
     def _attempt_group(self, first: QueuedPod, group: GroupOfPods) -> None:
         """Try the group with all its members that wait."""
@@ -264,11 +276,14 @@ class Simulation:
             case GroupPlaced(members, left):
                 for member in members:
                     self._commit(entries[member.pod.uid], self._look(member.pod), member.placed, message)
+                self._reservations.placed(group.key)
                 for pod in left:  # as a group that has begun, it says why there is no place for them
                     self._queue.held(pod.uid, self.now, self.now)
             case GroupNotPlaced() as refused if not decided.group.problem:
                 claims = (claim for look in decided.looks.values() for claim in look.claims)
                 refusal = group_refusal(refused, decided.group, claims)
+                if not refused.held:
+                    self._hold_room(decided, min(one.first or self.now for one in entries.values()))
                 for entry in entries.values():
                     self._refuse(entry, refusal_of_member(entry.pod, refusal))
             case _:
@@ -286,11 +301,21 @@ class Simulation:
     def _decide_group(self, group: GroupOfPods) -> DecidedGroup:
         """Raises PolicyFailed."""
         try:
-            return decide_group(self._placement, group, self._look)
+            with self._reservations.seen_by(group.waiting[0], group.key):
+                return decide_group(self._placement, group, self._look)
         except PolicyFailed as error:
             raise PolicyFailed(f"group {group}: {error}") from error
         except AllocationError as error:
             return decide_group(self._placement, replace(group, problem=str(error)), self._look)
+
+    def _hold_room(self, decided: DecidedGroup, since: float) -> None:
+        """The group holds room as it frees, if it has waited for long and it is its turn."""
+        try:
+            self._reservations.refused(decided.group, since, self.now, decided.ready)
+        except PolicyFailed as error:
+            raise PolicyFailed(f"group {decided.group}: {error}") from error
+        except AllocationError:  # of a device that is asked about only where somebody else has gone
+            return
 
     def _group_victims(self, decided: DecidedGroup) -> list[Pod]:
         """The pods that go so that the group has a place; none where nobody can."""
@@ -303,7 +328,8 @@ class Simulation:
             return []
         wins_devices = not cluster.fleet.features.is_strict
         try:
-            won = preempt_for_group(cluster, group, ready=decided.ready, wins_devices=wins_devices)
+            with self._reservations.seen_by(group.waiting[0], group.key):
+                won = preempt_for_group(cluster, group, ready=decided.ready, wins_devices=wins_devices)
         except PolicyFailed as error:
             raise PolicyFailed(f"group {group}: {error}") from error
         except AllocationError:  # of a device that is asked about only where somebody else has gone
@@ -336,7 +362,8 @@ class Simulation:
         if not cluster.by_priority.lower_than(priority_of(pod), cluster.infos.size).any():
             return []
         try:
-            won = self._preemptor.preemption(self._placement.cycle(look), refused).candidate
+            with self._reservations.seen_by(pod):
+                won = self._preemptor.preemption(self._placement.cycle(look), refused).candidate
         except PolicyFailed as error:
             raise PolicyFailed(f"pod {pod}: {error}") from error
         except AllocationError:  # of a device that is asked about only where somebody else has gone
@@ -423,7 +450,7 @@ class Simulation:
         entry = self._queue.get(uid)
         assert entry is not None, "it waits for this"
         look = self._look(entry.pod.changed(nominated_node=node))
-        decided = look.result or self._placement.decide(look)
+        decided = self._decide(entry.pod, look)
         if isinstance(decided, Placed):
             self._commit(entry, look, decided, message)
 

@@ -11,6 +11,7 @@ from allocator.gates import Features
 from allocator.limits.limit import TenantLimit
 from allocator.model import Node
 from allocator.policies.hardware import UNIT
+from allocator.policies.power import PUBLISHED, PowerModels
 from allocator.words import did_you_mean
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
@@ -111,6 +112,10 @@ class Settings:
     """Of tenants."""
     group_kinds: frozenset[str] = NO_KINDS
     """Controllers whose pods are groups, of RECOGNIZED."""
+    power_models: PowerModels = PUBLISHED
+    """What hardware draws."""
+    reservation_s: float = 0.0
+    """How long a group waits before it holds what frees, 0 for never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,7 @@ def run(
         preempts=settings.preempts,
         defrag=settings.defrag,
         groups=prepared.groups,
+        reservation_s=settings.reservation_s,
     )
     for pod in prepared.bound:
         simulation.adopt(pod)
@@ -184,6 +190,7 @@ class _Prepared:
         _require_known(settings.explained, start.pods, population)
         pods = [*start.pods, *_distinct(population)]
         placement = _placement(pods, with_templates(start.inventory, pods), profiles, settings, clock)
+        placement.cluster.free_resources.power_models = settings.power_models
         demand, figures = Demand(placement.cluster, placement.claims), FleetFigures(placement.cluster.free_resources)
         groups = _groups(placement, start.inventory, settings)
         _set_workload(placement.cluster, demand, population, start.expected)

@@ -18,12 +18,12 @@ from allocator.api.names import long_name
 from allocator.gates import DEVICE_TAINT_RULES, Features
 from allocator.words import did_you_mean
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
+from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod, belongs_to_node
 from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, require_single_keys
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.simulation.changes import ChangingFleet, InvalidChange, belongs_to_node, claims_without
+from scheduler.simulation.changes import ChangingFleet, InvalidChange, claims_without
 from scheduler.simulation.events import Appears, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import LATEST_S, InvalidWorkload, Job, unscheduled
 

@@ -1,5 +1,6 @@
 """Claims of a cluster: by device, and by pod."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -554,14 +555,17 @@ def in_flight(pod: Pod, claims: Iterable[ClaimObject], index: ClaimIndex) -> str
     return ""
 
 
-def full(pod: Pod, claims: Iterable[ClaimObject]) -> list[Claim]:
-    """The claims that are reserved for as many pods as can be, of which this pod is none."""
-    return [
-        resolved.claim
-        for resolved in claims
-        if len(resolved.reserved_for) >= RESERVED_FOR_MAX
-        and all(consumer.uid != pod.uid for consumer in resolved.reserved_for)
-    ]
+def full(pod: Pod, claims: Iterable[ClaimObject], joining: Counter[str] | None = None) -> list[Claim]:
+    """The claims that are reserved for as many pods as can be, of which this pod is none.
+
+    joining: by uid for how many more pods they are about to be reserved; it gets this one where there is room.
+    """
+    joining = Counter() if joining is None else joining
+    joined = [one for one in claims if all(consumer.uid != pod.uid for consumer in one.reserved_for)]
+    used_up = [one.claim for one in joined if len(one.reserved_for) + joining[one.claim.uid] >= RESERVED_FOR_MAX]
+    if not used_up:
+        joining.update(one.claim.uid for one in joined)
+    return used_up
 
 
 def is_controlled_by(metadata: Metadata, pod_uid: str) -> bool:

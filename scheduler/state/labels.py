@@ -8,54 +8,38 @@ import numpy as np
 
 from allocator.bits import Mask, union
 from allocator.cluster.node_affinity import all_hold, term_problem
+from allocator.fleet.nodes import NodeTable
 from allocator.model import Node, NodeSelector, Requirement, Term
 from scheduler.core_v1.label_selectors import Labels, LabelSelector, selector_problem, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_selector import REPLICATION_CONTROLLER, SERVICE, PodSelector
 from scheduler.state.masks import Flags, Numbers
 
-# The nodes that a selector matches, by an index of their labels: no node is evaluated individually.
+# The nodes that a selector matches, by the index of their labels (`NodeTable`): no node is evaluated individually.
 #
-# A label is indexed when it is first needed, and kept up to date from then on. A selector costs a few operations on
-# masks for each value that it names. `Topology` has the same labels as arrays, for sums over the nodes of a
-# domain.
+# A selector costs a few operations on masks for each value that it names. `Topology` has the same labels as arrays,
+# for sums over the nodes of a domain.
 
 
 class NodeLabels:
-    """The labels of nodes by number. all: the nodes. version: changes with every change of a node or a label."""
+    """The nodes that selectors match."""
 
-    def __init__(self) -> None:
-        self.all: Mask = 0
-        self.version = 0
-        self._labels: dict[int, Labels] = {}
-        self._nodes: dict[str, dict[str, Mask]] = {}
+    def __init__(self, table: NodeTable) -> None:
+        self._table = table
 
-    def set_node(self, number: int, labels: Labels) -> None:
-        """The node has this number, and may have changed."""
-        if self._labels.get(number) == labels:
-            return
-        self.remove_node(number)
-        self._labels[number] = labels
-        for key, by_value in self._nodes.items():
-            _add(by_value, labels.get(key), 1 << number)
-        self.all |= 1 << number
+    @property
+    def all(self) -> Mask:
+        """The nodes."""
+        return self._table.all
 
-    def remove_node(self, number: int) -> None:
-        """No node has this number any more."""
-        labels = self._labels.pop(number, {})
-        for key, by_value in self._nodes.items():
-            _remove(by_value, labels.get(key), 1 << number)
-        self.all &= ~(1 << number)
-        self.version += 1
-
-    def valued(self, key: str, values: Iterable[str]) -> Mask:
-        """The nodes with one of these values."""
-        by_value = self._by_value(key)
-        return union(by_value.get(value, 0) for value in values)
+    @property
+    def version(self) -> int:
+        """Changes with every change of a node or a label."""
+        return self._table.version
 
     def having(self, key: str) -> Mask:
         """The nodes with the label."""
-        return union(self._by_value(key).values())
+        return union([having.nodes for having in self._table.by_value(key).values()])
 
     def selected(self, selector: NodeSelector) -> Mask:
         """The nodes that one of the terms matches; one that is invalid matches none.
@@ -86,38 +70,24 @@ class NodeLabels:
             case "DoesNotExist":
                 return self.all & ~self.having(key)
             case _:
-                by_value = self._by_value(key).items()
-                return union(nodes for value, nodes in by_value if all_hold((requirement,), {key: value}))
+                by_value = self._table.by_value(key).items()
+                return union(having.nodes for value, having in by_value if all_hold((requirement,), {key: value}))
 
-    def _by_value(self, key: str) -> Mapping[str, Mask]:
-        if key not in self._nodes:
-            by_value = self._nodes[key] = {}
-            for number, labels in self._labels.items():
-                _add(by_value, labels.get(key), 1 << number)
-        return self._nodes[key]
+    def valued(self, key: str, values: Iterable[str]) -> Mask:
+        """The nodes with one of these values."""
+        by_value = self._table.by_value(key)
+        return union([having.nodes for value in values if (having := by_value.get(value))])
 
 
 def _makes_sense(term: Term) -> bool:
     return bool(term.expressions or term.fields) and not term_problem(term)
 
 
-def _add(by_value: dict[str, Mask], value: str | None, node: Mask) -> None:
-    if value is not None:
-        by_value[value] = by_value.get(value, 0) | node
-
-
-def _remove(by_value: dict[str, Mask], value: str | None, node: Mask) -> None:
-    if value is not None:
-        by_value[value] &= ~node
-        if not by_value[value]:
-            del by_value[value]
-
-
 # The topology domains of nodes: nodes that share the value of a label.
 #
 # One array for each label key that was requested, updated with each node, so that a question costs a few array
 # operations. Keys that no node has share one, because pods can name as many of them as their authors think of.
-# `NodeLabels` has the same labels as masks, for selectors.
+# `NodeTable` has the same labels as masks, for selectors.
 
 
 NOWHERE = -1

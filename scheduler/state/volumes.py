@@ -6,7 +6,7 @@ Source: kube-scheduler's volume plugins and their binder.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -14,8 +14,8 @@ from operator import or_
 from typing import NamedTuple
 
 from allocator.bits import Mask
+from allocator.fleet.nodes import NodeTable
 from allocator.gates import Features
-from allocator.model import Node
 from cel.values.quantity import Quantity
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
 from scheduler.core_v1.object_fields import NamespacedName
@@ -67,7 +67,7 @@ class Volumes:
 
     def __init__(
         self,
-        numbers: Mapping[str, int],
+        nodes: NodeTable,
         features: Features,
         *,
         unseen: frozenset[str] = frozenset(),
@@ -78,27 +78,23 @@ class Volumes:
         self._unmade = unmade
         self._unnamed = frozenset[str]()
         self.objects = StorageObjects()
-        self.labels = NodeLabels()
+        self.labels = NodeLabels(nodes)
         self.disks = UsedDisks()
         self.free = FreeVolumes(self.labels)
         self._capacities = StorageCapacities(self.labels, is_exact=features.release.exact_volume_sizes)
-        self._use = VolumeUse(self.objects, numbers)
+        self._use = VolumeUse(self.objects, nodes.numbers)
         self._users: Counter[NamespacedName] = Counter()
         self._taken: dict[str, dict[ObjectKey, PersistentVolume | PersistentVolumeClaim]] = {}
         self._declined: dict[NamespacedName, set[str]] = {}
 
     # -- what the watches show
 
-    def set_node(self, number: int, node: Node) -> None:
-        """The node has this number, and may have changed."""
-        is_new = not self.labels.all >> number & 1
-        self.labels.set_node(number, node.labels)
-        if is_new:
-            self._use.node_comes(node.name)
+    def node_comes(self, name: str) -> None:
+        """The node has its number from now on."""
+        self._use.node_comes(name)
 
-    def remove_node(self, number: int, name: str) -> None:
-        """The node is gone; its pods are removed one by one."""
-        self.labels.remove_node(number)
+    def node_goes(self, name: str, number: int) -> None:
+        """The node had this number, and is gone; its pods are removed one by one."""
         self._use.node_goes(name, number)
 
     def add_pod(self, number: int, pod: Pod) -> None:

@@ -327,7 +327,7 @@ class Reserve(ClaimStep):
 
     async def do(self) -> None:
         """Reserve the claim, or take it over. Raises AttemptEnded."""
-        async with self.binder.claim_locks.of(key_of(self.claim)) as lock:
+        async with self.binder.claim_locks.of(key_of(self.claim), self.attempt.slot.lent) as lock:
             claim = max(self.claim, lock.passed_on or self.claim, key=lambda one: int(version_of(one)))
             if self.attempt.decision.pod.uid not in consumers_of(claim):
                 claim = lock.passed_on = await self._join(claim)

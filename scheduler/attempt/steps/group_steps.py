@@ -40,7 +40,8 @@ class ReserveShared(Reserve):
 
     async def do(self) -> None:
         """Reserve the claim once it has devices. Raises AttemptEnded."""
-        self.claim = await self.together.allocated(self.claim)
+        async with self.attempt.slot.lent():
+            self.claim = await self.together.allocated(self.claim)
         await super().do()
 
     async def undo(self, node: str) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.controlplane.profiles import RELEASE
 from tests.controlplane.rest import POD, Json
 from tests.integration.extender.beside import Beside, an_entry
 from tests.integration.extender.between import Between
@@ -88,16 +89,38 @@ def test_nobody_is_evicted_where_the_devices_would_be_too_few_everywhere(world: 
         assert "deletionTimestamp" not in world.pod(name)["metadata"]
 
 
+def a_user(world: Beside, name: str, priority: str) -> None:
+    world.a_claim(name)
+    world.a_pod(name, name, priorityClassName=priority, terminationGracePeriodSeconds=0)
+
+
+def two_for_one_device(world: Beside) -> Json:
+    """A pod of low priority has the only device, and one of high priority asks for it. The answer is the first one."""
+    world.a_cluster()
+    a_user(world, "first", "low")
+    first = world.bound("first")
+    a_user(world, "second", "high")
+    return first
+
+
+@pytest.mark.skipif(RELEASE >= "1.38", reason="kube-scheduler asks about nodes without victims from 1.38 on")
 @pytest.mark.usefixtures("priorities")
 def test_devices_alone_evict_nobody(world: Beside, between: Between) -> None:
     """kube-scheduler's preemption looks at its own resources only: who lacks a device waits for one."""
-    world.a_cluster()
-    for name, priority in (("first", "low"), ("second", "high")):
-        world.a_claim(name)
-        world.a_pod(name, name, priorityClassName=priority)
-        if name == "first":
-            world.bound(name)
+    two_for_one_device(world)
     world.refused("second", "Preemption is not helpful")
     assert between.of("preempt", "second") == []
     world.delete_pod("first")
     assert world.devices_of("second") == ["node-0/gpu-0"]
+
+
+@pytest.mark.skipif(RELEASE < "1.38", reason="kube-scheduler asks about nodes without victims from 1.38 on")
+@pytest.mark.usefixtures("priorities")
+def test_kube_scheduler_evicts_for_devices_whom_the_extender_names(world: Beside, between: Between) -> None:
+    first = two_for_one_device(world)
+    (asked, *_) = between.await_calls("preempt", "second")
+    assert not asked.request["NodeNameToMetaVictims"]["node-0"]["Pods"]
+    (victim,) = asked.answer["NodeNameToMetaVictims"]["node-0"]["Pods"]
+    assert victim["UID"] == first["metadata"]["uid"]
+    assert world.devices_of("second") == ["node-0/gpu-0"]
+    world.gone(POD, "first")

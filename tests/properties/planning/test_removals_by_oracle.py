@@ -121,6 +121,10 @@ def check(world: MoveWorld, *, is_deep: bool) -> str:
     plan = planned(world, is_deep=is_deep)
     assert plan.is_maximal
     state = carried_out(world, plan)
+    labels = [one.labels for move in plan.moves for one in world.pods if one.name == move.mover.pod.name]
+    assert len(labels) == len(plan.moves)
+    assert not violates(world, labels)
+    assert not any(blocked(world, own) for own in labels)
     machines = {one.name for one in world.machines}
     assert {one.name for one in plan.removed} | plan.kept.keys() == machines
     for node, keepers in plan.kept.items():

@@ -1,4 +1,4 @@
-"""Groups that fit in few ways, or barely not: never refused where they fit, and never more steps than allowed.
+"""Groups that fit in few ways, or barely not: never refused where they fit, and answered within the steps allowed.
 
 Nodes are filled with members first, and given exactly the room that these need; then some room moves from one node to
 another. So what was filled fits for certain, and what was moved fits only if members can be exchanged.
@@ -29,7 +29,7 @@ from tests.builders import (
 )
 
 GANGS = extent.chosen("GANGS", 30, 1_000)
-STEPS = extent.chosen("GANGS_STEPS", 2_000, GROUP_STEPS)
+STEPS = extent.chosen("GANGS_STEPS", GROUP_STEPS, GROUP_STEPS)
 SEED = extent.chosen("GANGS_SEED", 1, extent.day())
 
 
@@ -76,5 +76,6 @@ def test_gangs_that_fit_in_few_ways_are_never_refused() -> None:
             assert not (fits and isinstance(found, GroupNotPlaced)), f"GANGS_SEED={SEED}, gang {number}"
             outcomes["refused" if isinstance(found, GroupNotPlaced) else "unknown"] += 1
     print(f"{GANGS} groups, at most {STEPS:,} steps each: {dict(outcomes)}")  # noqa: T201 - for `make groups-check`
+    assert outcomes["unknown"] <= GANGS // 100
     assert outcomes["placed"] > GANGS // 5
     assert outcomes["refused"] > GANGS // 20

@@ -34,7 +34,7 @@ _NOTED = {
     "Fleet": {"_kinds_asked_last"},
     "Group": {"nodes"},
     "Topology": {"_domains"},
-    "NodeLabels": {"_nodes"},
+    "NodeTable": {"_by_label", "version"},
 }
 """Fields that count what has been done, or are worked out again from the rest, by class."""
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.cluster.node_affinity import selects_leniently
+from allocator.fleet.nodes import NodeTable
 from allocator.model import Node
 from scheduler.core_v1.persistent_volume import PersistentVolume
 from scheduler.plugins.volume_matching import matching
@@ -48,7 +49,8 @@ events = st.lists(
 @settings(max_examples=60)
 def test_any_history_offers_each_node_its_smallest_volume(few_nodes: int, history: Sequence[tuple[str, Any]]) -> None:
     """few_nodes: whether groups of volumes lie by node or not."""
-    found, nodes, there = Volumes({}, kubernetes()), dict[int, Node](), dict[str, PersistentVolume]()
+    table = NodeTable()
+    found, nodes, there = Volumes(table, kubernetes()), dict[int, Node](), dict[str, PersistentVolume]()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "FEW_NODES", few_nodes)
         for event, value in [*history, ("ask", None)]:
@@ -62,7 +64,7 @@ def test_any_history_offers_each_node_its_smallest_volume(few_nodes: int, histor
                 case "node":
                     number, labels = value
                     nodes[number] = a_node(f"n{number}", labels)
-                    found.set_node(number, nodes[number])
+                    table.set(number, nodes[number])
                 case _:
                     agree(found, nodes, there.values())
 

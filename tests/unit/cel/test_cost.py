@@ -56,6 +56,7 @@ def test_cost_in_units_of_the_reference(expression: str, estimated: int, actual:
         ("['b', 'a'].sort()[0] < 'xxxxxxxxxxxxxxx'", 32, 22),
         ("{'a': true}[?device.attributes['d.io'].nothing].orValue(true)", 36, 5),
         ("has((true ? {'a': 1} : {'b': 1}).a)", 31, 1),
+        ("dyn('').all(x, true)", 2, 1),
         ("dyn(optional.of('xxxxxxxxxxxxxxxxxxxxx')) == dyn(optional.of('xxxxxxxxxxx'))", 1_844_674_407_370_955_268, 5),
         ("dyn(optional.of('xxxxxxxxxxxxxxxxxxxxx')).contains('xxxxxxxxxxxxxxxxxxxxxxx') || true", 2**64 - 1, 5),
     ],

@@ -22,6 +22,7 @@ from scheduler.attempt.slots import (
     SLOW_MAX,
     SLOWNESS_S,
     UNDOING_MAX,
+    KeyLocks,
     Slot,
     Slots,
     Speeds,
@@ -517,3 +518,71 @@ def test_deallocation_whose_write_takes_long_goes_on_beside_others() -> None:
         assert slots.slowness("a") == ""
 
     asyncio.run(act())
+
+
+async def reserve(slot: Slot, locks: KeyLocks[str, str], may_write: asyncio.Event) -> None:
+    """As an attempt does that reserves a claim which others of this process use as well."""
+    with slot.not_for_long():
+        async with locks.of("shared", slot.lent):
+            await may_write.wait()
+    slot.give_back()
+
+
+def test_pods_that_wait_for_each_other_to_reserve_one_claim_keep_no_slots() -> None:
+    async def act() -> list[object]:
+        slots, locks, may_write = Slots(MOST, float), KeyLocks[str, str](), asyncio.Event()
+        tasks = []
+        for _ in range(3 * MOST):
+            if not slots.slowness("shares"):
+                tasks.append(asyncio.create_task(reserve(await slots.wait("shares"), locks, may_write)))
+                await turns()
+        begun, waits = len(tasks), slots.slowness("shares")
+        free = len(await asyncio.wait_for(begun_ones(slots), 5))
+        may_write.set()
+        await asyncio.gather(*tasks)
+        return [begun, waits, free, slots.slowness("shares"), room(slots)]
+
+    told = f"{MOST} pods of namespace shares wait for each other to reserve claims that they share"
+    assert asyncio.run(act()) == [MOST + 1, told, MOST - 1, "", MOST]
+
+
+async def begun_ones(slots: Slots) -> list[Slot]:
+    """As many attempts as can have a slot at once; they end at once."""
+    slots_of_others = [await slots.wait("good") for _ in range(MOST - 1)]
+    for one in slots_of_others:
+        one.give_back()
+    return slots_of_others
+
+
+@pytest.mark.usefixtures("at_once")
+def test_attempt_that_waits_for_another_one_is_not_slow_and_goes_on_with_a_slot_of_its_own() -> None:
+    async def act() -> list[object]:
+        slots = Slots(1, float)
+        slot = slots.take("shares")
+        with slot.not_for_long():
+            async with slot.lent():
+                other = await slots.wait("good")
+                await turns()
+                said: list[object] = [slot.is_slow, slots.speeds.is_slow("shares"), room(slots)]
+                other.give_back()
+            said.append(slots.is_full)
+            await turns()
+            said.append(slot.is_slow)
+        slot.give_back()
+        return [*said, room(slots)]
+
+    assert asyncio.run(act()) == [False, False, 0, True, True, 1]
+
+
+@pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
+def test_attempt_that_fails_while_it_waits_for_another_one_has_no_slot(error: type[BaseException]) -> None:
+    async def act() -> int:
+        slots = Slots(MOST, float)
+        slot = slots.take("shares")
+        with pytest.raises(error):
+            async with slot.lent():
+                raise error
+        slot.give_back()
+        return room(slots)
+
+    assert asyncio.run(act()) == MOST

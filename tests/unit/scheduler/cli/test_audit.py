@@ -164,7 +164,7 @@ def test_an_allocated_claim_that_is_reserved_for_nobody_is_a_warning() -> None:
     claim = a_held_claim("a", "gpu-0", "gpu-1")
     del claim["status"]["reservedFor"]
     objects = [*a_cluster(), claim, a_pod("other", entries=[])]
-    expected = ("claim-not-reserved", "ResourceClaim/default/a", "holds 2 devices, but is reserved for nobody")
+    expected = ("claim-not-reserved", "ResourceClaim/default/a", "holds 2 devices, but is not reserved")
     assert found(objects) == [expected]
     assert [audit(objects, "--fail-on", level).code for level in ("error", "warning", "note", "never")] == [0, 1, 1, 0]
 

@@ -158,6 +158,15 @@ def test_a_shared_capacity_without_a_policy_is_a_warning() -> None:
     ]
 
 
+def test_a_shared_capacity_in_two_spellings_is_one() -> None:
+    short = cluster(allowMultipleAllocations=True, capacity={"bandwidth": {"value": "1M"}})
+    [slice_] = [one for one in short if one["kind"] == "ResourceSlice"]
+    (_, last) = slice_["spec"]["devices"]
+    last["capacity"] = {f"{DRIVER}/bandwidth": {"value": "1M"}}
+    [finding] = found(short)
+    assert finding[3] == f"capacity bandwidth has no requestPolicy on 2 shared devices, first on {DRIVER}/node-1/gpu-0"
+
+
 def test_a_claim_near_a_limit_is_a_warning() -> None:
     requests = [a_request(f"r{number}") for number in range(29)]
     findings = [one for one in found([*cluster(), a_claim("c", *requests)]) if one[0] == "near-limit"]

@@ -33,7 +33,7 @@ def test_every_flag_sets_its_field() -> None:
         *("--dry-run", "--allocate-prescheduled", "--binding-concurrency", "3", "--binding-timeout", "30"),
         *("--health-address", "0.0.0.0:1", "--log-format", "json", "--log-level", "debug"),
         *("--preemption", "devices", "--preempt-pods-of", "own", "--preemption-delay", "5", "--never-preempt", "a=b"),
-        "--leader-elect=false",
+        *("--group-reservation", "10m", "--leader-elect=false"),
     ]
     found, default = printed(*flags), printed()
     assert {field for field, value in found.items() if value == default[field]} == {
@@ -43,6 +43,7 @@ def test_every_flag_sets_its_field() -> None:
     assert found["clientConnection"] == {"kubeconfig": "k", "context": "c"}
     assert found["featureGates"] == {"DRADeviceTaintRules": True, "DRAPartitionableDevices": False}
     assert found["bindingTimeoutSeconds"] == 30
+    assert found["groupReservationSeconds"] == 600
     assert found["logging"] == {"format": "json", "level": "debug"}
     assert found["leaderElection"] == {**default["leaderElection"], "leaderElect": False}
 

@@ -205,7 +205,7 @@ def test_pods_move_so_that_one_that_waits_has_a_place(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--defrag", "max-moves=1"], "does not say every=TIME"),
-        (["--defrag", "every=0h"], "'0h': the time '0' is not a number above 0"),
+        (["--defrag", "every=0h"], "'0h': the time is not above 0"),
         (["--defrag", "every=1h,moves=3"], "moves is neither every nor max-moves"),
         (["--defrag", "every=1h,max-moves=0"], "max-moves is a number above 0"),
         (["--move-cost", "3"], "--move-cost needs --defrag"),
@@ -718,3 +718,46 @@ def test_power_fills_what_draws_already_and_watts_and_energy_are_reported(tmp_pa
         assert max(scenario.by_time.watts) == (2 * 25 + 3 * 15) + (10 + 70 + 20 + 165)
         assert scenario.summary.watts == (2 * 25 + 3 * 15) + (2 * 10 + 2 * 20)
         assert scenario.summary.energy_wh == 360
+
+
+WATTS = {
+    "apiVersion": "dra-scheduler.dev/v1alpha1",
+    "kind": "PowerModels",
+    "gpus": {"H100": {"idle": 60, "full": 700, "cpu": "8480"}, "T4": {"idle": 8, "full": 72}},
+    "cpus": {"8480": {"idle": 40, "full": 350, "cores": 48}},
+}
+
+
+def test_watts_of_ones_own_models_count_for_the_policy_and_the_figures(tmp_path: Path) -> None:
+    nodes, pods, models = tmp_path / "nodes.csv", tmp_path / "pods.csv", saved(tmp_path, WATTS, name="watts.yaml")
+    nodes.write_text("sn,cpu_milli,memory_mib,gpu,model\na,96000,1024,1,H100\nb,96000,1024,1,T4\n")
+    pods.write_text(
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time\n"
+        "first,1000,10,1,400,,0,3600\n"
+    )
+    options = ("--trace", pods, "--no-scores", "-o", "json", "--jobs=1", "--policy=power")
+    run = dra("simulate", nodes, *options, "--power-models", models)
+    assert run.code == 0, run.err
+    [scenario] = result(run).scenarios
+    t4_cpus = (2 * 20, 20 + 205)  # beside a T4 that names none: those of nodes without GPUs, 26 cores a socket
+    assert scenario.summary.watts == 60 + 40 + 8 + t4_cpus[0]
+    assert max(scenario.by_time.watts) == 60 + 40 + 72 + t4_cpus[1]  # on the T4: the H100 would rise by more
+    assert not max(result(dra("simulate", nodes, *options)).scenarios[0].by_time.watts)  # one model is not known
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"gpus": {"A": {"idle": 9, "full": 8}}}, "gpus.A: idle 9 is more than full 8"),
+        ({"gpus": {"A": {"idle": 1, "full": 8, "cpu": "8481"}}}, "gpus.A.cpu: '8481' is not one of cpus; did you mean"),
+        ({"cpuAlone": "x"}, "cpuAlone: 'x' is not one of cpus"),
+        ({"gpus": {"A": {"idle": -1, "full": 8}}}, "gpus.A.idle"),
+        ({"cpus": {"8480": {"idle": 1, "full": 8, "cores": 0}}}, "cpus.8480.cores"),
+        ({"kind": "Watts"}, "kind"),
+    ],
+)
+def test_models_that_cannot_be_used_are_refused_with_file_and_field(tmp_path: Path, change: Json, problem: str) -> None:
+    models = saved(tmp_path, {**WATTS, **change}, name="watts.yaml")
+    run = dra("simulate", saved(tmp_path, a_node("a")), "--power-models", models)
+    assert run.code == 2
+    assert f"{models}: {problem}" in run.err

@@ -240,3 +240,27 @@ def test_no_group_ever_begins_below_its_minimum(tmp_path_factory: pytest.TempPat
         assert times.get(group, []).count(first) in {0, *range(minimum, minimum + 2)}, (group, times)
     # One whose pods have all ended is another group when others of it come.
     assert sum(one.placed for one in scenario.summary.groups) >= sum(group in times for group in sizes)
+
+
+def trickle(count: int) -> list[Json]:
+    """Singles that run for 20 s and come every 10 s: there is never room for two pods more on a node of two devices."""
+    return [a_single(10.0 * place, f"s{place}", duration=20) for place in range(count)]
+
+
+@pytest.mark.parametrize(("held", "at"), [("0s", 420), ("60s", 80)])
+def test_a_group_that_waits_for_long_holds_what_frees_if_it_is_said(tmp_path: Path, held: str, at: int) -> None:
+    pair = [a_member(5, f"m{place}", 2, duration=10) for place in range(2)]
+    lines = sorted([*trickle(41), *pair], key=lambda line: line["time"])
+    scenario = happening(tmp_path, a_cluster("n1"), *lines, options=["--group-reservation", held])
+    assert {placed(scenario)[name][0] for name in ("m0", "m1")} == {at}
+    assert scenario.summary.waiting == 0  # whoever waited meanwhile has a place afterwards
+
+
+def test_a_group_that_holds_room_in_vain_gives_it_up(tmp_path: Path) -> None:
+    """The pod that has the other device never ends: a single that waits has its place after the group's time."""
+    pair = [a_member(5, f"m{place}", 2) for place in range(2)]
+    short = [a_single(time, f"s{time}", duration=20) for time in (50, 69, 72)]
+    lines = [a_single(0, "endless"), *pair, *short]
+    scenario = happening(tmp_path, a_cluster("n1"), *lines, options=["--group-reservation", "60s"])
+    assert (placed(scenario)["s50"][0], scenario.summary.waiting) == (50, 2)
+    assert placed(scenario)["s72"][0] >= 130

@@ -5,14 +5,28 @@ from dataclasses import replace
 
 import pytest
 
+from allocator.api.allocation import RESERVED_FOR_MAX
+from allocator.model import Allocation
 from cel import Cancelled
 from scheduler.core_v1.group_terms import EXCLUSIVE, REQUIRED, GroupTerms
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.pod_groups.group import LABEL, GroupKey, GroupOfPods
 from scheduler.pod_groups.group_placer import missing_text, place_group
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced, GroupSteps, GroupUnknown
-from tests.builders import a_container, a_node, a_pod, amounts, kubernetes
+from tests.builders import (
+    a_claim,
+    a_class,
+    a_container,
+    a_node,
+    a_pod,
+    a_result,
+    a_slice,
+    amounts,
+    kubernetes,
+    on_node,
+    watched,
+)
 
 RACKS = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"}
 
@@ -142,3 +156,21 @@ def test_steps_of_a_search_end_with_the_time_of_its_decision() -> None:
 def take_all(steps: GroupSteps) -> None:
     while True:
         steps.take()
+
+
+@pytest.mark.parametrize("own", [0, 2])
+def test_no_more_members_are_placed_than_a_claim_can_be_reserved_for(own: int) -> None:
+    """They would all write, and take it back, again and again. own: members for whom it is reserved already."""
+    cluster = Cluster(kubernetes(), is_ours=None)
+    cluster.set_class(a_class())
+    cluster.set_node(a_node("n0", allocatable=amounts(cpu="16", pods="99")))
+    cluster.set_slice(a_slice("gpu-0", name="n0", pool="n0", reach=on_node("n0")))
+    spec = (PodClaim("gpu", claim_name="shared"),)
+    members = tuple(a_pod(name=f"g-{place}", claims=spec) for place in range(9))
+    users = [a_pod(name=f"other-{number}") for number in range(RESERVED_FOR_MAX - 5)] + list(members[4 : 4 + own])
+    claim = a_claim(name="shared", allocation=Allocation((a_result(pool="n0"),)))
+    cluster.set_claim(watched(claim, users=users), 1)
+    key = GroupKey(LABEL, "default", "g")
+    refused = place_group(cluster, GroupOfPods(key, members, 6))
+    assert "is reserved for 256 pods already" in refusal(refused, list(members))
+    assert len(nodes(place_group(cluster, GroupOfPods(key, members, 5)))) == 5

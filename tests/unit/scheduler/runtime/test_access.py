@@ -76,6 +76,8 @@ class Door:
         ("Bearer ", "get", "/metrics", 401),
         ("Basic t", "get", "/metrics", 401),
         ("Bearer stranger", "get", "/metrics", 401),
+        ("Bearer \udcff\udcfe", "get", "/metrics", 401),
+        ("Bearer t\u00e9", "get", "/metrics", 401),
         ("Bearer t", "get", "/debug/queue", 403),
         ("Bearer t", "head", "/metrics", 403),
     ],

@@ -20,6 +20,10 @@ from tests.unit.scheduler.runtime.test_health import served
 PATHS = ("/healthz", "/livez", "/readyz", "/metrics", "/debug/queue", "/", "/nothing")
 OPEN = ("/healthz", "/livez", "/readyz")
 
+UNCHECKED = ssl.create_default_context()
+UNCHECKED.check_hostname = False
+UNCHECKED.verify_mode = ssl.CERT_NONE
+
 
 def a_configuration(**fields: object) -> Configuration:
     return load(Configuration, None, fields)
@@ -145,3 +149,67 @@ def test_any_other_address_is_never_plain(address: str) -> None:
 def test_half_of_a_certificate_and_a_path_that_is_none_are_refused(fields: Mapping[str, object], problem: str) -> None:
     with pytest.raises(InvalidConfiguration, match=problem):
         a_configuration(secureServing=fields)
+
+
+HEADERS = (
+    *(b"Accept", b"Accept-Encoding", b"Authorization", b"Connection", b"Content-Encoding", b"Content-Length"),
+    *(b"Content-Type", b"Cookie", b"Expect", b"Host", b"If-Modified-Since", b"If-None-Match", b"Last-Event-ID"),
+    *(b"Origin", b"Range", b"Transfer-Encoding", b"Upgrade", b"X-Forwarded-For"),
+)
+VALUES = (
+    *(
+        b"",
+        b"\xff\xfe",
+        b"\xc3\x28",
+        b"Bearer \xff",
+        b"Bearer \xed\xa0\x80",
+        b"t\xc3\xa9",
+        b"\t",
+        b'"',
+        b"%ff",
+        b"[::1%25]",
+    ),
+    *(b"9" * 5000, b"-1", b"bytes=9-1", b"gzip;q=nan", b"charset=\xff", b"text/plain; charset=x", b"100-continue"),
+)
+TARGETS = (
+    *(
+        b"/metrics",
+        b"/metrics%ff",
+        b"/metrics?\xff",
+        b"/%ed%a0%80",
+        b"/\xff",
+        b"//",
+        b"/readyz?verbose&exclude=%ff&exclude",
+    ),
+    *(b"/readyz?verbose=%ed%a0%80", b"*", b"http://[::1/metrics", b"http://a:99999999/metrics", b"/readyz?\xc3\x28;#%"),
+)
+
+
+def test_no_head_that_a_stranger_sends_is_an_error_of_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    heads = [(b"/metrics", name, value) for name in HEADERS for value in VALUES]
+    heads += [(target, b"Authorization", token) for target in TARGETS for token in (b"Bearer t", b"Bearer no", b"")]
+
+    async def status(port: int, target: bytes, name: bytes, value: bytes) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=UNCHECKED)
+        host = b"" if name == b"Host" else b"Host: localhost\r\n"
+        close = b"" if name == b"Connection" else b"Connection: close\r\n"
+        writer.write(b"GET %b HTTP/1.1\r\n%b%b%b: %b\r\n\r\n" % (target, host, close, name, value))
+        line = await reader.readline()
+        if b" 100 " in line:
+            await reader.readline()
+            line = await reader.readline()
+        writer.close()
+        return int(line.split()[1])
+
+    async def answered() -> dict[tuple[bytes, bytes, bytes], int]:
+        reviews = Reviews()
+        secured = Secure(self_signed()[0], Access(reviews, lambda: 0.0), OPEN)
+        async with serving("127.0.0.1:0", served(), secured) as url:
+            port = int(url.rpartition(":")[2])
+            return {head: await status(port, *head) for head in heads}
+
+    found = asyncio.run(answered())
+    assert {status for status in found.values() if status >= 500} <= {503}  # too many tokens that nobody knows
+    assert found[b"/metrics", b"Authorization", b"Bearer \xff"] == 401
+    assert found[b"/metrics", b"Authorization", b"Bearer t"] == 200
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
