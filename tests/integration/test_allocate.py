@@ -66,7 +66,7 @@ def write_back(api: RestClient, claim: Json) -> None:
 
 def test_results_for_the_example_fleet_are_accepted(api: RestClient, tmp_path: Path) -> None:
     restore(api, manifests(FLEET))
-    await_claims(api, pods=8)  # of two replicas of the StatefulSet one waits for the other
+    await_claims(api, pods=9)  # of two replicas of the StatefulSet one waits for the other
     written = allocated(dumped(api, tmp_path))
     placed = [claim for claim in of_kind(written, CLAIM) if "allocation" in claim["status"]]
     assert {name.partition("/")[0] for name in names(placed)} == {"inference", "research", "training"}
@@ -117,7 +117,7 @@ def test_every_version_of_a_dump_gives_the_same_result(
 ) -> None:
     objects = manifests(*inputs)
     restore(api, objects)
-    await_claims(api, pods=8 if inputs == (FLEET,) else len(of_kind(objects, POD)))
+    await_claims(api, pods=9 if inputs == (FLEET,) else len(of_kind(objects, POD)))
     first, *others = [allocated(dumped(api, tmp_path, version)) for version in VERSIONS]
     assert any("allocation" in claim["status"] for claim in of_kind(first, CLAIM))
     assert others == [first, first]
