@@ -2,6 +2,7 @@
 
 Snapshots have it, and every outcome names it. `Release` has what differs between releases besides gates. `strict`
 turns off the deviations of docs/differences.md: the answer is then kube-scheduler's even where ours would be better.
+A new release is a column of `_STAGES` and a `Release` with every switch, from which the one before it is derived.
 Source: pkg/features/kube_features.go of Kubernetes 1.36.3, 1.37.2 and 1.38.0-beta.0.
 """
 

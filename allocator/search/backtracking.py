@@ -4,7 +4,7 @@ Requests are taken in order, the alternatives of a request in order of preferenc
 the order of a policy. Five techniques prevent exponential time without changing the answer: bounds (too few devices are
 left), joint bounds (too few for several requests together), twins (devices that are alike fail together), memory (equal
 fingerprints of the picks so far fail again), and subsets (a few requests have no answer on their own).
-No feature is named here; features are rules.
+No feature is named here; features are rules. What a feature knows of bounds is in `room` and `joint_room` of its rule.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence

@@ -81,11 +81,11 @@ Without it, a scheduler that has used its own nodes once finds the last unused o
 
 
 class NodeOrder:
-    """Keys of nodes by their numbers; the least goes first.
+    """Keys of nodes by their numbers; of equally good nodes the one with the least key goes first.
 
+    `_key` makes the keys. Without identity and other schedulers they are not asked, and the least number goes first.
     numbers: of the nodes, by name, as they are at any time. identity: such as the name of a Lease; "" for the nodes as
-    they are numbered. Cost: O(1) for a node,
-    and O(nodes) for another identity.
+    they are numbered. Cost: O(1) for a node, and O(nodes) for another identity.
     """
 
     def __init__(self, numbers: Mapping[str, int], identity: str = "") -> None:

@@ -2,7 +2,8 @@
 
 In kube-scheduler's order: checks that hold for every node (claims, classes), the filters, the devices, the scores. All
 nodes are evaluated, a set of them at a time: a `Mask` has a bit for each node's number. Nothing here changes the
-cluster; who decides for a pod reserves the result before anything else is decided.
+cluster; who decides for a pod reserves the result before anything else is decided. `not_placed` and
+`refused_by_all_nodes` word what the pod's condition says when nothing fits.
 Source: the scheduling cycle of kube-scheduler; its DynamicResources plugin for texts.
 """
 

@@ -1,4 +1,4 @@
-"""How long a decision may take, and what share of the time a namespace has."""
+"""How long a decision may take, and what share of the time a namespace has: `scheduler.live.loop` asks for both."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

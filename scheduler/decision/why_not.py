@@ -1,4 +1,7 @@
-"""Why a pod is on no node: each node's answer, the nearest node, and what would help."""
+"""Why a pod is on no node: each node's answer, the nearest node, and what would help.
+
+All of it is worked out on request, for a person or a plan. `PodCycle` itself words the pod's condition.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

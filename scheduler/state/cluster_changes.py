@@ -1,7 +1,8 @@
 """Changes of the cluster, typed: the object before and after.
 
 old is None for a new object, new for a deleted one. The end of a reservation in memory is a change, too, because no
-watch shows it.
+watch shows it. The hints of plugins say which pods an event wakes. A new class of events joins `Event`, unless it is a
+`Changed`.
 """
 
 from dataclasses import dataclass
