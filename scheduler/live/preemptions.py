@@ -27,7 +27,8 @@ from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.group_result import GroupUnknown
-from scheduler.preemption.preemption import ENDING, Preemption, PreemptionWrite, Preemptor, eviction_writes
+from scheduler.preemption.eviction_writes import PreemptionWrite, eviction_writes
+from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.rates import backoff_s
