@@ -2,7 +2,7 @@
 
 Victims go one after the other, other schedulers put some of them back, and a rival of this scheduler asks meanwhile.
 The cluster's state is kept a second time, as plain values, and what holds is asked of these.
-(a) With the victims gone, what was recorded is valid.
+(a) With the victims gone, what was recorded is valid, and no pod of the same or a lower priority makes it invalid.
 (b) With all but one of them gone, the pod does not fit on the node.
 (c) All are of lower priority, none is a mirror pod, and all are on the node.
 (d) No device is used above its capacity, at any revision.
@@ -253,11 +253,22 @@ class Hour:
             decided = decide(self.cluster, pod, claims)
         self.outcomes["rival placed" if isinstance(decided, Placed) else "rival refused"] += 1
         if isinstance(decided, Placed):
+            was_kept = self.is_kept
             self.settle(pod, decided, wishes)
+            assert self.is_kept or not was_kept or (pod.priority or 0) > self.world.priority
             return
         self.cluster.remove_pod(pod.uid)
         for claim in claims:
             self.cluster.remove_claim(claim.uid)
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether what was recorded is valid without the victims that are still there."""
+        record = self.preemptions.records[self.pod.uid]
+        machine = self.machine(record.node)
+        gone = frozenset(uid.removeprefix("uid-") for uid in record.victims)
+        taken = taken_on(self.world, machine, gone, waits=True)
+        return self.after(taken, machine, self.world.wishes, record.claims) is not None
 
     def settle(self, pod: Pod, placed: Placed, wishes: Iterable[Wish]) -> None:
         """The pod is bound, with what it got."""
