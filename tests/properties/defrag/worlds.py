@@ -25,8 +25,8 @@ from tests.properties.preemption.worlds import (
     Machine,
     Wish,
     _allocated,
-    claim_for,
     _slices,
+    claim_for,
     placings,
     with_devices,
 )
