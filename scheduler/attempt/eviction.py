@@ -23,7 +23,7 @@ from scheduler.client.connection import MERGE, STRATEGIC_MERGE
 from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import DISRUPTION_TARGET, Condition
-from scheduler.preemption.preemption import PreemptionWrite
+from scheduler.preemption.eviction_writes import PreemptionWrite
 from scheduler.preemption.records import PreemptionRecord
 
 NOMINATION = "dra-scheduler.dev/nomination"

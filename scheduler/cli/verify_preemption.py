@@ -12,7 +12,8 @@ import orjson
 
 from scheduler.cli.recorded import InvalidCase, field_of, list_of, objects_of, of_kind
 from scheduler.kinds import Raw
-from scheduler.preemption.preemption import NodeToWin, Preemption, PreemptionWrite
+from scheduler.preemption.eviction_writes import PreemptionWrite
+from scheduler.preemption.preemption import NodeToWin, Preemption
 
 _SUCCESS, _REFUSED, _ERROR = "Success", "Unschedulable", "Error"
 WriteCall = tuple[str, str, str]

@@ -52,13 +52,19 @@ def _kept(
 ) -> Iterator[tuple[str, NodeToWin | None]]:
     cluster = preemptor.cluster
     own = {claim.uid for claim in needs.claims}
+    is_by_resource = bool(needs.pending and cluster.extended_resources.asked_by(pod))
     for node, uids in victims.items():
         number = cluster.number_of(node)
         if not uids and not preemptor.wins_devices:
             yield node, None
         elif number is None or not needs.reached >> number & 1:
             continue
-        elif _stay(cluster, uids) or not _fits(cluster, number, needs, _freed(cluster, frozenset(uids), own)):
+        elif (
+            _stay(cluster, uids)
+            # kube-scheduler has looked at devices for extended resources without those that the claims need.
+            or is_by_resource
+            or not _fits(cluster, number, needs, _freed(cluster, frozenset(uids), own))
+        ):
             if preemptor.wins_devices and (won := _won(preemptor, pod, needs, number, frozenset(uids))) is not None:
                 yield node, won
         else:

@@ -2,9 +2,10 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from allocator.words import listed_up_to
 from scheduler.attempt import pod_calls
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder
@@ -21,6 +22,9 @@ from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.pods import pod_requests
 from scheduler.ui.decision_log import DecisionLog
+
+MOST_NAMED = 10
+"""Pods, claims and budgets that a condition names; others are counted."""
 
 LOST_S = 1.0
 """How soon a pod is retried after it was lost to another process."""
@@ -172,9 +176,30 @@ class Endings:
             self._refusals.refuse(pod, reason, message, gist)
 
 
+def summary(won: PlaceToWin, namespace: str = "") -> str:
+    """Who goes, what comes free and which budgets are violated. namespace: whose names alone are told, if not all."""
+    pods, budgets = won.preemption.candidate.pods if won.preemption.candidate else [], won.preemption.violated
+    clauses = [f"evicts {_named([(one.namespace, one.name) for one in pods], namespace)}" if pods else "waits"]
+    if won.claims:
+        clauses.append(f"frees claims {_named([(one.namespace, one.name) for one in won.claims], namespace)}")
+    if budgets:
+        clauses.append(f"violates budgets {_named([(one.namespace, one.name) for one in budgets], namespace)}")
+    return "; ".join(clauses)
+
+
+def _named(objects: Sequence[tuple[str, str]], namespace: str) -> str:
+    seen = ["/".join(one) for one in objects if namespace in ("", one[0])]
+    others = len(objects) - len(seen)
+    most = MOST_NAMED if namespace else len(seen)
+    texts = [listed_up_to(seen, most)] if seen else []
+    return " and ".join([*texts, f"{others} of other namespaces"] if others else texts)
+
+
 def with_text(refusal: Refusal, won: PlaceToWin | GroupToWin | NothingToWin) -> Refusal:
     """The refusal that also says what preemption comes to."""
     text = won.text if isinstance(won, NothingToWin) else won.preemption.text
+    if isinstance(won, PlaceToWin):
+        text = f"{text or f'preemption on node {won.record.node}'}: {summary(won, won.record.pod.namespace)}"
     if not text:
         return refusal
     message = refusal.message if refusal.message.endswith(".") else f"{refusal.message}."

@@ -27,7 +27,8 @@ from scheduler.pod_groups.group import GroupKey, GroupOfPods
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.group_result import GroupUnknown
-from scheduler.preemption.preemption import ENDING, Preemption, PreemptionWrite, Preemptor, eviction_writes
+from scheduler.preemption.eviction_writes import PreemptionWrite, eviction_writes
+from scheduler.preemption.preemption import ENDING, Preemption, Preemptor
 from scheduler.preemption.records import PreemptionRecord, PreemptionRecords, RecordState
 from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.rates import backoff_s
@@ -78,12 +79,16 @@ class _Breaker:
 
 @dataclass(frozen=True, slots=True)
 class PlaceToWin:
-    """What a pod was found to win, and by what it is recognised if it is decided again. start: of its search."""
+    """What a pod was found to win."""
 
     preemption: Preemption
     record: PreemptionRecord
     identity: tuple[object, ...]
+    """By what it is recognised if it is decided again."""
     start: int
+    """Of its search."""
+    claims: tuple[Claim, ...]
+    """Those that come free."""
 
     @property
     def victims_text(self) -> str:
@@ -216,7 +221,9 @@ class Preemptions:
             return NothingToWin(text, drops=True, clears=preemption.nominated == "" and bool(pod.nominated_node))
         tries = self._tries(pod)
         record = PreemptionRecord.of(pod, preemption, tries=tries, since=now)
-        return PlaceToWin(preemption, record, self._identity(record), start)
+        holdings = map(self._cluster.claims.holding, preemption.claims)
+        freed = tuple(one.counted for one in holdings if one is not None and one.counted is not None)
+        return PlaceToWin(preemption, record, self._identity(record), start, freed)
 
     def _tries(self, pod: Pod) -> int:
         return self._breakers[pod.uid].tries if pod.uid in self._breakers else 0
@@ -621,15 +628,3 @@ def _breaker_of(key: GroupKey) -> str:
 
 def _waits(tries: int) -> str:
     return f"preemption: backed off after {tries} preemptions that won no place for the pod"
-
-
-def summary(won: PlaceToWin) -> str:
-    """Who goes and what comes free, for operators: with names of all namespaces."""
-    candidate = won.preemption.candidate
-    assert candidate is not None, "nothing was won"
-    clauses = [f"evicts {', '.join(map(str, candidate.pods))}" if candidate.pods else "waits"]
-    if won.preemption.claims:
-        clauses.append(f"{len(won.preemption.claims)} claims come free")
-    if budgets := [f"{one.namespace}/{one.name}" for one in won.preemption.violated]:
-        clauses.append(f"violates budgets {', '.join(budgets)}")
-    return "; ".join(clauses)

@@ -6,12 +6,12 @@ Source: kube-scheduler's plugin DefaultPreemption, framework/preemption; devices
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from heapq import heapify, heappop
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from allocator.bits import Mask, union
 from allocator.explain.text import inner_cause
@@ -20,12 +20,12 @@ from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_status import DISRUPTION_TARGET, Condition
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.filters import fit_error
 from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Rejections, Requirements
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT, shortage_reason
+from scheduler.preemption.eviction_writes import PreemptionWrite, eviction_writes, is_ending_by_preemption
 from scheduler.preemption.many_nodes import NodesAtOnce, PodTable, nodes_at_once, windows
 from scheduler.preemption.victims import (
     EvictionCost,
@@ -50,9 +50,6 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 STILL_NOT = "still not schedulable"
 DEALLOCATED = "deallocation of ResourceClaim completed"
-BY_SCHEDULER = "PreemptionByScheduler"
-"""The reason of the condition of victims."""
-
 LEAST_SHARE = 10
 LEAST_NODES = 100
 """So many percent of the nodes, and so many at least, are tried before the best of the candidates is taken."""
@@ -63,20 +60,17 @@ MOST_BOUNDED = 256
 MOST_EQUAL = 16
 """Of so many candidates that cost the same the one with the best devices is chosen."""
 
-DEFAULT_SCHEDULER = "default-scheduler"
-
 
 @dataclass(frozen=True, slots=True)
 class NodeToWin:
-    """A node that the pod could have. victims: the most important first; none where it is enough to wait.
-
-    violations: how many pods' eviction violates a budget.
-    """
+    """A node that the pod could have."""
 
     number: int
     node: str
     victims: Sequence[Unit]
+    """The most important first; none where it is enough to wait."""
     violations: int
+    """How many pods' eviction violates a budget."""
     cost: EvictionCost
 
     @property
@@ -86,53 +80,29 @@ class NodeToWin:
 
 
 @dataclass(frozen=True, slots=True)
-class PreemptionWrite:
-    """One write that a preemption makes. condition: for the status of a victim that is deleted next.
-
-    clears_nomination: from a pod of lower priority that was promised the node. Neither: the pod is deleted.
-    """
-
-    pod: Pod
-    condition: Condition | None = None
-    clears_nomination: bool = False
-
-    @property
-    def patch(self) -> Mapping[str, Any] | None:  # Any: JSON
-        """Of the pod's status, but for times; None where the pod is deleted."""
-        if self.clears_nomination:
-            return {"status": {"nominatedNodeName": None}}
-        if self.condition is None:
-            return None
-        return {"status": {"conditions": [_fields(self.condition)]}}
-
-    @property
-    def is_delete(self) -> bool:
-        """Whether the pod is deleted, and not patched."""
-        return self.condition is None and not self.clears_nomination
-
-
-@dataclass(frozen=True, slots=True)
 class Preemption:
-    """What a pod that fits nowhere can win. candidate: None where it is nothing, for what `refused` says.
-
-    nominated: the node; "" where a nomination that it has is to be cleared, None where that stays. violated: budgets.
-    given: its claims without devices, with what they would get. claims: uids of the claims that come free.
-    writes: in their order. refused: by node number why not, of those that were tried; `unhelpful` the other ones.
-    deallocates: claims of its own, of which one is to be deallocated first; nothing else is done then.
-    candidates: all of them if every node was tried, else the one. next_start: where the next search begins.
-    """
+    """What a pod that fits nowhere can win."""
 
     text: str
     nominated: str | None = None
+    """The node; "" where a nomination that it has is to be cleared, None where that stays."""
     candidate: NodeToWin | None = None
+    """None where it wins nothing, for what `refused` says."""
     violated: tuple[PodDisruptionBudget, ...] = ()
     given: tuple[Claim, ...] = ()
+    """Its claims without devices, with what they would get."""
     claims: tuple[str, ...] = ()
+    """Uids of the claims that come free."""
     writes: Sequence[PreemptionWrite] = ()
+    """In their order."""
     candidates: Sequence[NodeToWin] = ()
+    """All of them if every node was tried, else the one."""
     refused: Mapping[str, Mask] = field(default_factory=dict)
+    """By reason the nodes that were tried in vain."""
     next_start: int = 0
+    """Where the next search begins."""
     deallocates: tuple[Claim, ...] = ()
+    """Claims of its own, of which one is to be deallocated first; nothing else is done then."""
 
     @property
     def equal(self) -> list[NodeToWin]:
@@ -253,54 +223,11 @@ class Preemptor:
             violated,
             search.given(best),
             claims,
-            writes_of(self.cluster, pod, best),
+            eviction_writes(self.cluster, pod, pods, [best.node]),
             search.all() if self.tries_all else [best],
             search.refused,
             self.start,
         )
-
-
-def _fields(one: Condition) -> Mapping[str, str]:
-    return {"type": one.type, "status": one.status, "reason": one.reason, "message": one.message}
-
-
-def is_ending_by_preemption(pod: Pod) -> bool:
-    """Whether the pod ends because a scheduler has preempted it."""
-    condition = next((one for one in pod.conditions if one.type == DISRUPTION_TARGET), None)
-    is_victim = condition is not None and condition.status == "True" and condition.reason == BY_SCHEDULER
-    return pod.is_deleting and is_victim
-
-
-def writes_of(cluster: Cluster, pod: Pod, candidate: NodeToWin) -> list[PreemptionWrite]:
-    """What is written for the pod to have the node, beside its own nomination; nothing where it is enough to wait.
-
-    Source: kube-scheduler's executor.go prepareCandidate.
-    """
-    return eviction_writes(cluster, pod, candidate.pods, [candidate.node])
-
-
-def eviction_writes(
-    cluster: Cluster, pod: Pod, victims: Iterable[Pod], nodes: Iterable[str], preemptor: str = "pod"
-) -> list[PreemptionWrite]:
-    """The same for any victims, and the nodes that are won. preemptor: what the pod stands for."""
-    going = [victim for victim in victims if not victim.is_deleting]
-    if not going:
-        return []
-    promised = (one for node in nodes for one in cluster.nominations.on(node))
-    lower = [one for one in promised if priority_of(one) < priority_of(pod)]
-    writes = [PreemptionWrite(one, clears_nomination=True) for one in lower]
-    name = pod.scheduler_name or DEFAULT_SCHEDULER
-    message = f"{name}: preempting to accommodate a higher priority {preemptor}"
-    condition = Condition(DISRUPTION_TARGET, "True", BY_SCHEDULER, message)
-    for victim in going:
-        if not _has(victim, condition):
-            writes.append(PreemptionWrite(victim, condition))
-        writes.append(PreemptionWrite(victim))
-    return writes
-
-
-def _has(pod: Pod, condition: Condition) -> bool:
-    return _fields(condition) in map(_fields, pod.conditions)
 
 
 class _Won(NamedTuple):
@@ -310,6 +237,7 @@ class _Won(NamedTuple):
     number: int
     violations: int
     victims: Callable[[], Sequence[Unit]]
+    """Makes them."""
     cluster: Cluster
 
     def made(self) -> NodeToWin:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.controlplane.faults import Hold, refuse
 from tests.controlplane.rest import POD, Json
-from tests.integration.live.world import PRIORITY, World, a_device, a_request, is_free
+from tests.integration.live.world import NAMESPACE, PRIORITY, World, a_device, a_request, is_free
 
 NOMINATION = "dra-scheduler.dev/nomination"
 CLASSES = {"low": 1, "middle": 10, "high": 20}
@@ -75,6 +75,11 @@ def test_victim_says_why_it_goes_and_keeps_its_time_to_end(world: World) -> None
     uid = world.pod("high")["metadata"]["uid"]
     assert [one["note"] for one in world.events("low", "Preempted")] == [f"Preempted by pod {uid} on node node-0"]
     assert world.pod("high")["status"]["nominatedNodeName"] == "node-0"
+    # The preemptor says for its owner who goes, and from where.
+    told = f": evicts {NAMESPACE}/low; frees claims {NAMESPACE}/of-low"
+    assert " on node node-0" in world.refused("high", told)["message"]
+    (event, *_) = world.events("high", "FailedScheduling")
+    assert event["note"].endswith(told)
     world.delete_pod("low")
     assert world.devices_of("high") == ["node-0/gpu-0"]
     assert deleted(world) == ["low"]

@@ -25,8 +25,8 @@ from tests.properties.preemption.worlds import (
     Machine,
     Wish,
     _allocated,
-    _claim,
     _slices,
+    claim_for,
     placings,
     with_devices,
 )
@@ -204,7 +204,7 @@ def claim_of(held: Held, *, name: str = "") -> Claim:
 
 def target_of(world: MoveWorld) -> tuple[Pod, tuple[Claim, ...]]:
     """The pod that fits nowhere, and its claims."""
-    claims = tuple(_claim(f"own{number}", wish) for number, wish in enumerate(world.wishes))
+    claims = tuple(claim_for(f"own{number}", wish) for number, wish in enumerate(world.wishes))
     pod = a_pod(
         a_container(cpu=str(world.cpu)),
         name="new",

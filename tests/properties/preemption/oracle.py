@@ -97,11 +97,12 @@ def fits(world: World, machine: Machine, gone: frozenset[str], *, waits: bool) -
     used = sum(one.cpu for one in on(world, machine) if one.name not in gone)
     if world.cpu and used + world.cpu > machine.cpu:
         return False
-    taken = _taken(world, machine, gone, waits=waits)
+    taken = taken_on(world, machine, gone, waits=waits)
     return any(True for _ in placings(list(world.wishes), machine.devices, taken))
 
 
-def _taken(world: World, machine: Machine, gone: frozenset[str], *, waits: bool) -> Taken:
+def taken_on(world: World, machine: Machine, gone: frozenset[str], *, waits: bool) -> Taken:
+    """What is in use of the node without these pods."""
     taken: Taken = NOTHING
     for held in world.claims:
         if held.node == machine.name and _holds(world, held, gone, waits=waits):
@@ -126,7 +127,7 @@ Broken = tuple[float, ...]
 
 def _breaks(world: World, machine: Machine, gone: frozenset[str]) -> Broken:
     """What the first devices that will do, one after the other, break there."""
-    taken = _taken(world, machine, gone, waits=True)
+    taken = taken_on(world, machine, gone, waits=True)
     if not world.wishes:
         return ()
     before = _partitions(machine, taken)

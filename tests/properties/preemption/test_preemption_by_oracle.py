@@ -130,13 +130,17 @@ def check_extender(world: World) -> str:
     return "more go" if any(gone[node] != set(asked[node]) for node in gone) else "kept" if gone else "nothing"
 
 
+FOUND = ("990611/extender/410",)
+"""Worlds that have shown a fault: devices served the claims, or the extended resource, and not both."""
+
+
 def test_extender_gives_kube_scheduler_the_same_victims() -> None:
     outcomes: Counter[str] = Counter()
-    for number in range(WORLDS):
-        world = a_world(Random(f"{SEED}/extender/{number}"))  # noqa: S311 - not for secrets
+    for drawn in (*FOUND, *(f"{SEED}/extender/{number}" for number in range(WORLDS))):
+        world = a_world(Random(drawn))  # noqa: S311 - not for secrets
         try:
             outcomes[check_extender(world)] += 1
         except AssertionError as error:
-            error.add_note(f"PREEMPTION_SEED={SEED}, world {number}: {world}")
+            error.add_note(f"world {drawn}: {world}")
             raise
     assert min(outcomes[kind] for kind in ("more go", "kept", "nothing")) > WORLDS // 200, outcomes

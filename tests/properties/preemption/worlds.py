@@ -5,7 +5,7 @@ of several nodes, held by a group, by nobody, or only by pods that have ended. S
 resources, and the pod may ask for such ones as well.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
@@ -19,6 +19,7 @@ from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from tests.builders import (
     DRIVER,
+    Watched,
     a_claim,
     a_class,
     a_container,
@@ -167,11 +168,10 @@ def with_devices(taken: Taken, wish: Wish, chosen: Sequence[Hardware]) -> Taken 
 NOTHING: Taken = (frozenset(), 0, {})
 
 
-def a_world(rng: Random) -> World:
-    """Few values, so that they coincide often."""
-    machines = [
-        Machine(f"n{number}", rng.randint(2, 5), _hardware(rng, f"n{number}")) for number in range(rng.randint(1, 3))
-    ]
+def a_world(rng: Random, nodes: int = 0) -> World:
+    """Few values, so that they coincide often. nodes: how many, where not few."""
+    names = [f"n{number}" for number in range(nodes or rng.randint(1, 3))]
+    machines = [Machine(name, rng.randint(2, 5), _hardware(rng, name)) for name in names]
     claims = list(_claims(rng, machines))
     holders = [_holder(rng, f"p{number}", machine, claims) for number, machine in enumerate(_places(rng, machines))]
     wishes = [_wish(rng) for _ in range(rng.choice((0, 1, 1, 1, 2)))]
@@ -271,12 +271,10 @@ def cluster_of_world(world: World) -> tuple[Cluster, Pod, list[Claim]]:
         name = f"b{len(cluster.budgets.namespaces.get('default', {}))}"
         cluster.budgets.set(PodDisruptionBudget("default", name, equal_labels({label: "1"}), allowed))
     for held in world.claims:
-        found = watched(_allocated(held), owner=f"uid-{held.owner}" if held.owner else "", extended=bool(held.owner))
-        cluster.set_claim(replace(found, reserved_for=tuple(_users(world, held))), 1)
+        cluster.set_claim(claim_with_devices(world, held), 1)
     for holder in world.holders:
-        made = {held.name for held in world.claims if held.owner}
-        cluster.set_pod(_pod(holder, made))
-    own = [_claim(f"own{number}", wish) for number, wish in enumerate(world.wishes) if not wish.by_resource]
+        cluster.set_pod(pod_on_node(world, holder))
+    own = [claim_for(f"own{number}", wish) for number, wish in enumerate(world.wishes) if not wish.by_resource]
     resources = [
         a_container(f"of-{number}", **{_resource(wish.kind): str(wish.count)})
         for number, wish in enumerate(world.wishes)
@@ -303,7 +301,15 @@ def _resource(kind: str) -> str:
     return f"example.com/{kind}"
 
 
-def _pod(holder: Holder, made: Collection[str]) -> Pod:
+def claim_with_devices(world: World, held: Held) -> Watched:
+    """The claim as a watch shows it."""
+    found = watched(_allocated(held), owner=f"uid-{held.owner}" if held.owner else "", extended=bool(held.owner))
+    return replace(found, reserved_for=tuple(_users(world, held)))
+
+
+def pod_on_node(world: World, holder: Holder) -> Pod:
+    """The pod; it does not name claims that were made for its extended resources."""
+    made = {held.name for held in world.claims if held.owner}
     return a_pod(
         a_container(cpu=str(holder.cpu)),
         name=holder.name,
@@ -357,14 +363,15 @@ def _request(wish: Wish) -> Request:
     return a_request("gpus", wish.count, selector)
 
 
-def _claim(name: str, wish: Wish) -> Claim:
+def claim_for(name: str, wish: Wish) -> Claim:
+    """A claim without devices."""
     constraints = (match(f"{DRIVER}/model"),) if wish.matches else ()
     return a_claim(_request(wish), name=name, constraints=constraints)
 
 
 def _allocated(held: Held) -> Claim:
     results = tuple(_result(held, one) for one in held.devices)
-    return replace(_claim(held.name, held.wish), allocation=Allocation(results, node_selector=named(held.node)))
+    return replace(claim_for(held.name, held.wish), allocation=Allocation(results, node_selector=named(held.node)))
 
 
 def _result(held: Held, one: Hardware) -> DeviceResult:

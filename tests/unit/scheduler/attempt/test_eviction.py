@@ -13,7 +13,7 @@ from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.connection import Api
 from scheduler.client.errors import ApiError, ApiStatus, CallFailed
 from scheduler.core_v1.pod import Pod
-from scheduler.preemption.preemption import PreemptionWrite
+from scheduler.preemption.eviction_writes import PreemptionWrite
 from tests.builders import a_pod
 
 VICTIMS = [a_pod(name=f"victim-{number}") for number in range(100)]

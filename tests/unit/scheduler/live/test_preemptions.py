@@ -10,15 +10,21 @@ import pytest
 
 from allocator.model import Allocation, DeviceResult
 from scheduler.attempt.eviction import NOMINATION, StoredRecord, stored_record
+from scheduler.core_v1.disruption_budget import PodDisruptionBudget
+from scheduler.core_v1.label_selectors import equal_labels
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.time_limits import MOST_S, DecisionTimeLimit
+from scheduler.live.endings import summary, with_text
 from scheduler.live.preemptions import SPARED, NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
+from scheduler.plugins.plugin import Refusal
 from scheduler.preemption.records import RecordState
+from scheduler.preemption.victims import Unit
 from scheduler.runtime.configuration import Configuration, load
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
+from scheduler.state.pods import pod_requests
 from tests.builders import (
     DRIVER,
     NODE,
@@ -228,6 +234,23 @@ def test_preemption_that_wins_no_place_delays_the_next_one_longer_each_time() ->
     won = room.ask(now=now)
     assert isinstance(won, PlaceToWin), won
     assert won.record.victims == {"uid-own-victim"}
+
+
+def test_owner_is_told_who_goes_and_of_other_namespaces_how_many() -> None:
+    room = Room()
+    other = replace(VICTIM, namespace="other")
+    room.cluster.budgets.set(PodDisruptionBudget("default", "guard", equal_labels({"team": "a"}), 0))
+    won = room.ask()
+    assert isinstance(won, PlaceToWin)
+    told = "evicts default/victim; frees claims default/held; violates budgets default/guard"
+    assert summary(won) == summary(won, "default") == told
+    refusal = Refusal(frozenset(), pod_requests(URGENT), message="0/1 nodes are available")
+    assert with_text(refusal, won).message.endswith(f"{NODE}, preempting 1 victims: {told}")
+    assert won.preemption.candidate is not None
+    both = [Unit.of(one) for one in (VICTIM, other)]
+    two = replace(won, preemption=replace(won.preemption, candidate=replace(won.preemption.candidate, victims=both)))
+    assert summary(two, "default").startswith("evicts default/victim and 1 of other namespaces; frees")
+    assert summary(two).startswith("evicts default/victim, other/victim; frees")
 
 
 @pytest.mark.parametrize(("rival", "most"), [("other", 3), ("ours", 8)])
