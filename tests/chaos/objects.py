@@ -24,6 +24,7 @@ from tests.soak.furnish import (
     classes,
     devices_of_all_nodes,
     fleet,
+    ports_of_node,
     request,
     requests_of,
     selector,
@@ -41,6 +42,8 @@ SCHEDULERS = (OURS, SECOND, THEIRS)
 EVICTING = (OURS, SECOND)
 """kube-scheduler evicts nobody for a device that an extender lacks: before 1.38 it does not ask the extender."""
 NODES, PORTS, POOLS = 8, 4, 16
+PORTS_NODE = "node-000"
+"""The only one that reaches the ports."""
 SPREAD, SPREAD_PODS = "spread", 4
 LOCAL = "local"
 EXTENDED = "example.com/whole-gpu"
@@ -92,13 +95,21 @@ def furnish(api: RestClient) -> None:
     """Put nodes, devices, classes and templates there."""
     labels = {"resource.kubernetes.io/admin-access": "true"}
     api.create({"apiVersion": "v1", "kind": NAMESPACE.kind, "metadata": {"name": NAME, "labels": labels}})
-    restore(api, [*fleet(NODES), *devices_of_all_nodes(PORTS, POOLS), *classes(), *_templates()])
+    restore(api, [*fleet(NODES), *devices(), *classes(), *_templates()])
     found = api.get(CLASS, GPU)
     api.replace({**found, "spec": {**found["spec"], "extendedResourceName": EXTENDED}})
     wait = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
     api.create(an_object(STORAGE_CLASS, LOCAL, **wait))
     for name, value in PRIORITIES.items():
         api.create(an_object(PRIORITY_CLASS, name, value=value))
+
+
+def devices() -> Iterator[Json]:
+    """Devices beside those that the fleet has."""
+    # "Only devices of a single node come free by evictions" (docs/explain.md), so pods of higher priority could not win
+    # ports that all nodes reach.
+    yield from devices_of_all_nodes(0, POOLS)
+    yield ports_of_node(PORTS_NODE, PORTS)
 
 
 def _templates() -> Iterator[Json]:

@@ -81,6 +81,11 @@ def fleet(nodes: int) -> Iterator[Json]:
         yield _slice(PART, name, [], "-counters", of=2, counters="80Gi")
 
 
+def ports_of_node(node: str, fabric: int) -> Json:
+    """So many devices of the fabric's driver that this node alone reaches."""
+    return _slice(FABRIC, node, [{"name": f"port-{number}"} for number in range(fabric)])
+
+
 def devices_of_all_nodes(fabric: int = FABRIC_DEVICES, memory: int = MEMORY_DEVICES) -> Iterator[Json]:
     """So many devices of each driver whose devices all nodes reach."""
     ports = [{"name": f"port-{number}"} for number in range(fabric)]

@@ -1,13 +1,16 @@
 """The judge can find something: each rule has a state by hand that breaks it, beside one that does not."""
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.chaos.judge import GIVEN_TWICE, Judge, misnamed, not_spread, unplaced
-from tests.chaos.objects import NAME, OURS, PORTS, SPREAD
+from tests.chaos.judge import GIVEN_TWICE, NOT_LOWER, Judge, misnamed, not_evicted, not_spread, unplaced
+from tests.chaos.objects import NAME, OURS, PORTS, PORTS_NODE, SECOND, SPREAD, THEIRS, devices
 from tests.controlplane.rest import Json
+from tests.soak.furnish import FABRIC
 from tests.soak.inventory import inventory_of
+from tests.soak.mix.judge import NOMINATION
 from tests.soak.revisions import Revision
 
 SLICE = {"spec": {"driver": "gpu", "pool": {"name": "p"}, "allNodes": True, "devices": [{"name": "a"}, {"name": "b"}]}}
@@ -18,6 +21,20 @@ def a_pod(name: str, node: str = "", *, is_scarce: bool = False, phase: str = ""
     entries = [{"name": "c", "resourceClaimTemplateName": template}]
     spec = {"schedulerName": scheduler, "resourceClaims": entries, **({"nodeName": node} if node else {})}
     return {"metadata": {"name": name, "labels": {"group": SPREAD}}, "spec": spec, "status": {"phase": phase}}
+
+
+def of_priority(priority: int, name: str, node: str = "", **others: Any) -> Json:
+    pod = a_pod(name, node, is_scarce=True, **others)
+    return {**pod, "spec": {**pod["spec"], "priority": priority}}
+
+
+def a_revision(version: int, name: str, priority: int, *, evicts: str = "", is_victim: bool = False) -> Revision:
+    """Of a pod. evicts: the uid of the victim in its record."""
+    pod = of_priority(priority, name)
+    record = {"annotations": {NOMINATION: json.dumps({"victims": [evicts]})}} if evicts else {}
+    reason = [{"type": "DisruptionTarget", "reason": "PreemptionByScheduler"}] if is_victim else []
+    metadata = {**pod["metadata"], **record, "namespace": NAME, "uid": name}
+    return Revision(version, 0.0, False, {**pod, "kind": "Pod", "metadata": metadata, "status": {"conditions": reason}})
 
 
 def a_claim(name: str, device: str, version: int, *, is_gone: bool = False) -> Revision:
@@ -77,3 +94,54 @@ def test_device_is_given_twice_though_no_pod_uses_it() -> None:
     assert wrong.text == f"device gpu/p/b is held by bound pods of claims {NAME}/two and {NAME}/four"
     judge.see("resourceclaims", a_claim("two", "b", 6, is_gone=True))
     assert judge.wrongs() == []
+
+
+def test_pod_of_higher_priority_does_not_wait_for_what_one_of_lower_priority_has() -> None:
+    users = [of_priority(10, "middle", "n"), of_priority(1, "low", "n", scheduler=THEIRS)]
+
+    def found(*pods: Json) -> list[tuple[str, str]]:
+        return [(pod["metadata"]["name"], least["metadata"]["name"]) for pod, least in not_evicted(pods)]
+
+    assert found(*users, of_priority(10, "waits")) == [("waits", "low")]
+    assert found(*users, of_priority(10, "waits", scheduler=SECOND)) == [("waits", "low")]
+    assert found(users[0], of_priority(20, "high"), of_priority(10, "equal")) == [("high", "middle")]
+    assert found(*users, of_priority(1, "waits")) == []
+    assert found(*users, of_priority(20, "waits", scheduler=THEIRS)) == []
+    assert found(*users, of_priority(20, "over", phase="Failed")) == []
+    assert found(of_priority(1, "over", "n", phase="Succeeded"), of_priority(20, "waits")) == []
+    assert found(of_priority(20, "waits")) == []
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [],
+        [a_revision(1, "preemptor", 1, evicts="victim")],
+        [a_revision(1, "preemptor", 10, evicts="victim")],
+        [a_revision(1, "preemptor", 20, evicts="other")],
+    ],
+    ids=["in no record", "of a lower pod", "of an equal pod", "of somebody else's"],
+)
+def test_victim_is_wrong_unless_a_pod_of_higher_priority_has_it_in_its_record(records: list[Revision]) -> None:
+    judge = Judge(inventory_of([SLICE]))
+    for revision in (
+        *records,
+        a_revision(2, "victim", 10, is_victim=True),
+        a_revision(3, "victim", 10, is_victim=True),
+    ):
+        judge.see("pods", revision)
+    (wrong,) = judge.wrongs()
+    assert (wrong.rule, wrong.version) == (NOT_LOWER, 2)
+
+
+def test_victim_in_the_record_of_a_pod_of_higher_priority_is_right() -> None:
+    judge = Judge(inventory_of([SLICE]))
+    for revision in (a_revision(1, "preemptor", 20, evicts="victim"), a_revision(2, "victim", 10, is_victim=True)):
+        judge.see("pods", revision)
+    assert judge.wrongs() == []
+
+
+def test_ports_are_of_one_node_so_that_evictions_can_win_them() -> None:
+    slices = [one["spec"] for one in devices() if one["spec"]["driver"] == FABRIC]
+    assert [one.get("nodeName") for one in slices] == [PORTS_NODE]
+    assert sum(len(one["devices"]) for one in slices) == PORTS
