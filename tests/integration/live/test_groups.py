@@ -15,7 +15,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.profiles import ALL, RELEASE
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import CLAIM, POD, SLICE, Json, Kind
-from tests.extent import part
+from tests.extent import chosen, part
 from tests.integration.live.test_preemption import CLASSES, a_user, deleted, is_ending
 from tests.integration.live.world import (
     DRIVER,
@@ -315,26 +315,26 @@ def test_devices_of_one_request_are_of_one_rail_over_all_members(groups: World) 
     assert sorted(map(sorted, rails_of.values())) == [[0], [1]]
 
 
-LARGE = 256
+SIZE = chosen("LARGE_GROUP", 32, 256)
 
 
 def test_large_group_that_fits_in_one_way_is_placed_and_refused_with_one_device_fewer(groups: World) -> None:
-    """The last member needs nine devices, the others eight; 31 nodes have 64, the first one has 65."""
+    """The last member needs nine devices, the others eight; a node has 64, the first one has 65."""
     groups.a_class()
-    names = [f"m-{number:03}" for number in range(LARGE)]
-    for number in range(LARGE // 8):
+    names = [f"m-{number:03}" for number in range(SIZE)]
+    for number in range(SIZE // 8):
         groups.a_node(f"node-{number:02}")
         groups.a_slice(f"node-{number:02}", *some_devices(64))
-    a_group(groups, LARGE)
+    a_group(groups, SIZE)
     for name in names[:-1]:
         a_member(groups, name, devices=8)
     a_member(groups, names[-1], devices=9)
-    groups.refused(names[0], f"{LARGE} of {LARGE} pods have to fit at once: {LARGE - 1} of {LARGE} fit")
+    groups.refused(names[0], f"{SIZE} of {SIZE} pods have to fit at once: {SIZE - 1} of {SIZE} fit")
     assert bound(groups) == {}
     assert allocated(groups) == []
     groups.api.delete(SLICE, f"node-00.{DRIVER}")
     groups.a_slice("node-00", *some_devices(65))
-    groups.api.await_all(POD, lambda pods: sum("nodeName" in one["spec"] for one in pods) == LARGE, NAMESPACE)
+    groups.api.await_all(POD, lambda pods: sum("nodeName" in one["spec"] for one in pods) == SIZE, NAMESPACE)
     assert groups.node_of(names[-1]) == "node-00"
     assert groups.metric(ATTEMPTS.format("search_ended")) == 0
 
