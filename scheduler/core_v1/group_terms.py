@@ -22,7 +22,9 @@ MATCH, DISTINCT = f"{PREFIX}match-attribute", f"{PREFIX}distinct-attribute"
 
 KAI_REQUIRED, KAI_PREFERRED = "kai.scheduler/topology-required-placement", "kai.scheduler/topology-preferred-placement"
 LEADER_SIZE = "leaderworkerset.sigs.k8s.io/size"
-KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+KUEUE_GROUP, KUEUE_TOTAL = "kueue.x-k8s.io/pod-group-name", "kueue.x-k8s.io/pod-group-total-count"
+KUEUE_IS_GROUP = "kueue.x-k8s.io/is-group-workload"
+"""On a Workload of Kueue's: it was made for a group of plain pods, and has the name of the group."""
 
 _OF_PLACES = (REQUIRED, PREFERRED, SLICE, EXCLUSIVE, MATCH, DISTINCT, KAI_REQUIRED, KAI_PREFERRED)
 READ = frozenset({MINIMUM, LEADER_SIZE, KUEUE_TOTAL, *_OF_PLACES})

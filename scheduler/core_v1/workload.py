@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from allocator.api.findings import FieldError, step_text
 from scheduler.core_v1.custom_pods import FieldPath, asks_unnamed, custom_pod, why_stopped
+from scheduler.core_v1.group_terms import KUEUE_GROUP, KUEUE_IS_GROUP, KUEUE_TOTAL
 from scheduler.core_v1.object_fields import ObjectFields, ObjectMetaFields, OwnerFields, metadata_errors, typed
 from scheduler.core_v1.persistent_volume import CLASS_ANNOTATION, PersistentVolumeClaim, decode_persistent_volume_claim
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Owner, Pod, controller_of, decode_pod
@@ -368,8 +369,9 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
     namespace = metadata.namespace or DEFAULT_NAMESPACE
     note, workloads = _note(raw, metadata), list[Workload]()
     names = _distinct([template.pod_set for template in templates]) if len(templates) > 1 else [""]
+    marks = _marks_of_kueue(raw, metadata.name, sum(one.pods for one in templates))
     for template, pod_set in zip(templates, names, strict=True):
-        raw_one = raw_pod(template.raw, metadata.name, namespace)
+        raw_one = _marked(raw_pod(template.raw, metadata.name, namespace), marks)
         pod, field_errors = decode_pod(raw_one)
         errors += template.errors(field_errors)
         if pod is not None:
@@ -389,6 +391,27 @@ def decode_embedded(kind: str, raw: Mapping[str, object]) -> tuple[list[Workload
                 )
             )
     return ([], tuple(errors)) if errors else (workloads, ())
+
+
+_Marks = Mapping[str, Mapping[str, str]]
+"""Labels and annotations, by the names of their fields."""
+
+
+def _marks_of_kueue(raw: Mapping[str, object], name: str, pods: int) -> _Marks:
+    """What makes a group of the pods of Kueue's Workload for plain pods, which keeps only their specs; else empty."""
+    metadata = raw.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    is_group = isinstance(annotations, dict) and annotations.get(KUEUE_IS_GROUP) == "true"
+    return {"labels": {KUEUE_GROUP: name}, "annotations": {KUEUE_TOTAL: str(pods)}} if is_group else {}
+
+
+def _marked(pod: dict[str, object], marks: _Marks) -> dict[str, object]:
+    """The pod with these marks, its own first. Where its own are no map, they are refused as they are."""
+    metadata = pod["metadata"]
+    assert isinstance(metadata, dict)
+    own = {key: metadata.get(key) or {} for key in marks}
+    added = {key: {**marks[key], **fields} for key, fields in own.items() if isinstance(fields, dict)}
+    return {**pod, "metadata": {**metadata, **added}} if added else pod
 
 
 def asks_for_claims(kind: str, raw: Mapping[str, object], workloads: Iterable[Workload] = ()) -> bool:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from allocator.api.findings import shown
 from scheduler.core_v1.group_terms import (
     GROUP,
+    KUEUE_GROUP,
     KUEUE_TOTAL,
     LEADER_SIZE,
     MINIMUM,
@@ -29,7 +30,7 @@ POD_GROUP, LABEL, LEADER_WORKER_SET, KUEUE = "PodGroup", "label", "LeaderWorkerS
 
 RECOGNIZED: Mapping[str, tuple[str, str]] = {
     LEADER_WORKER_SET: ("leaderworkerset.sigs.k8s.io/group-key", LEADER_SIZE),
-    KUEUE: ("kueue.x-k8s.io/pod-group-name", KUEUE_TOTAL),
+    KUEUE: (KUEUE_GROUP, KUEUE_TOTAL),
 }
 """Of controllers that write the number of pods on each of them: the label of the group, and the annotation."""
 

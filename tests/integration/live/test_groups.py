@@ -15,9 +15,10 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.profiles import ALL, RELEASE
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import CLAIM, POD, SLICE, Json, Kind
-from tests.extent import part
+from tests.extent import chosen, part
 from tests.integration.live.test_preemption import CLASSES, a_user, deleted, is_ending
 from tests.integration.live.world import (
+    DRIVER,
     NAMESPACE,
     PRIORITY,
     SCHEDULER,
@@ -27,6 +28,7 @@ from tests.integration.live.world import (
     is_free,
     results_of,
     settings_file,
+    some_devices,
     users_of,
 )
 
@@ -289,6 +291,52 @@ def test_group_stays_in_one_domain(groups: World) -> None:
     a_group(groups, 4, topology_required="kind")
     members(groups, "a", "b", "c", "d")
     assert {groups.node_of(name).partition("-")[0] for name in ("a", "b", "c", "d")} == {"b"}
+
+
+def test_devices_of_one_request_are_of_one_rail_over_all_members(groups: World) -> None:
+    groups.a_class()
+    for number in range(4):
+        # The first device of a node is of the one rail or of the other: who takes the first that fits mixes them.
+        groups.a_node(f"node-{number}")
+        rails = [{"name": f"nic-{one}", "attributes": {"rail": {"int": (number + one) % 2}}} for one in range(2)]
+        groups.a_slice(f"node-{number}", *rails)
+    terms = ",".join(f"{request}={DRIVER}/rail" for request in ("in", "out"))
+    a_group(groups, 4, match_attribute=terms)
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        groups.a_claim(f"of-{name}", a_request("in"), a_request("out"))
+        a_member(groups, name, f"of-{name}")
+    assert len({groups.node_of(name) for name in names}) == 4
+    rails_of: dict[str, set[int]] = {"in": set(), "out": set()}
+    for name in names:
+        for result in results_of(groups.claim(f"of-{name}")):
+            place = int(result["pool"].removeprefix("node-")) + int(result["device"].removeprefix("nic-"))
+            rails_of[result["request"]].add(place % 2)
+    assert sorted(map(sorted, rails_of.values())) == [[0], [1]]
+
+
+SIZE = chosen("LARGE_GROUP", 32, 256)
+
+
+def test_large_group_that_fits_in_one_way_is_placed_and_refused_with_one_device_fewer(groups: World) -> None:
+    """The last member needs nine devices, the others eight; a node has 64, the first one has 65."""
+    groups.a_class()
+    names = [f"m-{number:03}" for number in range(SIZE)]
+    for number in range(SIZE // 8):
+        groups.a_node(f"node-{number:02}")
+        groups.a_slice(f"node-{number:02}", *some_devices(64))
+    a_group(groups, SIZE)
+    for name in names[:-1]:
+        a_member(groups, name, devices=8)
+    a_member(groups, names[-1], devices=9)
+    groups.refused(names[0], f"{SIZE} of {SIZE} pods have to fit at once: {SIZE - 1} of {SIZE} fit")
+    assert bound(groups) == {}
+    assert allocated(groups) == []
+    groups.api.delete(SLICE, f"node-00.{DRIVER}")
+    groups.a_slice("node-00", *some_devices(65))
+    groups.api.await_all(POD, lambda pods: sum("nodeName" in one["spec"] for one in pods) == SIZE, NAMESPACE)
+    assert groups.node_of(names[-1]) == "node-00"
+    assert groups.metric(ATTEMPTS.format("search_ended")) == 0
 
 
 def a_marked_pod(world: World, name: str, labels: Mapping[str, str], annotations: Mapping[str, str]) -> None:

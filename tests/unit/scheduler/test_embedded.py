@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from scheduler.core_v1.group_terms import KUEUE_GROUP, KUEUE_IS_GROUP, KUEUE_TOTAL
 from tests.unit.scheduler.manifests import Json, a_pod, a_pod_template, an_object, owned_by
 from tests.unit.scheduler.scenario import taken, virtual_pods
 
@@ -105,6 +106,21 @@ def test_a_workload_of_kueue_stands_for_nothing_beside_its_job() -> None:
     assert [pod.name for pod in virtual_pods(job, a_kueue_workload(owned_by("Job", "train")))] == ["train-0", "train-1"]
     pod = a_pod("alone", template="one")
     assert virtual_pods(pod, a_kueue_workload(owned_by("Pod", "alone"))) == []
+
+
+def test_pods_of_a_workload_of_kueue_are_a_group_where_it_was_made_for_one() -> None:
+    raw = a_kueue_workload({"annotations": {KUEUE_IS_GROUP: "true"}})
+    labelled = {**TEMPLATE, "metadata": {"labels": {KUEUE_GROUP: "own"}}}
+    raw["spec"]["podSets"].append({"name": "more", "count": 3, "template": labelled})
+    pods = virtual_pods(raw)
+    assert [(pod.labels[KUEUE_GROUP], pod.grouping[KUEUE_TOTAL]) for pod in pods] == [
+        *[("queued", "5")] * 2,
+        *[("own", "5")] * 3,
+    ]
+    assert pods[0].labels["app"] == "test"
+    assert pods[0].raw["metadata"]["labels"] == pods[0].labels  # type: ignore[index]
+    for metadata in ({}, {"annotations": {KUEUE_IS_GROUP: "false"}}, {"annotations": {KUEUE_TOTAL: "2"}}):
+        assert [KUEUE_GROUP in pod.labels for pod in virtual_pods(a_kueue_workload(metadata))] == [False, False]
 
 
 @pytest.mark.parametrize(

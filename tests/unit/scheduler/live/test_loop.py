@@ -19,7 +19,7 @@ from scheduler.attempt.write_outcome import PROBE_S
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api
 from scheduler.client.errors import LASTS_S, ApiError, ApiStatus
-from scheduler.core_v1.group_terms import GROUP
+from scheduler.core_v1.group_terms import GROUP, MINIMUM
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Failed, OutOfTime, ScheduleResult
@@ -29,11 +29,11 @@ from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.loop import LEFT_S, LULL_S, SEEN_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
 from scheduler.pod_groups.group import GroupKey
-from scheduler.pod_groups.groups import Groups
+from scheduler.pod_groups.groups import HELD_S, Groups
 from scheduler.queue import GATED_S, Queue, QueuedPod
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
-from scheduler.state.cluster_changes import Event, NodeChanged
+from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from scheduler.state.invariants import Violation
 from tests.builders import NODE, a_node, a_pod, a_user, kubernetes
 
@@ -595,3 +595,28 @@ def test_pod_that_waits_long_for_its_claim_is_told_once(room: LoopRoom) -> None:
         return told
 
     assert asyncio.run(act()) == [[], ['could not find ResourceClaim "default/claim"'], []]
+
+
+def test_event_names_how_many_pods_a_group_waits_for_once_it_has_waited_long(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an event of a pod that is there, and is told once."""
+    told: list[tuple[str, str]] = []
+    monkeypatch.setattr(room.events, "pod_group_waiting", lambda pod, _, text: told.append((pod.name, text)))
+    groups = room.loop._known.groups
+    pod = a_pod(name="one", labels={GROUP: "g"}, grouping={MINIMUM: "3"})
+
+    async def act() -> list[int]:
+        running, counts = asyncio.create_task(room.loop.run()), []
+        room.cluster.set_pod(pod)
+        groups.on_event(PodChanged(None, pod))
+        room.queue.add(pod, room.now)
+        for later_s in (HELD_S - 1, 1.0, HELD_S):
+            room.now += later_s
+            await room.go_on()
+            counts.append(len(told))
+        running.cancel()
+        return counts
+
+    assert asyncio.run(act()) == [0, 1, 1]
+    assert told == [("one", "waiting for 2 of 3 pods of group default/g to be created")]
