@@ -1,10 +1,10 @@
 """The pending pods, and when each is tried next.
 
-A pod is in one place: `active` (to be tried, by priority, then by waiting time), `in flight` (being tried), `backoff`
-(to be retried at a certain time), `unschedulable` (rejected until an event may help, or for 5 minutes) or `gated` (not
-to be tried yet, because of its gates or missing claims). Events that occur while a pod is in flight are kept, and
-evaluated if it is rejected, so that no event between the attempt's view of the cluster and its end is lost. Time is an
-argument, in seconds of one monotonic clock.
+A pod is in one place: `active` (to be tried, by priority, then by waiting time; those of namespaces that yield come
+last), `in flight` (being tried), `backoff` (to be retried at a certain time), `unschedulable` (rejected until an event
+may help, or for 5 minutes) or `gated` (not to be tried yet, because of its gates or missing claims). Events that occur
+while a pod is in flight are kept, and evaluated if it is rejected, so that no event between the attempt's view of the
+cluster and its end is lost. Time is an argument, in seconds of one monotonic clock.
 
 Differs from kube-scheduler: a pod in backoff is never tried early, and backoff has no windows of one second.
 Source: kube-scheduler's PriorityQueue.
@@ -148,6 +148,10 @@ class QueuedPod:
         return -(self.pod.priority or 0), self.since, self.number
 
 
+_Active = tuple[tuple[int, float, int], str]
+"""The order of a pod that is to be tried, and its uid."""
+
+
 class Queue:
     """The queue. gate: why a pod is not to be tried yet (its claims), empty where it can be; asked again on its events.
 
@@ -171,7 +175,9 @@ class Queue:
         self._flying_in: Counter[str] = Counter()
         self._by_place = {PodPlace.ACTIVE: self._active_in, PodPlace.IN_FLIGHT: self._flying_in}
         self._numbers = count()
-        self._active: list[tuple[tuple[int, float, int], str]] = []
+        self._active: list[_Active] = []
+        self._yielding: dict[str, list[_Active]] = {}  # active pods by namespace, whose turn is after all others'
+        self._rests_until = now
         self._backoff: list[tuple[float, int, str]] = []
         self._waiting = _WaitingPods()
         self._gated: dict[str, float] = {}  # since when pods wait for their claims that were not told, the first first
@@ -200,19 +206,38 @@ class Queue:
             self._waiting.discard(entry)
             self._land(entry)
 
-    def pop(self, now: float) -> QueuedPod | None:
+    def pop(
+        self, now: float, yields_until: Callable[[str], float] = lambda _: 0.0, rests_until: float = 0.0
+    ) -> QueuedPod | None:
         """The next pod to try, which is in flight from now on; None where there is none to be tried now.
 
-        `done`, `refused` or `failed` has to follow.
+        yields_until: for each namespace; until then its pods come after all others, and none before rests_until. Of
+        several that yield the one that does so for the shortest time is first. `done`, `refused` or `failed` has to
+        follow. Cost: O(log(pods) + namespaces that yield).
         """
         self._release(now)
-        self._drop_stale_active()
-        if not self._active:
+        self._rests_until = rests_until
+        for namespace in [one for one in self._yielding if yields_until(one) <= now]:
+            for item in self._yielding.pop(namespace):
+                heappush(self._active, item)
+        while self._drop_stale(self._active):
+            item = heappop(self._active)
+            entry = self._pods[item[1]]
+            namespace = entry.pod.namespace
+            is_alone = namespace not in self._yielding and not self.has_others(namespace)
+            if yields_until(namespace) <= now or (is_alone and now >= rests_until):
+                self._fly(entry)
+                return entry
+            heappush(self._yielding.setdefault(namespace, []), item)
+        return None if now < rests_until else self._pop_yielding(yields_until)
+
+    def _pop_yielding(self, yields_until: Callable[[str], float]) -> QueuedPod | None:
+        self._yielding = {name: items for name, items in self._yielding.items() if self._drop_stale(items)}
+        if not self._yielding:
             return None
-        _, uid = heappop(self._active)
-        entry = self._pods[uid]
-        self._fly(entry)
-        return entry
+        _, uid = heappop(self._yielding[min(self._yielding, key=yields_until)])
+        self._fly(self._pods[uid])
+        return self._pods[uid]
 
     def take(self, uid: str, now: float) -> QueuedPod | None:
         """Try this pod as well, out of its turn; None where it is being tried, or is not to be tried yet.
@@ -246,11 +271,12 @@ class Queue:
     def next_ready(self, now: float) -> float | None:
         """When `pop` may have a pod without another call before: `now`, later, or None for never."""
         self._release(now)
-        self._drop_stale_active()
-        if self._active:
+        if self._drop_stale(self._active):
             return now
         self._drop_stale_backoff()
         times = [self._backoff[0][0]] if self._backoff else []
+        if any(self._drop_stale(items) for items in self._yielding.values()):
+            times.append(max(now, self._rests_until))
         if self._waiting.uids(PodPlace.UNSCHEDULABLE):
             times.append(self._next_flush)
         return min(times, default=None)
@@ -455,14 +481,18 @@ class Queue:
         is_there = entry is not None and entry.number == number and entry.place is PodPlace.BACKOFF
         return is_there and entry is not None and entry.ready == ready
 
-    def _drop_stale_active(self) -> None:
-        """Entries of the heap stay when their pod leaves or changes; they are recognised when they come up."""
-        while self._active:
-            order, uid = self._active[0]
+    def _drop_stale(self, items: list[_Active]) -> bool:
+        """Entries of a heap stay when their pod leaves or changes; they are recognised when they come up.
+
+        Whether any is left.
+        """
+        while items:
+            order, uid = items[0]
             entry = self._pods.get(uid)
             if entry is not None and entry.place is PodPlace.ACTIVE and entry.order == order:
-                return
-            heappop(self._active)
+                return True
+            heappop(items)
+        return False
 
     def _drop_stale_backoff(self) -> None:
         while self._backoff and not self._is_in_backoff(self._backoff[0][2], self._backoff[0][1], self._backoff[0][0]):

@@ -69,6 +69,12 @@ BURST_S = 0.15
 FACTOR = 20.0
 """For so many times the rest of the decision's time the others go first."""
 
+GROUPS_MOST_S = 5.0
+"""So far ahead a namespace counts for what its groups took: who had none to compete with is not made to pay for it."""
+
+REST_FACTOR = 1.0
+"""After a decision about a group the program answers for so many times as long to those who are at work beside it."""
+
 MOST_NAMESPACES = 1024
 """Namespaces after which those are forgotten that wait no more."""
 
@@ -78,6 +84,9 @@ class NamespaceShare:
 
     def __init__(self) -> None:
         self._until: dict[str, float] = {}
+        self._yields_until: dict[str, float] = {}
+        self.rests_until = 0.0
+        """When the next namespace that yields may have its turn."""
         self._tried: dict[str, float] = {}
         """The two namespaces of which a pod was tried last, and when: of any namespace one of them is another."""
 
@@ -100,6 +109,22 @@ class NamespaceShare:
         self._until[namespace] = max(self.waits_until(namespace), unused) + FACTOR * (duration_s - FREE_S)
         if len(self._until) > MOST_NAMESPACES:
             self._until = {name: until for name, until in self._until.items() if until > unused}
+
+    def spent_on_group(self, namespace: str, duration_s: float, now: float) -> None:
+        """As `spent`, for a group. Its turns have no free part: cheap groups hold others back too, if they are many."""
+        self.spent(namespace, duration_s, now)
+        until = max(self.yields_until(namespace), now) + FACTOR * duration_s
+        self._yields_until[namespace] = min(until, now + GROUPS_MOST_S)
+        if len(self._yields_until) > MOST_NAMESPACES:
+            self._yields_until = {name: until for name, until in self._yields_until.items() if until > now}
+
+    def rest(self, duration_s: float, now: float) -> None:
+        """A decision about a group has ended, and others are at work whom it kept waiting for so long."""
+        self.rests_until = now + REST_FACTOR * duration_s
+
+    def yields_until(self, namespace: str) -> float:
+        """Until when pods of the namespace have their turn only if no other pod is to be tried. They lose no time."""
+        return self._yields_until.get(namespace, 0.0)
 
     def waits_until(self, namespace: str) -> float:
         """When the namespace need not wait any more; 0 where it never had to."""

@@ -35,6 +35,7 @@ from scheduler.live.group_cycle import GroupCycle
 from scheduler.live.preemptions import NothingToWin, PlaceToWin, Preemptions, PreemptionTerms
 from scheduler.plugins.dynamic_resources import CLAIMS
 from scheduler.plugins.plugin import Refusal
+from scheduler.pod_groups.group import GroupKey
 from scheduler.pod_groups.groups import Groups
 from scheduler.queue import QueuedPod
 from scheduler.runtime.metrics import Point, PointStatus
@@ -136,7 +137,7 @@ class Loop:
             self.beat_at = now = self._clock()
             self._report_gated(now)
             self._follow_preemptions(now)
-            entry = self._queue.pop(now) if self._may_try() else None
+            entry = self._next(now) if self._may_try() else None
             if entry is None:
                 await self._idle(now)
                 continue
@@ -148,6 +149,9 @@ class Loop:
                 _LOG.exception("the attempt failed", extra={"pod": str(entry.pod)})
                 self._endings.fail(entry, INTERNAL, now)
             await asyncio.sleep(0)  # watches and writes have their turn after every decision
+
+    def _next(self, now: float) -> QueuedPod | None:
+        return self._queue.pop(now, self._time.yields_until, self._time.rests_until)
 
     def _report_gated(self, now: float) -> None:
         """Tell the pods that have waited long for their claims, or for others of their group.
@@ -190,12 +194,18 @@ class Loop:
             return
         self._time.tried(pod.namespace, started)
         if not pod.node_name and (key := self._known.groups.key_of(pod)) is not None:
-            began = self._processor()
-            self.group_cycle.attempt(entry, key, started)
-            self._time.spent(pod.namespace, self._processor() - began, self._clock())
-            self._group_decided_at = self._clock()
+            self._attempt_group(entry, key, started)
         else:
             self._attempt_alone(entry, started)
+
+    def _attempt_group(self, entry: QueuedPod, key: GroupKey, started: float) -> None:
+        """What others write and read waits meanwhile: they get as long as that for it, before the next group's turn."""
+        namespace, began = entry.pod.namespace, self._processor()
+        self.group_cycle.attempt(entry, key, started)
+        self._group_decided_at = now = self._clock()
+        self._time.spent_on_group(namespace, self._processor() - began, now)
+        if self._queue.has_others_in_flight(namespace) or self._time.others_tried_at(namespace) + SEEN_S > now:
+            self._time.rest(now - started, now)
 
     def _attempt_alone(self, entry: QueuedPod, started: float) -> None:
         pod = entry.pod

@@ -461,6 +461,97 @@ def test_costly_groups_go_on_once_others_have_asked_for_nothing_for_a_while(
     assert asyncio.run(act()) == [before, before, [*before, "dear-1"]]
 
 
+@pytest.mark.parametrize("priority", [None, 1000])
+def test_pods_of_others_wait_for_one_decision_about_a_group_however_many_cheap_ones_a_namespace_has(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch, priority: int | None
+) -> None:
+    """150 groups are there before the first of 20 pods of another namespace comes, whatever their priority."""
+    turns: list[str] = []
+    came: dict[str, int] = {}
+    waited: dict[str, int] = {}
+
+    def attempt(first: QueuedPod, key: GroupKey, _: float) -> None:
+        turns.append(key.name)
+        room.now += 0.01
+        if not len(turns) % 7 and len(came) < 20:
+            name = f"other-{len(came)}"
+            came[name] = len(turns)
+            room.add(name)
+        room.queue.done(first.pod.uid)
+
+    def decided(_view: Cluster, pod: Pod, *_: object) -> ScheduleResult:
+        waited[pod.name] = len(turns) - came[pod.name]
+        room.now += 0.001
+        room.queue.done(pod.uid)
+        return Failed("no matter")
+
+    async def act() -> None:
+        monkeypatch.setattr(room.loop.group_cycle, "attempt", attempt)
+        monkeypatch.setattr("scheduler.live.loop.decide", decided)
+        for number in range(150):
+            group = a_pod(name=f"group-{number}", labels={GROUP: f"group-{number}"}, priority=priority)
+            room.queue.add(replace(group, namespace="many"), room.now)
+        running = asyncio.create_task(room.loop.run())
+        while len(turns) < 150:
+            await room.go_on()
+            room.now += 0.001
+        running.cancel()
+
+    asyncio.run(act())
+    assert waited == {f"other-{number}": 0 for number in range(20)}
+
+
+def test_groups_of_a_lone_namespace_are_decided_without_a_rest(room: LoopRoom, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[float] = []
+
+    def attempt(first: QueuedPod, _key: GroupKey, _: float) -> None:
+        turns.append(room.now)
+        room.now += 0.01
+        room.queue.done(first.pod.uid)
+
+    async def act() -> None:
+        monkeypatch.setattr(room.loop.group_cycle, "attempt", attempt)
+        for number in range(40):
+            room.queue.add(a_pod(name=f"group-{number}", labels={GROUP: f"group-{number}"}), room.now)
+        running = asyncio.create_task(room.loop.run())
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns == pytest.approx([100 + number / 100 for number in range(40)])
+
+
+def test_after_a_decision_about_a_group_who_is_at_work_beside_it_gets_as_long(
+    room: LoopRoom, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod that is being bound needs many turns of the event loop, and each would take a decision."""
+    turns: list[float] = []
+
+    def attempt(first: QueuedPod, _key: GroupKey, _: float) -> None:
+        turns.append(room.now)
+        room.now += 0.25
+        room.queue.done(first.pod.uid)
+
+    async def act() -> None:
+        monkeypatch.setattr(room.loop.group_cycle, "attempt", attempt)
+        monkeypatch.setattr("scheduler.decision.time_limits.FREE_S", 1.0)  # the order of turns alone counts here
+        room.queue.add(replace(a_pod(name="other"), namespace="others"), room.now)
+        assert room.queue.pop(room.now)
+        for number in range(2):
+            room.queue.add(a_pod(name=f"group-{number}", labels={GROUP: f"group-{number}"}), room.now)
+        running = asyncio.create_task(room.loop.run())
+        await room.go_on()
+        room.now += 0.125
+        await room.go_on()
+        assert turns == [100.0]
+        room.now += 0.125
+        await room.go_on()
+        running.cancel()
+
+    asyncio.run(act())
+    assert turns == [100.0, 100.5]
+
+
 def test_pod_whose_group_cannot_be_worked_out_waits_and_costs_no_other_its_attempt(
     room: LoopRoom, monkeypatch: pytest.MonkeyPatch
 ) -> None:
