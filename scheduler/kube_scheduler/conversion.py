@@ -208,9 +208,9 @@ class _Conversion:
             kept = self._without_time(f"{path}.args", kept)
         type_ = ARGUMENTS.get(found.name)
         if type_ is None:
-            of = [f"{path}.args.{name}" for name in kept] if found.name in LIMITED else [f"{path} ({found.name})"]
-            for one in of:
-                self._leave_out(one, "this program has no such arguments for the plugin")
+            unknown = [f"{path}.args.{name}" for name in kept] if found.name in LIMITED else [f"{path} ({found.name})"]
+            for argument in unknown:
+                self._leave_out(argument, "this program has no such arguments for the plugin")
             return {}
         while errors := typed(type_, kept)[1]:
             for error in errors:
