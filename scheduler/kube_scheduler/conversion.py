@@ -203,14 +203,15 @@ class _Conversion:
     def _config(self, path: str, found: PluginConfig) -> Json:
         """Arguments as far as they are known; nothing where there are none."""
         args = dict(found.args) if isinstance(found.args, Mapping) else {}
+        kept = {name: value for name, value in args.items() if name not in ("apiVersion", "kind") and value is not None}
         if found.name in LIMITED:
-            self._times(f"{path}.args", args)
-            return {}
+            kept = self._without_time(f"{path}.args", kept)
         type_ = ARGUMENTS.get(found.name)
         if type_ is None:
-            self._leave_out(f"{path} ({found.name})", "this program has no arguments for the plugin")
+            unknown = [f"{path}.args.{name}" for name in kept] if found.name in LIMITED else [f"{path} ({found.name})"]
+            for argument in unknown:
+                self._leave_out(argument, "this program has no such arguments for the plugin")
             return {}
-        kept = {name: value for name, value in args.items() if name not in ("apiVersion", "kind") and value is not None}
         while errors := typed(type_, kept)[1]:
             for error in errors:
                 self._leave_out(f"{path}.args.{error.path}".removesuffix("."), error.message)
@@ -218,14 +219,17 @@ class _Conversion:
             kept = {} if "" in wrong else {name: value for name, value in kept.items() if name not in wrong}
         return {"name": found.name, "args": kept} if kept else {}
 
-    def _times(self, path: str, args: Mapping[str, object]) -> None:
+    def _without_time(self, path: str, args: Json) -> Json:
+        """The arguments but the time limit, which is kept for all."""
+        left: Json = {}
         for name, value in args.items():
             if name == "bindTimeoutSeconds" and isinstance(value, int):
                 self.timeouts[f"{path}.{name}"] = value
             elif name == "bindingTimeout" and (timeout_s := _seconds(value)) is not None:
                 self.timeouts[f"{path}.{name}"] = timeout_s
-            elif name not in ("apiVersion", "kind"):
-                self._leave_out(f"{path}.{name}", "the plugin has no such argument here")
+            else:
+                left[name] = value
+        return left
 
 
 def _is_implied(own: KubePluginSet, other: KubePluginSet, point: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.state.masks import Rows, at, at_least, smaller
+from scheduler.state.masks import Numbers, Rows, at, at_least, smaller
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import CPU, MEMORY, OF_NODES, PODS, PodRequests
 
@@ -99,13 +99,18 @@ def requested_to_capacity_ratio(
 
     shape: points of utilization, 0 to 100, and score, 0 to 10, in the order of their utilization.
     """
-    by_utilization = np.array([_on_line(shape, percent) for percent in range(MAX_UTILIZATION + 1)], np.int64)
+    by_utilization = scores_along(shape)
 
     def worth(requested: Rows, allocatable: Rows) -> Rows:
         percent = smaller(requested, allocatable) * MAX_UTILIZATION // at_least(1, allocatable)
         return at(by_utilization, percent)
 
     return ScoringStrategy(worth, resources, leaves_out_0=True)
+
+
+def scores_along(shape: Sequence[tuple[int, int]]) -> Numbers:
+    """The score, from 0 to 100, at each percent of utilization. shape: as of `requested_to_capacity_ratio`."""
+    return np.array([_on_line(shape, percent) for percent in range(MAX_UTILIZATION + 1)], np.int64)
 
 
 def _on_line(shape: Sequence[tuple[int, int]], percent: int) -> int:

@@ -19,8 +19,8 @@ from scheduler.core_v1.persistent_volume import LOST, SELECTED_NODE, PersistentV
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume
 from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.scoring_strategies import MAX_SHAPE_SCORE, MAX_UTILIZATION, scores_along
 from scheduler.plugins.volume_matching import Offers, matching
 from scheduler.state.cluster_changes import (
     CSIDriverChanged,
@@ -225,13 +225,14 @@ class _ClassUse:
         self.capacity[numbers] = np.minimum(self.capacity[numbers] + np.minimum(capacity, _MOST_BYTES), _MOST_BYTES)
         self.counts[numbers] = True
 
-    def scores(self) -> Numbers:
-        """What is left, in percent."""
+    def scores(self, by_utilization: Numbers) -> Numbers:
+        """At what is used then. What does not fit, or has no capacity, counts as used up."""
         fits = (self.requested <= self.capacity) & (self.capacity > 0)
-        return np.where(fits, MAX_SCORE - MAX_SCORE * self.requested // np.maximum(self.capacity, 1), 0)
+        used = MAX_UTILIZATION * self.requested // np.maximum(self.capacity, 1)
+        return by_utilization[np.where(fits, used, MAX_UTILIZATION)]
 
 
-def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+def _scores(by_utilization: Numbers, cycle: Cycle, nodes: Numbers) -> Numbers | None:
     """Nodes where nothing counts have 0."""
     if not cycle.features.has(STORAGE_CAPACITY_SCORING):
         return None
@@ -240,16 +241,16 @@ def _scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
     size = cycle.infos.size
     outcome = _outcome(cycle, mask_of_numbers(nodes, size))
     matched = flags_of(union(offers.nodes for _, offers in outcome.offers), size)
-    static = _mean(_static_use(outcome.offers, size), size)
-    dynamic = _mean(_dynamic_use(cycle.volumes, outcome.provisioned, size), size)
+    static = _mean(_static_use(outcome.offers, size), by_utilization, size)
+    dynamic = _mean(_dynamic_use(cycle.volumes, outcome.provisioned, size), by_utilization, size)
     return np.where(matched, static, dynamic)[nodes]
 
 
-def _mean(uses: Collection[_ClassUse], size: int) -> Numbers:
+def _mean(uses: Collection[_ClassUse], by_utilization: Numbers, size: int) -> Numbers:
     """Of the classes that count on a node, rounded half up."""
     total, count = np.zeros(size, np.int64), np.zeros(size, np.int64)
     for use in uses:
-        total += np.where(use.counts, use.scores(), 0)
+        total += np.where(use.counts, use.scores(by_utilization), 0)
         count += use.counts
     divisor = np.maximum(count, 1)
     mean: Numbers = (2 * total + divisor) // (2 * divisor)
@@ -334,26 +335,40 @@ def _gives_back_volumes(_who: RefusedPod, event: GivenBack) -> bool:
     return bool(event.pod.volumes.claims)
 
 
-VOLUME_BINDING = Plugin(
-    "VolumeBinding",
-    (
-        Reason(
-            "VolumeBinding",
-            {
-                StorageClassChanged: _provisions_elsewhere,
-                PersistentVolumeClaimChanged: is_own,
-                PersistentVolumeChanged: _is_shown,
-                NodeChanged: is_labelled_anew,
-                CSINodeChanged: _migrates,
-                CSIDriverChanged: _ends_capacity_tracking,
-                CSIStorageCapacityChanged: _has_more,
-                GivenBack: _gives_back_volumes,
-            },
-            node_fields=("labels",),
+MOST_FREE: Sequence[tuple[int, int]] = ((0, MAX_SHAPE_SCORE), (MAX_UTILIZATION, 0))
+"""The shape by which the most free is the best."""
+
+
+def volume_binding(shape: Sequence[tuple[int, int]] = MOST_FREE) -> Plugin:
+    """The plugin. shape: of its score, by the utilization of what a class has on a node."""
+    by_utilization = scores_along(shape)
+
+    def scores(cycle: Cycle, nodes: Numbers, _counts: Numbers) -> Numbers | None:
+        return _scores(by_utilization, cycle, nodes)
+
+    return Plugin(
+        "VolumeBinding",
+        (
+            Reason(
+                "VolumeBinding",
+                {
+                    StorageClassChanged: _provisions_elsewhere,
+                    PersistentVolumeClaimChanged: is_own,
+                    PersistentVolumeChanged: _is_shown,
+                    NodeChanged: is_labelled_anew,
+                    CSINodeChanged: _migrates,
+                    CSIDriverChanged: _ends_capacity_tracking,
+                    CSIStorageCapacityChanged: _has_more,
+                    GivenBack: _gives_back_volumes,
+                },
+                node_fields=("labels",),
+            ),
         ),
-    ),
-    pod_fields=("volumes",),
-    pre_filter=_pre_filter,
-    dynamic=Dynamic(_refused, _rejections),
-    score=Score(1, _scores),
-)
+        pod_fields=("volumes",),
+        pre_filter=_pre_filter,
+        dynamic=Dynamic(_refused, _rejections),
+        score=Score(1, scores),
+    )
+
+
+VOLUME_BINDING = volume_binding()

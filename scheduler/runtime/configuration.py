@@ -55,7 +55,7 @@ MAX_WEIGHT = 1_000_000
 LIMITED = (DYNAMIC_RESOURCES.name, VOLUME_BINDING.name)
 """The plugins that wait before a pod is bound, by name."""
 
-_LIMIT = "takes no arguments: its time limit is bindingTimeoutSeconds, for all profiles"
+_LIMIT = "its time limit is bindingTimeoutSeconds, for all profiles"
 
 NAMES = frozenset(plugin.name for plugin in PLUGINS)
 
@@ -142,12 +142,17 @@ class PluginConfigSection(Section):
         """The problems of the plugin and its arguments."""
         type_ = ARGUMENTS.get(self.name)
         if type_ is None:
-            problem = _LIMIT if self.name in LIMITED else _must_be(ARGUMENTS, " that takes arguments")
+            problem = (
+                f"takes no arguments: {_LIMIT}"
+                if self.name in LIMITED
+                else _must_be(ARGUMENTS, " that takes arguments")
+            )
             yield FieldError(f"{path}.name", self.name, problem)
             return
         arguments, errors = typed(type_, self.args)
         for error in errors:
-            yield replace(error, path=f"{path}.args.{error.path}".removesuffix("."))
+            message = f"is no argument here: {_LIMIT}" if error.path == "bindTimeoutSeconds" else error.message
+            yield replace(error, path=f"{path}.args.{error.path}".removesuffix("."), message=message)
         if arguments is not None and arguments.kind not in ("", f"{self.name}Args"):
             yield FieldError(f"{path}.args.kind", arguments.kind, f"must be {self.name}Args")
 

@@ -30,6 +30,7 @@ from scheduler.plugins.scoring_strategies import (
     most_allocated,
     requested_to_capacity_ratio,
 )
+from scheduler.plugins.volume_binding import MOST_FREE, volume_binding
 from scheduler.runtime.section import Section, refused
 
 Weight = Annotated[int, Field(ge=0, le=100)]
@@ -92,8 +93,15 @@ def _rising(shape: list[_UtilizationPoint]) -> list[_UtilizationPoint]:
     return shape
 
 
+_Shape = Annotated[list[_UtilizationPoint], AfterValidator(_rising)]
+
+
+def _points(shape: _Shape) -> Sequence[tuple[int, int]]:
+    return [(one.utilization, one.score) for one in shape]
+
+
 class _RequestedToCapacityRatio(Section):
-    shape: Annotated[list[_UtilizationPoint], Field(min_length=1), AfterValidator(_rising)]
+    shape: Annotated[_Shape, Field(min_length=1)]
 
 
 class _ScoringStrategyFields(Section):
@@ -112,8 +120,7 @@ class _ScoringStrategyFields(Section):
         """As the plugin takes it."""
         weights = _weights(self.resources)
         if self.requested_to_capacity_ratio:
-            shape = [(one.utilization, one.score) for one in self.requested_to_capacity_ratio.shape]
-            return requested_to_capacity_ratio(shape, weights)
+            return requested_to_capacity_ratio(_points(self.requested_to_capacity_ratio.shape), weights)
         return most_allocated(weights) if self.type == "MostAllocated" else least_allocated(weights)
 
 
@@ -270,11 +277,22 @@ class NodeAffinityArgs(Arguments):
         return node_affinity_plugins(required.selector() if required else None, preferences)
 
 
+class VolumeBindingArgs(Arguments):
+    """How nodes are scored by their storage, from Kubernetes 1.37 on."""
+
+    shape: _Shape = Field(default_factory=list)
+
+    def plugins(self) -> Sequence[Plugin]:
+        """The plugin with these arguments."""
+        return (volume_binding(_points(self.shape) or MOST_FREE),)
+
+
 ARGUMENTS: Mapping[str, type[Arguments]] = {
     "InterPodAffinity": InterPodAffinityArgs,
     "NodeAffinity": NodeAffinityArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "NodeResourcesFit": NodeResourcesFitArgs,
     "PodTopologySpread": PodTopologySpreadArgs,
+    "VolumeBinding": VolumeBindingArgs,
 }
 """By the plugin's name."""

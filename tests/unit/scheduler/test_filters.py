@@ -1,8 +1,9 @@
 import pytest
 
+from allocator.gates import Features
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.default import refusal
+from scheduler.plugins.default import PLUGINS, in_order, refusal
 from scheduler.plugins.node_affinity import node_affinity
 from scheduler.plugins.node_name import node_name
 from scheduler.plugins.node_unschedulable import node_unschedulable
@@ -178,3 +179,17 @@ def test_the_first_filter_that_speaks_is_heard() -> None:
     node = Node("n1", unschedulable=True, taints=(Taint("k", "", "NoSchedule"),))
     assert refusal(selecting(zone="b"), node) == "node is unschedulable"
     assert refusal(selecting(zone="b"), tainted(Taint("k", "", "NoSchedule"))).startswith("node has untolerated taint")
+
+
+@pytest.mark.parametrize(
+    ("release", "first"),
+    [
+        ("1.36", ["NodeUnschedulable", "NodeName"]),
+        ("1.37", ["NodeName", "NodeUnschedulable"]),
+        ("1.38", ["NodeName", "NodeUnschedulable"]),
+    ],
+)
+def test_from_1_37_on_another_node_is_named_before_a_cordon(release: str, first: list[str]) -> None:
+    asked = in_order(PLUGINS, Features.of(release).release)
+    assert [one.name for one in asked[:2]] == first
+    assert asked[2:] == PLUGINS[2:]

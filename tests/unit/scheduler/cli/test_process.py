@@ -181,3 +181,57 @@ def test_a_command_starts_without_what_it_does_not_need(module: str, needless: s
     listed = f"import sys, scheduler.cli.{module}; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True)
     assert needless.isdisjoint(run.stdout.split())
+
+
+GENERATED = ("kubernetes_asyncio.client.api.", "kubernetes_asyncio.client.models.")
+
+
+@pytest.mark.parametrize("module", ["live.program", "extender.program", "guard.program"])
+def test_a_program_starts_without_generated_models(module: str) -> None:
+    listed = f"import sys, scheduler.{module}; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", listed], capture_output=True, text=True, check=True)
+    imported = run.stdout.split()
+    assert "kubernetes_asyncio.config.kube_config" in imported
+    assert not [one for one in imported if one.startswith(GENERATED)]
+
+
+def _said_by(*lines: str) -> list[str]:
+    """What a new interpreter prints."""
+    run = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True)
+    return run.stdout.splitlines()
+
+
+def test_whoever_asks_for_a_generated_model_gets_it() -> None:
+    asked = (
+        "import kubernetes_asyncio as k",
+        "print(k.client.V1Pod is k.client.models.V1Pod, k.client.V1Pod(kind='Pod').kind, k.client.CoreV1Api.__name__)",
+        "print(k.watch.Watch.__name__, k.__version__ == k.client.__version__, hasattr(k.client, 'V1Nothing'))",
+        "from kubernetes_asyncio.client.configuration import Configuration",
+        "print(k.client.Configuration is Configuration, k.client.ApiClient.__name__)",
+        "import kubernetes_asyncio.client as c; print(len([one for one in dir(c) if one.startswith('V1')]))",
+    )
+    assert _said_by("import scheduler.client", *asked) == _said_by(*asked)
+
+
+def test_a_library_that_is_imported_already_stays_as_it_is() -> None:
+    before = "import kubernetes_asyncio.client as before"
+    after = "import kubernetes_asyncio.client as after; print(before is after, after.__file__ == before.__file__)"
+    asked = "print('__getattr__' in vars(after), after.V1Pod.__name__)"
+    assert _said_by(before, "import scheduler.client", after, asked) == ["True True", "False V1Pod"]
+
+
+@pytest.mark.parametrize("switch", ["gc.enable()", "gc.disable()"])
+def test_modules_are_imported_without_searching_them_for_garbage(switch: str) -> None:
+    said = _said_by(
+        "import gc, sys",
+        "from scheduler import garbage",
+        switch,
+        "searched = []",
+        "gc.callbacks.append(lambda phase, _: searched.append(phase))",
+        "with garbage.importing():",
+        "    import scheduler.live.program",
+        "    print(gc.isenabled(), searched)",
+        "print(gc.isenabled(), gc.get_freeze_count() > 100_000)",
+    )
+    is_on = switch == "gc.enable()"
+    assert said == ["False []", f"{is_on} {is_on}"]

@@ -117,6 +117,14 @@ def test_time_limit_is_for_all(args: list[tuple[str, Json]], limit: int) -> None
     assert carried(profiles=[{"schedulerName": "mine", "pluginConfig": config}])["bindingTimeoutSeconds"] == limit
 
 
+def test_shape_of_volumes_is_carried_over_beside_the_time_limit() -> None:
+    shape = [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]
+    config = {"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 60, "shape": shape}}
+    found = carried(profiles=[{"schedulerName": "mine", "pluginConfig": [config]}])
+    assert found["bindingTimeoutSeconds"] == 60
+    assert found["profiles"][0]["pluginConfig"] == [{"name": "VolumeBinding", "args": {"shape": shape}}]
+
+
 def test_devices_stay_on() -> None:
     fields = {"plugins": {"multiPoint": {"disabled": [{"name": "DynamicResources"}]}}}
     assert lost_of(**fields) == ["plugins"]
@@ -158,7 +166,7 @@ def config(name: str, **args: Any) -> dict[str, Any]:
         (config("DefaultPreemption", minCandidateNodesAbsolute=5), ["pluginConfig[0] (DefaultPreemption)"]),
         (config("DynamicResources", filterTimeout="5s"), ["pluginConfig[0].args.filterTimeout"]),
         (config("DynamicResources", bindingTimeout="soon"), ["pluginConfig[0].args.bindingTimeout"]),
-        (config("VolumeBinding", shape=[]), ["pluginConfig[0].args.shape"]),
+        (config("VolumeBinding", newer=1), ["pluginConfig[0].args.newer"]),
         (config("NodeResourcesFit", newer=1, ignoredResources=[]), ["pluginConfig[0].args.newer"]),
         (
             {

@@ -12,7 +12,7 @@ from scheduler.plugins.scoring_strategies import (
     requested_to_capacity_ratio,
 )
 from scheduler.state.node_infos import NodeInfos
-from scheduler.state.pods import pod_requests
+from scheduler.state.pods import MOST, pod_requests
 from tests.builders import a_container, a_node, a_pod, amounts
 
 GPU = "example.com/gpu"
@@ -100,3 +100,14 @@ def test_ratio_leaves_out_what_is_worth_nothing_and_rounds_a_half_up() -> None:
 def test_line_that_falls_is_cut_toward_zero() -> None:
     """From 100 to 0 between 0 and 70: at 37 it is 100 - 52.86, and 52 is taken off."""
     assert score(requested_to_capacity_ratio(((0, 10), (70, 0)), {"cpu": 1}), POD, TAKEN, cpu="4") == 48
+
+
+@pytest.mark.parametrize("strategy", [least_allocated(), most_allocated(), requested_to_capacity_ratio(FULLER)])
+def test_amounts_beyond_those_counted_count_as_the_most_and_scores_stay_within_0_and_100(
+    strategy: ScoringStrategy,
+) -> None:
+    most = score(strategy, {"cpu": "1"}, {}, cpu="4", memory=str(MOST))
+    assert score(strategy, {"cpu": "1"}, {}, cpu="4", memory=str(2**63 - 1)) == most
+    taken = {"cpu": "1", "memory": str(2**63 - 1)}
+    assert 0 <= score(strategy, taken, taken, cpu="4", memory=str(2**63 - 1)) <= 100
+    assert 0 <= score(strategy, taken, taken, cpu="9223372036854775", memory=str(2**63 - 1)) <= 100

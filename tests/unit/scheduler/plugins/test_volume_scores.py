@@ -14,7 +14,8 @@ from scheduler.core_v1.csi import CSIDriver
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod_volumes import ZONE
 from scheduler.decision.cluster import Cluster
-from scheduler.plugins.volume_binding import NO_SPACE, VOLUME_BINDING
+from scheduler.plugins.plugin import Plugin
+from scheduler.plugins.volume_binding import NO_SPACE, VOLUME_BINDING, volume_binding
 from tests.builders import a_pod
 from tests.storage import DRIVER, a_bound_pvc, a_capacity, a_pod_with, a_pv, a_pvc, a_storage_class, where_label
 from tests.unit.scheduler.plugins.world import a_world, said, scored
@@ -40,9 +41,9 @@ def a_world_with(*objects: Any, publishes: bool = True, **more: Any) -> Cluster:
     return world
 
 
-def scores(world: Cluster, *claims: str) -> list[int] | None:
+def scores(world: Cluster, *claims: str, plugin: Plugin = VOLUME_BINDING) -> list[int] | None:
     """Of a1, a2 and b1."""
-    found = scored(VOLUME_BINDING, world, a_pod_with(*claims) if claims else a_pod())
+    found = scored(plugin, world, a_pod_with(*claims) if claims else a_pod())
     return None if found is None else [found[name] for name in ("a1", "a2", "b1")]
 
 
@@ -51,6 +52,24 @@ def test_the_less_of_what_is_free_the_pod_takes_the_better() -> None:
     assert scores(a_world_with(a_pvc("v", size="1Gi"), *capacities), "v") == [75, 75, 94]
     assert scores(a_world_with(a_pvc("v", size="4Gi"), *capacities), "v") == [0, 0, 75]
     assert scores(a_world_with(a_pvc("v", size="5Gi"), *capacities), "v") == [0, 0, 69]  # more than all that is free
+
+
+@pytest.mark.parametrize(
+    ("shape", "by_size"),
+    [
+        ([(0, 0), (100, 10)], {"1Gi": [25, 25, 6], "4Gi": [100, 100, 25], "5Gi": [100, 100, 31]}),  # the least free
+        ([(0, 10), (100, 0)], {"1Gi": [75, 75, 94], "4Gi": [0, 0, 75], "5Gi": [0, 0, 69]}),  # as without a shape
+        ([(10, 2), (30, 9), (80, 1)], {"1Gi": [72, 72, 20], "4Gi": [10, 10, 72], "5Gi": [10, 10, 89]}),
+        ([(50, 7)], {"1Gi": [70, 70, 70], "4Gi": [70, 70, 70], "5Gi": [70, 70, 70]}),
+    ],
+)
+def test_a_shape_says_what_nodes_are_worth_by_utilization(
+    shape: list[tuple[int, int]], by_size: dict[str, list[int]]
+) -> None:
+    capacities = (a_capacity("a", "9Gi", IN_A, amount="4Gi"), a_capacity("b", "9Gi", IN_B, amount="16Gi"))
+    worlds = {size: a_world_with(a_pvc("v", size=size), *capacities) for size in by_size}
+    plugin = volume_binding(shape)
+    assert {size: scores(world, "v", plugin=plugin) for size, world in worlds.items()} == by_size
 
 
 def test_two_claims_of_a_class_share_what_is_free() -> None:

@@ -122,6 +122,7 @@ def test_plugins_are_switched(tmp_path: Path) -> None:
             },
         ),
         ("PodTopologySpread", {"defaultingType": "System"}),
+        ("VolumeBinding", {"shape": [{"utilization": 0, "score": 0}, {"utilization": 100, "score": 10}]}),
     ],
 )
 def test_arguments_make_a_plugin_of_their_own(tmp_path: Path, plugin: str, args: dict[str, Any]) -> None:
@@ -171,7 +172,15 @@ def test_printed_profiles_are_read_as_the_same(tmp_path: Path) -> None:
         ),
         (
             {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 5}}]},
+            "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: is no argument here: its time limit is bindingTime",
+        ),
+        (
+            {"pluginConfig": [{"name": "DynamicResources", "args": {"bindingTimeout": "5s"}}]},
             "profiles[0].pluginConfig[0].name: takes no arguments: its time limit is bindingTimeoutSeconds",
+        ),
+        (
+            {"pluginConfig": [{"name": "VolumeBinding", "args": {"shape": [{"utilization": 0, "score": 11}]}}]},
+            "profiles[0].pluginConfig[0].args.shape[0].score: must be at most 10 (got 11)",
         ),
         (
             {"pluginConfig": [{"name": "NodePorts"}]},
