@@ -16,16 +16,18 @@ _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.0
 
 @dataclass(frozen=True, slots=True)
 class ExtenderReading:
-    """The values at the moment. binding: calls of bind under way. refused: pods that no node passed for.
-
-    steps: attempts under way, by the step that they are at.
-    """
+    """The values at the moment."""
 
     watches: Sequence[Watch]
+    """Each watch."""
     binding: int
+    """Calls of bind under way."""
     refused: int
+    """Pods that no node passed for."""
     steps: Mapping[str, int]
+    """Attempts under way, by the step that they are at."""
     limits: Sequence[LimitStatus] = ()
+    """How much of each limit per tenant is in use."""
 
 
 class ExtenderMetrics(CommonMetrics):
