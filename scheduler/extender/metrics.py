@@ -7,23 +7,27 @@ from typing import get_args
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from allocator.limits.count import LimitStatus
 from scheduler.runtime.listening import Refusal
-from scheduler.runtime.metrics import CommonMetrics, Watch, at_steps, of_watches
+from scheduler.runtime.metrics import CommonMetrics, Watch, at_steps, of_limits, of_watches
 
 _BUCKETS_S = (0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30)
 
 
 @dataclass(frozen=True, slots=True)
 class ExtenderReading:
-    """The values at the moment. binding: calls of bind under way. refused: pods that no node passed for.
-
-    steps: attempts under way, by the step that they are at.
-    """
+    """The values at the moment."""
 
     watches: Sequence[Watch]
+    """Each watch."""
     binding: int
+    """Calls of bind under way."""
     refused: int
+    """Pods that no node passed for."""
     steps: Mapping[str, int]
+    """Attempts under way, by the step that they are at."""
+    limits: Sequence[LimitStatus] = ()
+    """How much of each limit per tenant is in use."""
 
 
 class ExtenderMetrics(CommonMetrics):
@@ -58,6 +62,7 @@ class ExtenderMetrics(CommonMetrics):
 
 def _of_reading(reading: ExtenderReading) -> Iterator[Metric]:
     yield from of_watches(reading.watches)
+    yield from of_limits(reading.limits)
     yield GaugeMetricFamily("dra_extender_bindings_in_flight", "Calls of bind in progress.", value=reading.binding)
     yield at_steps(reading.steps)
     text = "Pods for which no node passed at the last call."

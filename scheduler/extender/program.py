@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from allocator.limits.count import limit_statuses
 from allocator.policies import policy_of
 from scheduler.attempt.attempts import Attempts
 from scheduler.core_v1.pod import Pod
@@ -197,7 +198,11 @@ class Extender:
 
     def _reading(self) -> ExtenderReading:
         return ExtenderReading(
-            self._core.watches(), self._attempts.number, len(self._poke.waiting), self._core.binder.progress.by_step()
+            self._core.watches(),
+            self._attempts.number,
+            len(self._poke.waiting),
+            self._core.binder.progress.by_step(),
+            list(limit_statuses(self._core.cluster.fleet.current)),
         )
 
     def _is_ours(self, pod: Pod) -> bool:

@@ -7,9 +7,10 @@ from typing import get_args
 from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 
+from allocator.limits.count import LimitStatus
 from scheduler.guard.ledger import CAUSES
 from scheduler.runtime.listening import Refusal
-from scheduler.runtime.metrics import CommonMetrics, Watch, leading, of_watches
+from scheduler.runtime.metrics import CommonMetrics, Watch, leading, of_limits, of_watches
 
 ALLOWED, NOTHING_ADDED, NOT_LEADING, UNREADABLE = "allowed", "nothing added", "not leading", "unreadable"
 ANSWERS = (ALLOWED, NOTHING_ADDED, NOT_LEADING, UNREADABLE, *CAUSES)
@@ -28,6 +29,7 @@ class GuardReading:
     watches: Sequence[Watch]
     open: int
     leading: Mapping[str, bool]
+    limits: Sequence[LimitStatus] = ()
 
 
 class GuardMetrics(CommonMetrics):
@@ -66,5 +68,6 @@ class GuardMetrics(CommonMetrics):
 def _of_reading(reading: GuardReading) -> Iterator[Metric]:
     yield from of_watches(reading.watches)
     yield leading(reading.leading)
+    yield from of_limits(reading.limits)
     text = "Allowed updates that may still be stored."
     yield GaugeMetricFamily("dra_guard_open_updates", text, value=reading.open)

@@ -21,6 +21,7 @@ from ssl import SSLContext
 from typing import Any, Never
 
 from allocator.cluster.usage import occupying
+from allocator.limits.count import limit_statuses
 from allocator.model import DeviceClass
 from scheduler import garbage, kinds
 from scheduler.cache.watch_events import Found, Undecoded
@@ -330,6 +331,7 @@ class Guard:
                 "credentials": lambda: self._connection.trouble,
                 "certificates": certificates,
                 "publication": lambda: self._publication.trouble if self._publication else "",
+                "limits": lambda: self._updates.limits_trouble,
             },
             metrics=self._metrics.exposition,
             queue=self._queue,
@@ -348,4 +350,5 @@ class Guard:
 
     def _reading(self) -> GuardReading:
         seen = core.watch_states(self._reflectors, time.monotonic())
-        return GuardReading(seen, self._ledger.open, {self._election.name: self._election.is_leading()})
+        limits = list(limit_statuses(self._cluster.fleet.current))
+        return GuardReading(seen, self._ledger.open, {self._election.name: self._election.is_leading()}, limits)

@@ -4,6 +4,7 @@ An object that cannot be decoded is left out, but keeps what it holds: a claim i
 its taints.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -19,17 +20,25 @@ from scheduler.kinds import KINDS, ObjectKind, WatchedClaim
 from scheduler.state.claims import with_devices_of
 from scheduler.state.cluster_changes import ClaimChanged, Event, LimitsChanged, PodChanged, TaintRulesChanged
 
+_LOG = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 Update = Callable[[Found[Any] | None, Found[Any] | None], Event | None]  # Any: of whatever kind
 
 
 class ClusterUpdates:
-    """Takes the changes of watched objects into the cluster. limits: beside those of a ConfigMap."""
+    """Takes the changes of watched objects into the cluster. limits: beside those of a ConfigMap.
+
+    limits_trouble: why limits are in force that the ConfigMap does not say; empty while it says those in force.
+    """
 
     def __init__(self, cluster: Cluster, limits: Sequence[TenantLimit] = ()) -> None:
         self._cluster = cluster
+        self.limits_trouble = ""
         self._limits = tuple(limits)
+        self._last_read: tuple[TenantLimit, ...] = ()
+        self._in_force = self._limits
         if self._limits:
             cluster.set_limits(self._limits)
         self._undecoded_claims: dict[str, Claim] = {}
@@ -58,13 +67,30 @@ class ClusterUpdates:
         return TaintRulesChanged()
 
     def _config_map(
-        self, old: Found[Sequence[TenantLimit]] | None, new: Found[Sequence[TenantLimit]] | None
+        self, _: Found[Sequence[TenantLimit]] | None, new: Found[Sequence[TenantLimit]] | None
     ) -> Event | None:
-        """While the ConfigMap merely cannot be read, the limits that it had are in force."""
-        if isinstance(new, Undecoded) or (isinstance(old, Entry) and _value(old) == _value(new)):
+        """While a ConfigMap is there that cannot be read, those are in force that were read last.
+
+        It may be another one than they were read from: it was deleted, and created again with an error.
+        """
+        if isinstance(new, Entry):
+            self._last_read = tuple(new.value)
+        self._set_limits_trouble(new)
+        limits = self._limits if new is None else (*self._limits, *self._last_read)
+        if limits == self._in_force:
             return None
-        self._cluster.set_limits((*self._limits, *(_value(new) or ())))
+        self._in_force = limits
+        self._cluster.set_limits(limits)
         return LimitsChanged()
+
+    def _set_limits_trouble(self, now: Found[Sequence[TenantLimit]] | None) -> None:
+        before, self.limits_trouble = self.limits_trouble, ""
+        if not isinstance(now, Undecoded):
+            return
+        kept = f"the {len(self._last_read)} limits that were read from it last stay in force"
+        self.limits_trouble = f"ConfigMap {now.key} cannot be read, {kept}: {now.error}"
+        if self.limits_trouble != before:
+            _LOG.warning(self.limits_trouble)
 
     def _claim(self, old: Found[WatchedClaim] | None, new: Found[WatchedClaim] | None) -> Event | None:
         if isinstance(new, Undecoded):

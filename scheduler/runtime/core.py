@@ -402,7 +402,7 @@ class Core:
         return {
             "devices": lambda: "; ".join(f"{one.subject}: {one.message}" for one in self._violations if one.claims),
             "credentials": lambda: self._connection.trouble,
-            "limits": lambda: "; ".join(self._exceeded),
+            "limits": lambda: "; ".join(filter(None, (self._updates.limits_trouble, *self._exceeded))),
         }
 
     def watches(self) -> Sequence[metrics.Watch]:

@@ -24,15 +24,18 @@ def limits(most: object) -> Json:
     return {"limits": text}
 
 
+def a_config_map(data: Json) -> Json:
+    metadata = {"name": NAME, "namespace": NAMESPACE}
+    return {"apiVersion": CONFIG_MAP.api_version, "kind": CONFIG_MAP.kind, "metadata": metadata, "data": data}
+
+
 @pytest.fixture(scope="module")
 def extender(plane: ControlPlane, proxy: Proxy, door: Door) -> Iterator[Extender]:
     """The module's extender, which finds a ConfigMap that it cannot read, and awaits one that allows one device."""
     api = plane.client()
     restore(api, manifests(ROOT / "manifests" / "limits" / "rbac.yaml"))
     ensure_namespace(api, NAMESPACE)
-    metadata = {"name": NAME, "namespace": NAMESPACE}
-    kind = {"apiVersion": CONFIG_MAP.api_version, "kind": CONFIG_MAP.kind}
-    api.create({**kind, "metadata": metadata, "data": limits(-1)})
+    api.create(a_config_map(limits(-1)))
     program = door.extender(plane, proxy)
     try:
         problem = f"{NAMESPACE}/{NAME} cannot be read: data[limits]: limits[0].most: must not be negative (got -1)"
@@ -52,13 +55,25 @@ def _readyz(program: Extender) -> str:
         return ""
 
 
-def test_claim_beyond_the_limit_is_refused_by_its_name_until_the_limit_is_raised(world: Beside) -> None:
-    world.a_cluster(devices=2)
-    for name in ("first", "second"):
+def test_claim_beyond_the_limit_is_refused_by_its_name_until_the_limit_is_raised(
+    world: Beside, extender: Extender
+) -> None:
+    world.a_cluster(devices=3)
+    for name in ("first", "second", "third"):
         world.a_claim(name)
     world.a_pod("first", "first")
     world.bound("first")
     world.a_pod("second", "second")
     world.refused("second", "limit gpus: 1 of 1 in use, 1 more requested")
     world.api.change(CONFIG_MAP, NAME, NAMESPACE, lambda found: {**found, "data": limits(2)})
-    assert sorted([*world.devices_of("first"), *world.devices_of("second")]) == ["node-0/gpu-0", "node-0/gpu-1"]
+    assert len({*world.devices_of("first"), *world.devices_of("second")}) == 2
+    metrics = extender.reported("/metrics")
+    for name in ("used", "most"):
+        assert f'dra_scheduler_limit_{name}{{limit="gpus",namespace=""}} 2.0\n' in metrics
+    world.api.delete(CONFIG_MAP, NAME, NAMESPACE)
+    world.api.create(a_config_map(limits(-1)))
+    kept = f"ConfigMap {NAMESPACE}/{NAME} cannot be read, the 1 limits that were read from it last stay in force: "
+    poll_until(lambda told: kept in told, lambda: _readyz(extender), "the limits stay")
+    assert 'dra_scheduler_watch_refused_objects{resource="configmaps"} 1.0\n' in extender.reported("/metrics")
+    world.a_pod("third", "third")
+    world.refused("third", "limit gpus: 2 of 2 in use, 1 more requested")

@@ -1,6 +1,7 @@
 """A limit that a ConfigMap says and that changes: two schedulers never exceed it together, at whatever revision."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from tests.controlplane.contents import ensure_namespace, manifests, restore
 from tests.controlplane.door import Door
 from tests.controlplane.ours import WITHOUT_LEASE, Guard, Scheduler
 from tests.controlplane.plane import ControlPlane, free_ports
+from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, POD, Json, Kind, RestClient
 from tests.controlplane.rights import BASE, grant
 from tests.integration.guard.scene import PATIENT, await_answers, holders, serve
@@ -19,6 +21,7 @@ NODES, DEVICES, PODS = 4, 4, 24
 FEW, MORE = 5, 9
 OURS, STOCK = "dra-scheduler", "default-scheduler"
 CONFIG_MAP = Kind("v1", "ConfigMap")
+KEPT = f"ConfigMap {NAMESPACE}/dra-limits cannot be read, the 1 limits that were read from it last stay in force: "
 FOLLOWED = f"limitsConfigMap: {NAMESPACE}/dra-limits\n"
 
 
@@ -84,10 +87,14 @@ def most_in_use(events: list[Json], until: int) -> int:
     return most
 
 
+def shows_all_in_use(metrics: str) -> bool:
+    labels = 'limit="crowd-gpus",namespace=""'
+    return all(f"dra_scheduler_limit_{name}{{{labels}}} {MORE}.0\n" in metrics for name in ("used", "most"))
+
+
 def test_two_schedulers_stay_within_a_limit_that_changes(
-    plane: ControlPlane, fleet: RestClient, ours: Scheduler
+    plane: ControlPlane, fleet: RestClient, guard: Guard, ours: Scheduler
 ) -> None:
-    assert ours
     plane.start_scheduler({"profiles": [{"schedulerName": STOCK}]})
     with History(fleet) as history:
         send(plane, [a_pod(f"pod-{number}", GPU, scheduler=(OURS, STOCK)[number % 2]) for number in range(PODS)])
@@ -97,3 +104,8 @@ def test_two_schedulers_stay_within_a_limit_that_changes(
     events, version = history.events(), int(changed["metadata"]["resourceVersion"])
     assert most_in_use(events, version) == FEW
     assert most_in_use(events, 1 << 63) == MORE
+    fleet.replace({**fleet.get(CONFIG_MAP, "dra-limits", NAMESPACE), "data": limits(-1)["data"]})
+    for program in (guard, ours):  # the limit that was read last stays, and both say so
+        poll_until(lambda told: KEPT in told, partial(program.reported, "/readyz?verbose"), "the limit stays")
+        # Polled: attempts that are under way count as well, and a watch may be behind.
+        poll_until(shows_all_in_use, partial(program.reported, "/metrics"), "all of the limit is in use")

@@ -33,7 +33,11 @@ from tests.integration.live.world import (
 )
 
 PROFILE = ALL
-SETTINGS = {"groupsOf": ["LeaderWorkerSet"]}
+COUNTED = "counted"
+"""A capacity of the devices that count for the limit; others do not have it."""
+
+LIMIT = {"name": "few", "namespaces": {"names": [NAMESPACE]}, "count": {"capacity": COUNTED}, "most": 7}
+SETTINGS = {"groupsOf": ["LeaderWorkerSet"], "limits": [LIMIT]}
 GROUP = Kind(f"scheduling.k8s.io/{'v1alpha2' if RELEASE == '1.36' else 'v1beta1'}", "PodGroup")
 CONDITION = "PodGroupScheduled" if RELEASE == "1.36" else "PodGroupInitiallyScheduled"
 ATTEMPTS = 'dra_scheduler_pod_group_attempts_total{{result="{}"}}'
@@ -157,6 +161,22 @@ def test_group_that_does_not_fit_takes_nothing_and_says_what_is_missing(groups: 
     for name in ("a", "b", "c"):
         groups.bound(name)
     told(groups, "True")
+
+
+def test_group_fits_within_a_limit_as_a_whole_or_takes_nothing(groups: World) -> None:
+    groups.a_class()
+    groups.a_node("node-0")
+    groups.a_slice("node-0", *[{"name": f"gpu-{number}", "capacity": {COUNTED: {"value": "1"}}} for number in range(8)])
+    a_group(groups, 4)
+    members(groups, *"abcd", devices=2)  # each alone is within the limit of 7
+    for name in "abcd":
+        groups.refused(name, "pod group live/gang does not fit: 4 of 4 pods have to fit at once: 3 of 4 fit")
+    assert bound(groups) == {}
+    assert allocated(groups) == []
+    assert groups.proxy.writes(r"/resourceclaims/") == []
+    lower(groups, 3)
+    groups.api.await_all(POD, lambda _: len(bound(groups)) == 3, NAMESPACE)
+    assert sum(len(results_of(one)) for one in groups.api.list(CLAIM, NAMESPACE)) == 6
 
 
 def test_as_many_as_fit_are_bound_if_that_is_enough_and_the_last_one_later(groups: World) -> None:

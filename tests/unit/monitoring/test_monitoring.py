@@ -3,7 +3,7 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from allocator.limits.count import LimitStatus
-from allocator.limits.limit import TenantLimit
+from allocator.limits.limit import ONE_DEVICE, TenantLimit
 from scheduler.extender.metrics import ExtenderMetrics, ExtenderReading
 from scheduler.guard.metrics import GuardMetrics, GuardReading
 from scheduler.runtime.metrics import (
@@ -33,18 +33,34 @@ SELECTOR = re.compile(r"\b((?:scheduler|dra|leader|process)_[a-z_]+)(?:\{([^}]*)
 MATCHER = re.compile(r"([a-z_]+)(=~|=)\"([^\"]*)\"")
 GROUPING = re.compile(r"\b(?:by|on) \(([^)]*)\)")
 
+SHARE_OF_ANOTHER = re.compile(r"max by \(([^)]*)\) \((\w+)\) >= ([0-9.]+) \* max by \(\1\) \((\w+)\) > 0")
+"""An alert's expression: a metric reaches a share of another one of the same labels, and is above 0."""
+
 Labels = Mapping[str, set[str]]
 """The values of each label of a metric."""
 
 
-def scheduler() -> Metrics:
+def limits(used: int, most: int) -> list[LimitStatus]:
+    return [LimitStatus(TenantLimit("few", most=most * ONE_DEVICE), (0, ""), used * ONE_DEVICE, most * ONE_DEVICE)]
+
+
+def scheduler(used: int = 1, most: int = 1) -> Metrics:
     watch = Watch("pods", objects=0, restarts=0, refused=0, failures=0, silence_s=0, is_alive=True)
     queues = dict.fromkeys(("active", "backoff", "unschedulable", "gated"), 0)
     leases = {"dra-scheduler": True}
-    limits = [LimitStatus(TenantLimit("few", most=1), (0, ""), 1, 1)]
     metrics = Metrics(
         lambda: Reading(
-            queues, {("mine", "NodePorts"): 0}, {"nodes": 0}, [watch], 0, 0, 0, 0, leases, {"Bind": 0}, limits
+            queues,
+            {("mine", "NodePorts"): 0},
+            {"nodes": 0},
+            [watch],
+            0,
+            0,
+            0,
+            0,
+            leases,
+            {"Bind": 0},
+            limits(used, most),
         )
     )
     for result in AttemptResult:
@@ -55,15 +71,15 @@ def scheduler() -> Metrics:
     return metrics
 
 
-def extender() -> ExtenderMetrics:
-    metrics = ExtenderMetrics(lambda: ExtenderReading([], 0, 0, {"Bind": 0}))
+def extender(used: int = 1, most: int = 1) -> ExtenderMetrics:
+    metrics = ExtenderMetrics(lambda: ExtenderReading([], 0, 0, {"Bind": 0}, limits(used, most)))
     for verb, code in (("filter", 200), ("prioritize", 503)):
         metrics.called(verb, code, 1)
     return metrics
 
 
-def guard() -> GuardMetrics:
-    metrics = GuardMetrics(lambda: GuardReading([], 0, {"dra-guard": True}))
+def guard(used: int = 1, most: int = 1) -> GuardMetrics:
+    metrics = GuardMetrics(lambda: GuardReading([], 0, {"dra-guard": True}, limits(used, most)))
     metrics.called("verb", 200, 1)
     return metrics
 
@@ -182,3 +198,34 @@ def test_every_alert_is_listed_with_its_severity() -> None:
         r"^\| \[(\w+)\]\(runbooks/\1\.md\) \| (\w+) \|", (ROOT / "docs/monitoring.md").read_text(), re.MULTILINE
     )
     assert listed == [(rule["alert"], rule["labels"]["severity"]) for rule in rules()]
+
+
+def firing(alert: str, metrics: CommonMetrics) -> set[tuple[str, ...]]:
+    """For which labels the expression of the alert, a share of another metric, is true of what the program exposes."""
+    (rule,) = [one for one in rules() if one["alert"] == alert]
+    read = SHARE_OF_ANOTHER.fullmatch(rule["expr"])
+    assert read, rule["expr"]
+    labels, part, share, whole = read.groups()
+    parts, wholes = (_by(labels.split(", "), name, metrics) for name in (part, whole))
+    return {one for one, value in parts.items() if one in wholes and value >= float(share) * wholes[one] and value > 0}
+
+
+def _by(labels: list[str], name: str, metrics: CommonMetrics) -> Mapping[tuple[str, ...], float]:
+    """The greatest value for each of the labels, which every sample has."""
+    found: dict[tuple[str, ...], float] = {}
+    for family in text_string_to_metric_families(metrics.exposition("")[0].decode()):
+        for sample in [one for one in family.samples if one.name == name]:
+            key = tuple(sample.labels[label] for label in labels)
+            found[key] = max(found.get(key, sample.value), sample.value)
+    assert found, f"{name} is not exposed"
+    return found
+
+
+@pytest.mark.parametrize("program", [scheduler, extender, guard])
+@pytest.mark.parametrize(
+    ("used", "most", "is_firing"), [(89, 100, False), (90, 100, True), (9, 10, True), (0, 0, False)]
+)
+def test_limit_alert_fires_at_nine_tenths_of_what_each_program_exposes(
+    program: Callable[[int, int], CommonMetrics], used: int, most: int, *, is_firing: bool
+) -> None:
+    assert firing("DRALimitNearlyReached", program(used, most)) == ({("few", "")} if is_firing else set())

@@ -1,4 +1,7 @@
-"""Limits are read strictly, from the file and from a ConfigMap, and every error says where and what."""
+"""Limits are read strictly, from the file and from a ConfigMap, and every error says where and what.
+
+Those of a ConfigMap that cannot be read, and was read before, stay in force.
+"""
 
 from collections.abc import Sequence
 from fractions import Fraction
@@ -7,15 +10,21 @@ from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Requirement
 from cel.values.quantity import Format
 from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.watch_events import Applied, Entry, Found, Undecoded
+from scheduler.cache.watch_events import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded
+from scheduler.cache.watcher import Store
 from scheduler.client.api_resources import CONFIG_MAPS
+from scheduler.decision.cluster import Cluster
+from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 from scheduler.runtime.limit_settings import limits_decoder
+from tests.builders import kubernetes
 from tests.unit.scheduler.runtime.test_configuration import stored
 
 Json = Any  # of whatever type: what a ConfigMap may hold
@@ -95,14 +104,15 @@ def test_config_map_has_namespace_and_name(tmp_path: Path, name: str) -> None:
         load(Configuration, stored(tmp_path, f"limitsConfigMap: {name}\n"), {})
 
 
-def found_in(data: Json, *of_file: str) -> Found[tuple[TenantLimit, ...]]:
+def found_in(data: Json, *of_file: str, uid: str = "u", version: int = 1) -> Found[tuple[TenantLimit, ...]]:
     """The ConfigMap as the cache has it from the watch, and from a list."""
-    metadata = {"namespace": "a", "name": "dra-limits", "uid": "u", "resourceVersion": "1"}
-    kind, version = CONFIG_MAPS.kind, "v1"
-    config_map = {"kind": kind, "apiVersion": version, "metadata": metadata, "data": data}
+    metadata = {"namespace": "a", "name": "dra-limits", "uid": uid, "resourceVersion": str(version)}
+    kind, api_version = CONFIG_MAPS.kind, "v1"
+    config_map = {"kind": kind, "apiVersion": api_version, "metadata": metadata, "data": data}
     decoder = limits_decoder([TenantLimit(name) for name in of_file])
     event = input_of("watch", orjson.dumps({"type": "ADDED", "object": config_map}), decoder)
-    listed = {"kind": f"{kind}List", "apiVersion": version, "metadata": {"resourceVersion": "1"}, "items": [config_map]}
+    of_list = {"resourceVersion": str(version)}
+    listed = {"kind": f"{kind}List", "apiVersion": api_version, "metadata": of_list, "items": [config_map]}
     page = page_of("list", orjson.dumps(listed), decoder)
     assert isinstance(event, Applied)
     assert page.objects == (event.object,)
@@ -145,3 +155,86 @@ def test_error_in_a_config_map_names_field_and_value(data: Json, problem: str) -
     found = found_in(data, "of-file")
     assert isinstance(found, Undecoded)
     assert found.error.startswith(problem)
+
+
+OF_FILE = TenantLimit("of-file", most=ONE_DEVICE)
+BAD = -1
+OfLimits = Found[tuple[TenantLimit, ...]]
+
+
+class Followed:
+    """What a program does with the ConfigMap that it follows, beside a limit of its file."""
+
+    def __init__(self) -> None:
+        self.store: Store[tuple[TenantLimit, ...]] = Store(needs_all=True)
+        self.cluster = Cluster(kubernetes(), is_ours=lambda _: True)
+        self.updates = ClusterUpdates(self.cluster, [OF_FILE])
+        self.store.on_change(self.on_change)
+        self.version = 1
+        self.uid = 1
+
+    def on_change(self, old: OfLimits | None, new: OfLimits | None) -> None:
+        self.updates.update(CONFIG_MAPS, old, new)
+
+    def written(self, most: int) -> OfLimits:
+        self.version += 1
+        data = {"limits": f"- {{name: followed, most: {most}}}"}
+        return found_in(data, OF_FILE.name, uid=str(self.uid), version=self.version)
+
+    def change(self, most: int) -> None:
+        self.store.take(Applied(self.written(most)))
+
+    def delete(self) -> None:
+        self.version += 1
+        self.store.take(Deleted(Key("a", "dra-limits"), str(self.uid), self.version))
+        self.uid += 1
+
+    def list_anew(self, most: int) -> None:
+        """It was deleted and created again while the watch was down."""
+        self.uid += 1
+        found = self.written(most)
+        self.store.take(Restarted((found,), self.version))
+
+    def most(self) -> int | None:
+        """What the ConfigMap's limit leaves; None where none is in force."""
+        of_file, *followed = self.cluster.fleet.current.limited.limits.limits
+        assert of_file == OF_FILE
+        return (followed[0].most or 0) // ONE_DEVICE if followed else None
+
+
+@pytest.mark.parametrize("way", ["changed", "deleted and created again", "the same, seen by a list"])
+def test_limits_stay_when_their_config_map_cannot_be_read(way: str, caplog: pytest.LogCaptureFixture) -> None:
+    followed = Followed()
+    followed.change(2)
+    match way:
+        case "changed":
+            followed.change(BAD)
+        case "deleted and created again":
+            followed.delete()
+            assert followed.most() is None
+            followed.change(BAD)
+        case _:
+            followed.list_anew(BAD)
+    assert followed.most() == 2
+    trouble = (
+        "ConfigMap a/dra-limits cannot be read, the 1 limits that were read from it last stay in force: "
+        "data[limits]: limits[0].most: must not be negative (got -1)"
+    )
+    assert followed.updates.limits_trouble == trouble
+    assert caplog.messages.count(trouble) == 1
+    followed.change(3)
+    assert (followed.most(), followed.updates.limits_trouble) == (3, "")
+
+
+@given(st.lists(st.sampled_from(["delete", *[(how, most) for how in ("change", "list_anew") for most in (BAD, 1, 2)]])))
+def test_config_map_that_is_there_leaves_what_was_read_last(steps: list[str | tuple[str, int]]) -> None:
+    followed, last_read, is_there = Followed(), None, False
+    for step in steps:
+        if isinstance(step, str):
+            followed.delete()
+            is_there = False
+        else:
+            how, most = step
+            getattr(followed, how)(most)
+            last_read, is_there = last_read if most == BAD else most, True
+        assert followed.most() == (last_read if is_there else None)
