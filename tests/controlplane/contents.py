@@ -39,7 +39,7 @@ READY = {
     "capacity": {"cpu": "96", "memory": "1Ti", "pods": "110"},
     "conditions": [{"type": "Ready", "status": "True"}],
 }
-"""The status of a node whose manifest has none: what its kubelet would write."""
+"""What the kubelet would write into the status of a node, where its manifest does not say it."""
 
 _WORKLOADS = tuple(Kind("apps/v1", kind) for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"))
 _RBAC = ("ClusterRoleBinding", "ClusterRole", "RoleBinding", "Role")
@@ -114,7 +114,8 @@ def _restore(api: RestClient, obj: Mapping[str, Any]) -> None:
 
 def _status(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     if obj["kind"] == NODE.kind:
-        return {key: (obj.get("status") or READY)[key] for key in READY}
+        own = obj.get("status") or {}
+        return {**READY, **{key: own[key] for key in READY if key in own}}
     if obj["kind"] == CLAIM.kind and (allocation := obj.get("status", {}).get("allocation")):
         return {"allocation": allocation}
     return {}
