@@ -92,7 +92,7 @@ def command(  # noqa: PLR0913 - one for each option
     of `dra defrag`; with -n, only those in this namespace.
     """
     if remove and (file or like or objective != Objective.PRICE):
-        raise click.UsageError("--remove cannot be combined with --node-groups, --like and --objective, which add nodes.")
+        raise click.UsageError("--remove takes nodes away: leave out --node-groups, --like and --objective.")
     if not remove and (movable or move_jobs):
         raise click.UsageError("--movable and --move-jobs need --remove: no pod moves to nodes that are added.")
     features = source.features

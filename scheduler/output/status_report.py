@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
 from allocator.api.versions import Json
@@ -23,7 +23,7 @@ from scheduler.output.data_page import (
     StateLook,
     data_page,
 )
-from scheduler.output.report import PagedReport
+from scheduler.output.report import PagedReport, age
 from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus, Tally, by_node
 
@@ -465,21 +465,6 @@ MOST_DEVICES = 4
 """Users and devices that a line names; of more, the number of the rest is given."""
 
 
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-_STEPS = (
-    (2 * _MINUTE, 1, "s", 0, ""),
-    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
-    (3 * _HOUR, _MINUTE, "m", 0, ""),
-    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
-    (2 * _DAY, _HOUR, "h", 0, ""),
-    (8 * _DAY, _DAY, "d", _HOUR, "h"),
-    (2 * _YEAR, _DAY, "d", 0, ""),
-    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
-    (float("inf"), _YEAR, "y", 0, ""),
-)
-"""(below so many seconds, the unit's seconds and name, those of the second unit, if there is one)."""
-
-
 _CLAIM_COLUMNS = ("NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY")
 
 
@@ -562,25 +547,6 @@ def _object(one: ClaimStatus) -> Json:
     }
 
 
-def age(created: str, now: datetime) -> str:
-    """How old it is, in the words of kubectl; `<unknown>` without a time stamp. created: RFC 3339."""
-    if not created:
-        return "<unknown>"
-    return duration(int((now - datetime.fromisoformat(created).astimezone(UTC)).total_seconds()))
-
-
-def duration(seconds: int) -> str:
-    """A duration as kubectl writes it: two units while the second one matters, then one.
-
-    Source: k8s.io/apimachinery/pkg/util/duration HumanDuration.
-    """
-    if seconds < 0:
-        return "0s"
-    _, size, unit, part, lesser = next(step for step in _STEPS if seconds < step[0])
-    rest = seconds % size // part if part else 0
-    return f"{seconds // size}{unit}" + (f"{rest}{lesser}" if rest else "")
-
-
 # The devices of a cluster and who holds them, as a page (docs/status.md, docs/ui.md).
 
 
@@ -607,8 +573,7 @@ def _status_answer(report: StatusReport) -> Iterator[str]:
 def _limits_answer(limits: Sequence[LimitStatus]) -> Iterator[str]:
     """How many limits are used up, then those of which most is in use."""
     full = sum(one.used >= one.most for one in limits)
-    all_of_them = counted(len(limits), "limit", style=",")
-    yield f"{full:,} of {all_of_them} {agreeing(full, 'is', 'are')} used up."
+    yield f"{full:,} of {counted(len(limits), 'limit', style=',')} {agreeing(full, 'is', 'are')} used up."
     ordered = sorted(limits, key=lambda one: one.used / one.most if one.most else 1, reverse=True)
     yield from _first([f"{text[0].upper()}{text[1:]}." for text in map(use_text, ordered)])
 

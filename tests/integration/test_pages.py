@@ -537,7 +537,7 @@ def test_the_live_page_says_since_when_the_program_is_silent_and_what_the_last_h
         moved = """(real => { Date.now = () => real() + 20000; })(Date.now.bind(Date))"""
         tab.evaluate(moved)
         text = poll_until(lambda text: text != "Live.", lambda: tab.evaluate(live), live)
-        assert re.match(r"The program cannot be reached since \d\d:\d\d:\d\d, ", text)
+        assert re.match(r"The program cannot be reached since \d\d:\d\d:\d\d UTC, ", text)
         assert tab.evaluate('document.body.classList.contains("old")')
         program.waiting = [{"pod": "ml/a"}]
         poll_until(lambda text: text == "Live.", lambda: tab.evaluate(live), live)

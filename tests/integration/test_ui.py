@@ -101,7 +101,7 @@ def test_page_is_there_again_after_the_program_was_away(tab: Browser, plane: Con
     scheduler.stop()
     live = 'document.getElementById("live").textContent'
     found = shown(tab, live, lambda text: "cannot be reached" in text)
-    assert re.match(r"The program cannot be reached since \d\d:\d\d:\d\d, ", found)
+    assert re.match(r"The program cannot be reached since \d\d:\d\d:\d\d UTC, ", found)
     port = scheduler.url.rpartition(":")[2]
     again = Scheduler(plane, [f"--health-address=127.0.0.1:{port}"], name="again")
     try:
