@@ -405,9 +405,21 @@ class LimitStatus:
 
 def exceeded_text(status: LimitStatus) -> str:
     """What is told of a limit that is exceeded."""
-    of, where = status.limit.text_of, f" in namespace {status.namespace}" if status.namespace else ""
-    soft = "soft " if status.limit.soft else ""
-    return f"{soft}limit {status.limit.name}{where} is exceeded: {of(status.used)} of {of(status.most)} in use"
+    return f"{_named(status)} is exceeded: {_use(status)}"
+
+
+def use_text(status: LimitStatus) -> str:
+    """How much of the limit is in use."""
+    return f"{_named(status)}: {_use(status)}"
+
+
+def _named(status: LimitStatus) -> str:
+    where = f" in namespace {status.namespace}" if status.namespace else ""
+    return f"{'soft ' if status.limit.soft else ''}limit {status.limit.name}{where}"
+
+
+def _use(status: LimitStatus) -> str:
+    return f"{status.limit.text_of(status.used)} of {status.limit.text_of(status.most)} in use"
 
 
 def limit_statuses(snapshot: "Snapshot") -> Iterator[LimitStatus]:

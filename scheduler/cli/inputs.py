@@ -172,7 +172,7 @@ class DecidedBy:
         if self.is_off:
             return "preemption is off in the configuration"
         if self.for_devices and (pod is None or not pod.claims):
-            return "by the configuration, pods are evicted for devices alone, and the pod has no claims"
+            return "the configuration evicts pods for devices only, and the pod has no claims"
         return ""
 
 

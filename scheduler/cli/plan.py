@@ -92,9 +92,9 @@ def command(  # noqa: PLR0913 - one for each option
     of `dra defrag`; with -n, only those in this namespace.
     """
     if remove and (file or like or objective != Objective.PRICE):
-        raise click.UsageError("--remove takes nodes away: no --node-groups, --like or --objective goes with it.")
+        raise click.UsageError("--remove takes nodes away: leave out --node-groups, --like and --objective.")
     if not remove and (movable or move_jobs):
-        raise click.UsageError("--movable and --move-jobs go with --remove: nobody moves to nodes that are added.")
+        raise click.UsageError("--movable and --move-jobs need --remove: no pod moves to nodes that are added.")
     features = source.features
     inventory = inventory_of(source.objects(), overlays, features, keep_going=keep_going)
     if remove:

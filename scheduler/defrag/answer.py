@@ -177,7 +177,7 @@ class Defragmentation:
             else:
                 mover = self._movers[uid]
                 is_alone = self._has_place(mover)
-                text = "has another place alone, but not with the others" if is_alone else "fits nowhere else"
+                text = "fits elsewhere alone, but not together with the others" if is_alone else "fits nowhere else"
                 yield mover.pod, Forbidden(NO_PLACE, text)
 
     def _has_place(self, mover: Mover) -> bool:

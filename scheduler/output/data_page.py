@@ -295,7 +295,11 @@ def _cells(row: Sequence[str]) -> list[object]:
 
 
 def _bar(header: Sequence[str]) -> Json | None:
-    """How many devices are in which state, of a table with these numbers."""
+    """How many devices are in which state, or how much of a limit is in use, of a table with these numbers."""
+    if {"USED", "MOST", "%"} <= set(header):
+        at = header.index("%")
+        allocated = next(one for one in DEVICE_STATES if one.name == DeviceState.ALLOCATED)
+        return {"column": at, "parts": [{"column": at, "colour": allocated.colour}], "whole": 100}
     if "DEVICES" not in header:
         return None
     looks = sorted(DEVICE_STATES, key=lambda one: one.colour is None)  # free ones stand last

@@ -51,7 +51,7 @@ const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${numbe
 /* -- tables */
 
 class Table {
-  /* data: {id, caption, none, columns: [{title, isNumber}], bar: {column, parts: [{column, colour}]}, groups: [[key, rows]]}.
+  /* data: {id, caption, none, columns: [{title, isNumber}], bar: {column, parts: [{column, colour}], whole}, groups: [[key, rows]]}.
      A row of several that say the same has the rows of each behind its last cell, in which "" is what the row says. */
   constructor(data, place, isKnown = true) {
     this.data = data;
@@ -277,11 +277,15 @@ class Table {
     return row;
   }
 
-  /* How many of its devices are in which state: the numbers stand beside it. */
+  /* How many of its devices are in which state, or how much of the whole is in use: the numbers stand beside it. */
   bar(cells) {
-    const parts = this.data.bar.parts.map(({ column, colour }) => {
+    const { parts: shown, whole } = this.data.bar;
+    const amounts = shown.map(({ column, colour }) => [Number(cells[column]) || 0, colour]);
+    const rest = (whole || 0) - amounts.reduce((sum, [amount]) => sum + amount, 0);
+    if (rest > 0) amounts.push([rest, null]);
+    const parts = amounts.map(([amount, colour]) => {
       const part = make("span", { class: colour === null ? "free" : `colour-${colour}` });
-      part.style.flexGrow = cells[column];
+      part.style.flexGrow = amount;
       return part;
     });
     return make("span", { class: "bar", "aria-hidden": "true" }, ...parts);

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import orjson
@@ -99,3 +100,40 @@ def object_of(report: Report) -> Json:
 def json_text(value: object) -> str:
     """The value as JSON for people, indented."""
     return json_of(value, orjson.OPT_INDENT_2)
+
+
+# How old something is, in the words of kubectl.
+
+
+_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+_STEPS = (
+    (2 * _MINUTE, 1, "s", 0, ""),
+    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
+    (3 * _HOUR, _MINUTE, "m", 0, ""),
+    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
+    (2 * _DAY, _HOUR, "h", 0, ""),
+    (8 * _DAY, _DAY, "d", _HOUR, "h"),
+    (2 * _YEAR, _DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
+    (float("inf"), _YEAR, "y", 0, ""),
+)
+"""(below so many seconds, the unit's seconds and name, those of the second unit, if there is one)."""
+
+
+def age(created: str, now: datetime) -> str:
+    """How old it is, in the words of kubectl; `<unknown>` without a time stamp. created: RFC 3339."""
+    if not created:
+        return "<unknown>"
+    return duration(int((now - datetime.fromisoformat(created).astimezone(UTC)).total_seconds()))
+
+
+def duration(seconds: int) -> str:
+    """A duration as kubectl writes it: two units while the second one matters, then one.
+
+    Source: k8s.io/apimachinery/pkg/util/duration HumanDuration.
+    """
+    if seconds < 0:
+        return "0s"
+    _, size, unit, part, lesser = next(step for step in _STEPS if seconds < step[0])
+    rest = seconds % size // part if part else 0
+    return f"{seconds // size}{unit}" + (f"{rest}{lesser}" if rest else "")

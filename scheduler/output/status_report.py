@@ -8,12 +8,12 @@ the page and the map show too. JSON is in `fields`, and does not follow from the
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
 from allocator.api.versions import Json
 from allocator.bits import bits
-from allocator.limits.count import LimitStatus
+from allocator.limits.count import LimitStatus, use_text
 from allocator.model import Device, Reach
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
 from allocator.requests.constraints import lookup
@@ -28,7 +28,7 @@ from scheduler.output.data_page import (
     StateLook,
     data_page,
 )
-from scheduler.output.report import PagedReport
+from scheduler.output.report import PagedReport, age
 from scheduler.output.table import ColumnTable
 from scheduler.status import ClaimStatus, Tally, by_node
 
@@ -39,6 +39,8 @@ MOST_NODES = 3
 """Nodes that are named for the largest claim; of more, only the number is given."""
 
 _ALWAYS = (DeviceState.FREE, DeviceState.ALLOCATED)
+_HELD = (DeviceState.ALLOCATED,)
+"""Of devices that claims hold: none of them is free."""
 _NUMBERS = frozenset({"DEVICES", "CLAIMS", *(state.name for state in DeviceState)})
 
 
@@ -76,6 +78,11 @@ class StatusReport(PagedReport):
     """Of a page."""
     limits: Sequence[LimitStatus] = ()
 
+    @property
+    def states(self) -> Sequence[DeviceState]:
+        """Those that have a column in any case."""
+        return _HELD if self.shown else _ALWAYS
+
     def blocks(self) -> Iterable[ColumnTable]:
         """The table of `by`; else drivers, classes with the largest claim that fits, and pools with problems."""
         if self.by:
@@ -96,7 +103,9 @@ class StatusReport(PagedReport):
 
     def html(self, head: Sequence[str] = ()) -> str:
         """Everything, with a map of the devices."""
-        return data_page(DataPage("Devices", list(_status_answer(self)), list(_tables(self)), MAP), head)
+        answer = [*(_limits_answer(self.limits) if self.by == "limit" else ()), *_status_answer(self)]
+        tables = sorted(_tables(self), key=lambda one: not one.name.startswith(self.by))  # that of `by` stands first
+        return data_page(DataPage("Devices", answer, tables, MAP), head)
 
 
 def problem_table(report: StatusReport) -> ColumnTable:
@@ -129,7 +138,7 @@ def largest_claim_text(room: ClassRoom) -> str:
 def class_table(report: StatusReport) -> ColumnTable:
     """A line for each class."""
     rooms = {name: largest_claim_text(room) for name, room in report.rooms.items()}
-    return class_columns(report.classes, rooms, _shown_states(report.classes))
+    return class_columns(report.classes, rooms, _shown_states(report.classes, report.states))
 
 
 def class_columns(
@@ -150,7 +159,7 @@ def pool_table(report: StatusReport) -> ColumnTable:
             group.add(device)
         groups.append(group)
         lines.append("; ".join([*pool_problems(pool), *_used_counters(pool.counters)]) or "-")
-    return _tally_table("POOL", groups).with_column("PROBLEM, OR LEFT OF COUNTERS", lines)
+    return _tally_table("POOL", groups, report.states).with_column("PROBLEM, OR LEFT OF COUNTERS", lines)
 
 
 def _used_counters(counters: Mapping[tuple[str, str], Amount]) -> Iterator[str]:
@@ -187,11 +196,11 @@ def _listed(names: Sequence[str]) -> str:
 
 
 TABLES: Mapping[str, Callable[[StatusReport], ColumnTable]] = {
-    "driver": lambda report: _tally_table("DRIVER", report.drivers),
+    "driver": lambda report: _tally_table("DRIVER", report.drivers, report.states),
     "class": class_table,
     "pool": pool_table,
-    "node": lambda report: _tally_table("NODE", report.nodes),
-    "namespace": lambda report: _tally_table("NAMESPACE", report.namespaces),
+    "node": lambda report: _tally_table("NODE", report.nodes, report.states),
+    "namespace": lambda report: _tally_table("NAMESPACE", report.namespaces, _HELD),
     "device": device_table,
     "limit": lambda report: limit_table(report.limits),
 }
@@ -227,13 +236,13 @@ def _limit(one: LimitStatus) -> Json:
     return {"name": one.limit.name, "namespace": one.namespace, "used": used, "most": most, "soft": one.limit.soft}
 
 
-def _tally_table(title: str, groups: Sequence[Tally]) -> ColumnTable:
-    return tally_columns(title, groups, _shown_states(groups))
+def _tally_table(title: str, groups: Sequence[Tally], always: Sequence[DeviceState]) -> ColumnTable:
+    return tally_columns(title, groups, _shown_states(groups, always))
 
 
-def _shown_states(groups: Sequence[Tally]) -> Sequence[DeviceState]:
+def _shown_states(groups: Sequence[Tally], always: Sequence[DeviceState]) -> Sequence[DeviceState]:
     """All but those that no device is in."""
-    return [s for s in DeviceState if s in _ALWAYS or any(group.states[s] for group in groups)]
+    return [s for s in DeviceState if s in always or any(group.states[s] for group in groups)]
 
 
 def tally_columns(title: str, groups: Sequence[Tally], states: Iterable[DeviceState] = DeviceState) -> ColumnTable:
@@ -461,21 +470,6 @@ MOST_DEVICES = 4
 """Users and devices that a line names; of more, the number of the rest is given."""
 
 
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
-_STEPS = (
-    (2 * _MINUTE, 1, "s", 0, ""),
-    (10 * _MINUTE, _MINUTE, "m", 1, "s"),
-    (3 * _HOUR, _MINUTE, "m", 0, ""),
-    (8 * _HOUR, _HOUR, "h", _MINUTE, "m"),
-    (2 * _DAY, _HOUR, "h", 0, ""),
-    (8 * _DAY, _DAY, "d", _HOUR, "h"),
-    (2 * _YEAR, _DAY, "d", 0, ""),
-    (8 * _YEAR, _YEAR, "y", _DAY, "d"),
-    (float("inf"), _YEAR, "y", 0, ""),
-)
-"""(below so many seconds, the unit's seconds and name, those of the second unit, if there is one)."""
-
-
 _CLAIM_COLUMNS = ("NAMESPACE", "NAME", "STATE", "DEVICES", "NODE", "USED BY")
 
 
@@ -558,25 +552,6 @@ def _object(one: ClaimStatus) -> Json:
     }
 
 
-def age(created: str, now: datetime) -> str:
-    """How old it is, in the words of kubectl; `<unknown>` without a time stamp. created: RFC 3339."""
-    if not created:
-        return "<unknown>"
-    return duration(int((now - datetime.fromisoformat(created).astimezone(UTC)).total_seconds()))
-
-
-def duration(seconds: int) -> str:
-    """A duration as kubectl writes it: two units while the second one matters, then one.
-
-    Source: k8s.io/apimachinery/pkg/util/duration HumanDuration.
-    """
-    if seconds < 0:
-        return "0s"
-    _, size, unit, part, lesser = next(step for step in _STEPS if seconds < step[0])
-    rest = seconds % size // part if part else 0
-    return f"{seconds // size}{unit}" + (f"{rest}{lesser}" if rest else "")
-
-
 # The devices of a cluster and who holds them, as a page (docs/status.md, docs/ui.md).
 
 
@@ -598,6 +573,14 @@ def _status_answer(report: StatusReport) -> Iterator[str]:
     rooms = [(one.name, report.rooms[one.name]) for one in report.classes if one.name in report.rooms]
     texts = [f"The largest claim of class {name} that fits: {largest_claim_text(room)}." for name, room in rooms]
     yield from _first(texts)
+
+
+def _limits_answer(limits: Sequence[LimitStatus]) -> Iterator[str]:
+    """How many limits are used up, then those of which most is in use."""
+    full = sum(one.used >= one.most for one in limits)
+    yield f"{full:,} of {counted(len(limits), 'limit', style=',')} {agreeing(full, 'is', 'are')} used up."
+    ordered = sorted(limits, key=lambda one: one.used / one.most if one.most else 1, reverse=True)
+    yield from _first([f"{text[0].upper()}{text[1:]}." for text in map(use_text, ordered)])
 
 
 def states_of(pools: Iterable[PoolStatus]) -> Counter[DeviceState]:

@@ -178,12 +178,12 @@ class NodeRemover:
             return _TriedNode(None, nowhere)
         left = min(self._limits.of_node, self._limits.decisions - self._decisions)
         search = MoveSearch(self._cluster, ClosedNodes(closed), self._by_node, SearchLimits(decisions=max(0, left)))
-        text = "has another place alone, but not with the others"
+        text = "fits elsewhere alone, but not together with the others"
         try:
             plan = search.plan_of(uids, movers)
         except OverBudgetError:
             self._is_maximal, plan = False, None
-            text = "has another place alone; no order was found for all before the search ended at its budget"
+            text = "fits elsewhere alone; the search ended at its budget before it found an order for all"
         self._decisions += search.decisions
         if plan is not None:
             return _TriedNode(plan.moves)

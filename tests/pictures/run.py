@@ -52,7 +52,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
         "group",
         *(f"GROUPS/{name}.yaml" for name in ("fleet", "claims", "job", "raycluster")),
     ],
-    "limits": ["status", "--by", "limit", "LIMITS/cluster.yaml", "LIMITS/teams.yaml", "--config", "LIMITS/config.yaml"],
+    "limits": ["status", "--by", "limit", "LIMITS/cluster.yaml", "PLACED", "--config", "LIMITS/config.yaml"],
 }
 """The commands by the names of their pictures."""
 
@@ -68,6 +68,7 @@ def main() -> None:
     KEPT.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as name, chdir(EXAMPLES):
         inputs = {title: _generated(title, Path(name)) for title in PRESETS}
+        inputs["PLACED"] = _placed(Path(name))
         for title, command in SHOWN.items():
             page = Path(name, f"{title}.html")
             run = dra(*(_argument(one, inputs) for one in command), "-o", "html")
@@ -116,6 +117,14 @@ def _generated(title: str, folder: Path) -> str:
     preset, nodes, pods = PRESETS[title]
     path = folder / f"{title}.jsonl"
     path.write_text(dra("generate", "--preset", preset, "--nodes", str(nodes), "--pods", str(pods)).out)
+    return str(path)
+
+
+def _placed(folder: Path) -> str:
+    """The pods of the example of limits, each in its place where the limits leave it one."""
+    path = folder / "placed.yaml"
+    example = [str(Path("limits", name)) for name in ("cluster.yaml", "teams.yaml")]
+    path.write_text(dra("allocate", *example, "--config", "limits/config.yaml", "-o", "yaml").out)
     return str(path)
 
 

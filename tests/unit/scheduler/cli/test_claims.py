@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 import orjson
 import pytest
 
-from scheduler.output.status_report import age, duration
+from scheduler.output.report import age, duration
 from tests.unit.scheduler.cli.command import Run, dra
 from tests.unit.scheduler.manifests import DRIVER, Json, a_claim, a_pod, an_allocated_claim, text_of
 

@@ -9,6 +9,7 @@ import pytest
 from scheduler.input.yaml_1_1 import documents
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.cli.test_examples import ROOT, agrees, examples_of, output_of, page_of
+from tests.unit.scheduler.output.pages import answer_of, data_of
 
 EXAMPLE = "manifests/examples/limits"
 CLUSTER, TEAMS, CONFIG = (f"{EXAMPLE}/{name}.yaml" for name in ("cluster", "teams", "config"))
@@ -52,6 +53,23 @@ def test_fit_counts_limits() -> None:
 def test_whatif_counts_limits_before_and_after() -> None:
     found = dra("whatif", CLUSTER, TEAMS, "--overlay", "drain:a100", "--config", CONFIG).out
     assert "limit vision-h100: 2 of 2 in use, 2 more requested" in found
+
+
+def test_page_by_limit_leads_with_the_limits_and_shows_how_much_is_in_use() -> None:
+    placed = dra("allocate", CLUSTER, TEAMS, "--config", CONFIG, "-o", "yaml").out
+    page = dra("status", "--by", "limit", CLUSTER, "-", "--config", CONFIG, "-o", "html", stdin=placed).out
+    answer = answer_of(page)
+    assert answer[:4] == [
+        "2 of 4 limits are used up.",
+        "Limit vision-h100: 2 of 2 in use.",
+        "Limit gold-memory in namespace vision: 240Gi of 240Gi in use.",
+        "Limit student-slices: 3 of 4 in use.",
+    ]
+    first = data_of(page)["tables"][0]
+    assert first["id"] == "limits"
+    [part] = first["bar"]["parts"]
+    assert [row[part["column"]] for _, rows in first["groups"] for row in rows] == ["100", "0", "100", "75"]
+    assert first["bar"]["whole"] == 100
 
 
 def test_explain_names_the_limit() -> None:

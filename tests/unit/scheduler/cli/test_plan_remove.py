@@ -95,7 +95,7 @@ def test_pods_that_fit_nowhere_else_keep_their_nodes() -> None:
     fixed = a_running_pod("c", "gpu-0", node="node-2", owner="")
     found = answer([*nodes(2), *two, *fixed])
     assert rules(found)["node-1"] == [("a", "no-place"), ("b", "no-place")]
-    assert found["kept"][0]["because"][0]["reason"] == "has another place alone, but not with the others"
+    assert found["kept"][0]["because"][0]["reason"] == "fits elsewhere alone, but not together with the others"
 
 
 def test_budgets_hold_over_the_whole_plan() -> None:

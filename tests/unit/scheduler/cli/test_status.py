@@ -96,6 +96,13 @@ def test_a_device_is_free_or_a_claim_holds_it() -> None:
     ]
 
 
+@pytest.mark.parametrize("options", [["--by", "namespace"], ["-n", "default"], ["-n", "default", "--by", "node"]])
+def test_devices_that_claims_hold_have_no_column_of_free_ones(options: Sequence[str]) -> None:
+    [header, row, *_] = rows(status([*a_cluster(), an_allocated_claim("c", "gpu-0")], *options))
+    assert header[1:] == ["DEVICES", "ALLOCATED", "CLAIMS"]
+    assert row[1:] == ["1", "1", "1"]
+
+
 def test_a_tainted_device_is_not_free() -> None:
     cluster = [*a_cluster(), a_rule()]
     assert state(report(cluster, "--feature-gates", "DRADeviceTaintRules=true"), "gpu-1") == "tainted"
@@ -176,7 +183,7 @@ def test_devices_that_no_class_selects_are_listed_apart() -> None:
         ("driver", [DRIVER, "2", "1", "1", "1"]),
         ("pool", [f"{DRIVER}/node-1", "2", "1", "1", "1", "-"]),
         ("node", ["node-1", "2", "1", "1", "1"]),
-        ("namespace", ["default", "1", "0", "1", "1"]),
+        ("namespace", ["default", "1", "1", "1"]),
         ("device", [f"{DRIVER}/node-1/gpu-0", "node-1", "allocated", "default/c", "-", "-"]),
     ],
 )
