@@ -39,19 +39,6 @@ def making_none() -> Iterator[None]:
         gc.enable()
 
 
-@contextmanager
-def importing() -> Iterator[None]:
-    """Modules stay: the collector, if it is on, does not search them while they are made."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        keep()
-
-
 def keep() -> None:
     """What is there now stays, as good as all of it: the collector need not walk through it again and again."""
     gc.freeze()

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from scheduler import garbage
 from scheduler.cli.extender_config import check, config
 from scheduler.cli.settings import options, settings
 from scheduler.extender.configuration import ExtenderConfiguration, Mode
@@ -82,9 +81,8 @@ def serve(config: Path | None, *, print_config: bool, **flags: object) -> None:
     if print_config:
         click.echo(dump(configuration.document()), nl=False)
         return
-    with garbage.importing():
-        from scheduler.extender import program
-        from scheduler.runtime import logs
+    from scheduler.extender import program
+    from scheduler.runtime import logs
 
     logs.configure(configuration.logging.format, configuration.logging.level, sys.stderr)
     sys.exit(program.run(configuration))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from scheduler import garbage
 from scheduler.cli.settings import common_options, settings
 from scheduler.guard.configuration import GuardConfiguration
 from scheduler.input.yaml_1_1 import dump
@@ -74,9 +73,8 @@ def serve(config: Path | None, *, print_config: bool, **flags: object) -> None:
     if print_config:
         click.echo(dump(configuration.document()), nl=False)
         return
-    with garbage.importing():
-        from scheduler.guard import program
-        from scheduler.runtime import logs
+    from scheduler.guard import program
+    from scheduler.runtime import logs
 
     logs.configure(configuration.logging.format, configuration.logging.level, sys.stderr)
     sys.exit(program.run(configuration))

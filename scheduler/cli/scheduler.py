@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from scheduler import garbage
 from scheduler.cli.inputs import time_of
 from scheduler.cli.scheduler_config import config as config_command
 from scheduler.cli.settings import options, settings
@@ -93,9 +92,8 @@ def run(config: Path | None, *, print_config: bool, **flags: object) -> None:
     if print_config:
         click.echo(dump(configuration.document()), nl=False)
         return
-    with garbage.importing():
-        from scheduler.live import program
-        from scheduler.runtime import logs
+    from scheduler.live import program
+    from scheduler.runtime import logs
 
     logs.configure(configuration.logging.format, configuration.logging.level, sys.stderr)
     sys.exit(program.run(configuration))

@@ -19,10 +19,15 @@ from tests.controlplane.contents import clear
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.profiles import ALL, EVERY_VERSION, ControlPlaneProfile, chosen
 from tests.controlplane.proxy import Proxy
-from tests.controlplane.rest import RestClient
+from tests.controlplane.rest import Json, RestClient
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET = ROOT / "manifests" / "examples" / "fleet"
+
+
+def is_decided(pod: Json) -> bool:
+    """Whether the scheduler has looked at it, or it has had its node from the start."""
+    return "conditions" in pod["status"] or "nodeName" in pod["spec"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

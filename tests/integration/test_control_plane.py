@@ -15,7 +15,7 @@ from tests.controlplane.polling import PollTimeoutError
 from tests.controlplane.process import StartError
 from tests.controlplane.profiles import ALL, BETA, DEFAULT, GA, RELEASE
 from tests.controlplane.rest import CLAIM, POD, SLICE, ApiError, Json, Kind, RestClient
-from tests.integration.conftest import FLEET, Planes
+from tests.integration.conftest import FLEET, Planes, is_decided
 from tests.unit.allocator.api.raw_objects import a_rule, a_slice_of, a_taint
 
 OLDER = Kind("resource.k8s.io/v1beta1", "ResourceSlice")
@@ -70,15 +70,10 @@ def test_identities_have_their_own_rights(plane: ControlPlane) -> None:
     assert "system:serviceaccount:kube-system:dra-scheduler" in refused.value.message
 
 
-def _is_decided(pod: Json) -> bool:
-    """Whether the scheduler has looked at it, or it has had its node from the start."""
-    return "conditions" in pod["status"] or "nodeName" in pod["spec"]
-
-
 def test_scheduler_on_demand_decides_every_pod_of_the_fleet_and_stops(plane: ControlPlane, api: RestClient) -> None:
     restore(api, manifests(FLEET))
     plane.start_scheduler({"clientConnection": {"qps": 5000, "burst": 5000}})
-    decided = api.await_all(POD, lambda pods: len(pods) == 9 and sum(map(_is_decided, pods)) == 9)
+    decided = api.await_all(POD, lambda pods: len(pods) == 9 and sum(map(is_decided, pods)) == 9)
     # A pod that comes late may find that others took what only it needs: its own order decides how many it places.
     placed = {pod["metadata"]["name"] for pod in decided if "nodeName" in pod["spec"]}
     assert placed

@@ -16,7 +16,7 @@ from tests.controlplane.identities import STOCK
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.polling import TIMEOUT_S
 from tests.controlplane.rest import POD
-from tests.integration.conftest import FLEET
+from tests.integration.conftest import FLEET, is_decided
 
 READING = Reading({"active": 0}, {("mine", "NodeResourcesFit"): 0}, {"nodes": 0}, [], 0, 0, 0, 0, {}, {})
 
@@ -30,7 +30,7 @@ def theirs(binaries: Binaries, tmp_path: Path) -> Iterator[dict[str, Metric]]:
         restore(api, manifests(FLEET))
         (port,) = free_ports(1)
         plane.start_scheduler({}, port)
-        api.await_all(POD, lambda pods: sum("conditions" in pod["status"] for pod in pods) == len(pods) == 8)
+        api.await_all(POD, lambda pods: len(pods) == 9 and sum(map(is_decided, pods)) == 9)
         yield families(metrics_of(plane, port))
 
 

@@ -218,20 +218,3 @@ def test_a_library_that_is_imported_already_stays_as_it_is() -> None:
     after = "import kubernetes_asyncio.client as after; print(before is after, after.__file__ == before.__file__)"
     asked = "print('__getattr__' in vars(after), after.V1Pod.__name__)"
     assert _said_by(before, "import scheduler.client", after, asked) == ["True True", "False V1Pod"]
-
-
-@pytest.mark.parametrize("switch", ["gc.enable()", "gc.disable()"])
-def test_modules_are_imported_without_searching_them_for_garbage(switch: str) -> None:
-    said = _said_by(
-        "import gc, sys",
-        "from scheduler import garbage",
-        switch,
-        "searched = []",
-        "gc.callbacks.append(lambda phase, _: searched.append(phase))",
-        "with garbage.importing():",
-        "    import scheduler.live.program",
-        "    print(gc.isenabled(), searched)",
-        "print(gc.isenabled(), gc.get_freeze_count() > 100_000)",
-    )
-    is_on = switch == "gc.enable()"
-    assert said == ["False []", f"{is_on} {is_on}"]
