@@ -120,7 +120,8 @@ def in_order_of_decisions(proxy: Proxy, pods: Sequence[Json]) -> list[str]:
 
 
 def a_case(before: Cluster, after: Cluster, decided: Sequence[str], name: str) -> Json:
-    """The pod, and the cluster in which these had their node, claim and disk already, and no other pod had."""
+    """The pod, and the cluster in which these had their node, claim and disk already, as what ran before had."""
+    running = sum("nodeName" in one["spec"] for one in before["pods"].values())
     made = {field: dict(objects) for field, objects in before.items()}
     for one in decided:
         for field, changed in of_pod(after, one):
@@ -128,7 +129,7 @@ def a_case(before: Cluster, after: Cluster, decided: Sequence[str], name: str) -
     pod = made["pods"].pop(f"{SERVING}/{name}")
     fields = {field: list(objects.values()) for field, objects in made.items()}
     placed = [one for one in fields["pods"] if "nodeName" in one["spec"]]
-    assert len(placed) == len(decided)
+    assert len(placed) == running + len(decided)
     return {**fields, "pods": placed, "pod": {**pod, "spec": {**pod["spec"], "schedulerName": "default-scheduler"}}}
 
 
