@@ -5,6 +5,7 @@ counted (`packing`). Otherwise one after the other is assumed on each node that 
 choice of devices, until all have a place.
 """
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import ExitStack
@@ -152,16 +153,10 @@ class RunsOfMembers(NamedTuple):
         return 0 if domain == NOWHERE else self.domains[domain]
 
 
-class TreeSearch:
-    """Members of which one may change what is left to another one anywhere. runs: of those that are in one domain."""
+class _RememberingSearch(ABC):
+    """What was asked for once is not searched again."""
 
-    def __init__(
-        self, members: GroupMembers, steps: GroupSteps, nodes: Mask = -1, runs: "RunsOfMembers | None" = None
-    ) -> None:
-        self._members = members
-        self._steps = steps
-        self._nodes = nodes
-        self._runs = runs
+    def __init__(self) -> None:
         self._found: dict[Hashable, Placement | None] = {}
 
     def fits(self, places: Sequence[int]) -> bool:
@@ -169,17 +164,38 @@ class TreeSearch:
         return self._search(tuple(places)) is not None
 
     def placement(self, places: Sequence[int]) -> Placement:
-        """Each member in order on the best node that leaves a place to the others."""
+        """Where they go; they fit."""
         placement = self._search(tuple(places))
         assert placement is not None, "members without a place"
         return placement
 
     def _search(self, places: tuple[int, ...]) -> Placement | None:
         if places not in self._found:
-            placement: list[PlacedMember] = []
-            is_found = not self._members.limits.exceeds(places) and self._extend(places, placement, set())
-            self._found[places] = placement if is_found else None
+            self._found[places] = self._placement(places)
         return self._found[places]
+
+    @abstractmethod
+    def _placement(self, places: tuple[int, ...]) -> Placement | None:
+        """Where they go; None where they do not fit."""
+
+
+class TreeSearch(_RememberingSearch):
+    """Members of which one may change what is left to another one anywhere. runs: of those that are in one domain."""
+
+    def __init__(
+        self, members: GroupMembers, steps: GroupSteps, nodes: Mask = -1, runs: "RunsOfMembers | None" = None
+    ) -> None:
+        super().__init__()
+        self._members = members
+        self._steps = steps
+        self._nodes = nodes
+        self._runs = runs
+
+    def _placement(self, places: tuple[int, ...]) -> Placement | None:
+        """Each member in order on the best node that leaves a place to the others."""
+        placement: list[PlacedMember] = []
+        is_found = not self._members.limits.exceeds(places) and self._extend(places, placement, set())
+        return placement if is_found else None
 
     def _extend(self, places: Sequence[int], found: list[PlacedMember], dead: set[Hashable]) -> bool:
         """Place the rest of the members; what was found stays assumed until all are placed."""
@@ -256,7 +272,7 @@ def _devices(placed: Placed) -> Hashable:
     return tuple(sorted(result.id for one in placed.allocations for result in one.results))
 
 
-class LimitedSearch:
+class LimitedSearch(_RememberingSearch):
     """Members that see each other by what is left on their node, and by what a limit of their tenant leaves.
 
     As long as it keeps the limits, what is found without them is taken. Else members have to be placed otherwise, or
@@ -264,25 +280,10 @@ class LimitedSearch:
     """
 
     def __init__(self, members: GroupMembers, counted: CountedSearch, tree: TreeSearch) -> None:
+        super().__init__()
         self._limits = members.limits
         self._counted = counted
         self._tree = tree
-        self._found: dict[Hashable, Placement | None] = {}
-
-    def fits(self, places: Sequence[int]) -> bool:
-        """Whether these members have a place at once."""
-        return self._search(tuple(places)) is not None
-
-    def placement(self, places: Sequence[int]) -> Placement:
-        """Where they go; they fit."""
-        placement = self._search(tuple(places))
-        assert placement is not None, "members without a place"
-        return placement
-
-    def _search(self, places: tuple[int, ...]) -> Placement | None:
-        if places not in self._found:
-            self._found[places] = self._placement(places)
-        return self._found[places]
 
     def _placement(self, places: tuple[int, ...]) -> Placement | None:
         if self._limits.exceeds(places) or not self._counted.fits(places):
