@@ -10,10 +10,12 @@ from scheduler.core_v1.group_terms import (
     GROUP,
     MATCH,
     MINIMUM,
+    NO_TERMS,
     PREFERRED,
     REQUIRED,
     SLICE,
     AttributeTerm,
+    annotations_read,
     group_terms,
 )
 from scheduler.core_v1.pod import Pod, decode_pod
@@ -287,11 +289,48 @@ def test_terms_that_cannot_be_understood_are_named(annotations: dict[str, str], 
     assert error in str(errors[0])
 
 
-def test_other_schedulers_names_for_the_same_wish_are_aliases() -> None:
-    terms, errors = group_terms(
-        {
-            "kai.scheduler/topology-required-placement": "block",
-            "kai.scheduler/topology-preferred-placement": "rack",
-        }
-    )
-    assert (terms.required, terms.preferred, errors) == ("block", ("rack",), ())
+RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+
+
+@pytest.mark.parametrize("on_pods", [True, False], ids=["pods", "PodGroup"])
+@pytest.mark.parametrize(
+    ("annotations", "spec", "required", "preferred"),
+    [
+        ({REQUIRED: "rack"}, {}, "rack", ()),
+        ({}, RACK, "rack", ()),
+        ({"kai.scheduler/topology-required-placement": "rack"}, {}, "rack", ()),
+        ({"kai.scheduler/topology-preferred-placement": "rack"}, {}, "", ("rack",)),
+        ({"kai.scheduler/topology-required-placement": "block", REQUIRED: "rack"}, {}, "rack", ()),
+        ({"kai.scheduler/topology-preferred-placement": "x", PREFERRED: "block,rack"}, {}, "", ("block", "rack")),
+        ({"kai.scheduler/topology-required-placement": "block"}, RACK, "rack", ()),
+    ],
+)
+def test_other_names_for_the_same_wish_are_aliases(
+    annotations: dict[str, str],
+    spec: dict[str, Any],
+    required: str,
+    preferred: tuple[str, ...],
+    on_pods: bool,  # noqa: FBT001
+) -> None:
+    raw = {"metadata": {"name": "p", "annotations": annotations if on_pods else {}}, "spec": {"containers": []}}
+    pod, _ = decode_pod(raw, validate=False)
+    assert pod is not None
+    pods = members(2, grouping=pod.grouping)
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = only_group(pods, decoded({**policy, **spec}, annotations={} if on_pods else annotations))
+    assert (group.terms.required, group.terms.preferred, group.problem) == (required, preferred, "")
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "kueue.x-k8s.io/podset-required-topology",
+        "kueue.x-k8s.io/podset-preferred-topology",
+        "alpha.jobset.sigs.k8s.io/exclusive-topology",
+        "leaderworkerset.sigs.k8s.io/exclusive-topology",
+    ],
+)
+def test_what_other_controllers_write_as_selectors_themselves_is_no_wish(annotation: str) -> None:
+    assert annotations_read({annotation: "rack", MATCH: "*=d/rail"}) == {MATCH: "*=d/rail"}
+    terms, errors = group_terms({annotation: "rack"})
+    assert (terms, errors) == (NO_TERMS, ())
