@@ -215,7 +215,11 @@ class Scheduler:
             ),
         )
         self._conditions = GroupConditions(
-            api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
+            api,
+            site.served.resource(api_resources.POD_GROUPS),
+            now,
+            self._attempts.start,
+            site.served.resource(api_resources.COMPOSITE_POD_GROUPS),
         )
         self._known = KnownGroups(self._groups, self._conditions)
         self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)
