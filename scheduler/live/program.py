@@ -26,7 +26,7 @@ from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import KnownGroups, LoopDependencies
 from scheduler.live.group_conditions import GroupConditions
@@ -45,7 +45,7 @@ from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
-from scheduler.state.claims import Waiting, claim_keys
+from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
 from scheduler.ui.decision_log import DecisionLog
