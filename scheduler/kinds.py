@@ -19,9 +19,9 @@ import orjson
 from allocator.api import ClaimTemplate, TaintRule, decode
 from allocator.api.allocation import Consumer
 from allocator.api.decode import Decoded
-from allocator.api.field_types import MOST_ERRORS
 from allocator.api.findings import FieldError
 from allocator.api.metadata import Metadata
+from allocator.api.schema import MOST_ERRORS
 from allocator.model import Allocation, Claim, Container, DeviceClass, DeviceResult, Node, PoolID, Slice
 from scheduler.cache.watch_events import Decoder, Holder, Undecodable, holds_nothing
 from scheduler.client import api_resources

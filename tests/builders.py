@@ -11,7 +11,6 @@ from typing import Any
 from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata, OwnerReference
 from allocator.cluster.snapshot import Snapshot
-from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.fleet.nodes import NodeTable
 from allocator.gates import RELEASES, Features
 from allocator.model import (
@@ -33,6 +32,7 @@ from allocator.model import (
     Slice,
     Term,
 )
+from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.pod_signatures import PodSignatures

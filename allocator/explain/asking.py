@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from allocator.allocate import allocate
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import Claim, Node, PoolID
-from allocator.outcome import Allocated, AllocationError, Exhausted, Outcome
-from allocator.search.budget import Budget
+from allocator.outcome import Allocated, AllocationError, Budget, Exhausted, Outcome
 
 ASK_STEPS = 20_000
 """Picks that one question may try."""

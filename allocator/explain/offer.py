@@ -12,7 +12,9 @@ from typing import Final
 
 from allocator.allocate import BUDGET_STEPS
 from allocator.bits import Mask, bits
+from allocator.candidates import Problem, problem_of
 from allocator.cluster.snapshot import Snapshot
+from allocator.constraints import AttributeRule
 from allocator.explain.asking import Asking
 from allocator.explain.cause import refusals_named, refusals_of
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, refusals_by_operands
@@ -20,10 +22,7 @@ from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.features.list_type_attributes import Token
 from allocator.memo import Topic
 from allocator.model import Claim, Constraint, DeviceID, Node, PoolID
-from allocator.outcome import DeviceRefusal
-from allocator.requests.candidates import Problem, problem_of
-from allocator.requests.constraints import AttributeRule
-from allocator.search.budget import Budget
+from allocator.outcome import Budget, DeviceRefusal
 from allocator.search.rules import Candidates
 
 MATCHING = ("in use", "capacity", "taint")

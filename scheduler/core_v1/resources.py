@@ -13,8 +13,8 @@ from pydantic_core import PydanticCustomError, core_schema
 from allocator.api import names
 from allocator.api.findings import FieldError, step_text
 from allocator.api.schema import CheckedBy
-from allocator.extended_resources import CLASS_PREFIX, is_extended
 from allocator.model import Container
+from allocator.pod_resources import CLASS_PREFIX, is_extended
 from cel.values.quantity import Quantity
 from scheduler.core_v1.object_fields import ObjectFields, name_error
 

@@ -14,8 +14,8 @@ import orjson
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from allocator.api.bounds import excess
-from allocator.api.encode import ByText
+from allocator.api.allocation import ByText
+from allocator.api.decode import excess
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
 from allocator.api.versions import Json

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from allocator.api import ClaimTemplate, Decoded, decode
 from allocator.api.allocation import Consumer
 from allocator.api.names import object_name
-from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.model import Claim
+from allocator.pod_resources import CLAIM_ANNOTATION
 from allocator.words import did_you_mean
 from scheduler.client.api_resources import POD_GROUPS
 from scheduler.core_v1.node import BUILT_IN, PriorityClass

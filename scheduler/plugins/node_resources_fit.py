@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from allocator.bits import Mask, union
-from allocator.extended_resources import is_extended
 from allocator.model import DeviceClass
+from allocator.pod_resources import is_extended
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import (

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from allocator.bits import Mask
-from allocator.journal import Journal
+from allocator.memo import Journal
 from cel.lru import LruCache
 from scheduler.core_v1.label_selectors import NO_POD_AFFINITY, AffinityTerm, Labels, PodAffinity, WeightedTerm
 from scheduler.core_v1.pod import Pod

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 
 from allocator.api import decode, names
 from allocator.bits import Mask
-from allocator.extended_resources import (
+from allocator.gates import EXTENDED_RESOURCE, Features
+from allocator.model import Claim, DeviceClass, Node
+from allocator.pod_resources import (
     CLAIM_ANNOTATION,
     CountRequest,
     RequestMapping,
@@ -21,8 +23,6 @@ from allocator.extended_resources import (
     generate,
     is_extended,
 )
-from allocator.gates import EXTENDED_RESOURCE, Features
-from allocator.model import Claim, DeviceClass, Node
 from scheduler.core_v1.pod import Pod
 from scheduler.state.masks import mask_of
 from scheduler.state.node_infos import NodeInfos

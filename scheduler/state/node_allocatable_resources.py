@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from allocator.gates import Release
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
-from allocator.node_allocatable_resources import (
+from allocator.pod_resources import (
     Amounts,
     ClaimResources,
     PodResources,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.bits import Mask, union
-from allocator.journal import ChangedNumbers
+from allocator.memo import ChangedNumbers
 from allocator.model import Image, Node
 from cel.lru import LruCache
 from scheduler.core_v1.label_selectors import Labels, PodAffinity

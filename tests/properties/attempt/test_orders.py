@@ -18,8 +18,8 @@ from random import Random
 import pytest
 
 from allocator.api.versions import Json
-from allocator.extended_resources import CountRequest, RequestMapping
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
+from allocator.pod_resources import CountRequest, RequestMapping
 from scheduler.attempt.attempt import new_attempt
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimRef, allocation_of, is_made_for, key_of, results_of, version_of

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from allocator.api.versions import Json
-from allocator.extended_resources import CountRequest
 from allocator.model import Claim
+from allocator.pod_resources import CountRequest
 from scheduler.attempt import claim_objects
 from scheduler.attempt.claim_objects import ANNOTATION, RawClaim, intent_of, is_same_allocation
 from scheduler.kinds import claim_of
