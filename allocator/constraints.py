@@ -22,7 +22,7 @@ from allocator.model import Alternative, Attribute, Claim, Constraint, Device, J
 from allocator.outcome import Budget, InvalidClaim
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Trail
 from cel import Cancelled
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 
 def covers(constraint: Constraint, alternative: Alternative) -> bool:

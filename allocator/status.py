@@ -23,7 +23,7 @@ from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINTS
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID, PoolID, Request, Slice
 from allocator.outcome import Allocated, AllocationError
-from cel.lru import LruCache
+from cel.cache import LruCache
 from cel.values.quantity import Quantity
 
 # Which devices an expression accepts, over a whole fleet: devices that agree in what it reads are asked once.

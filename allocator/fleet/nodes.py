@@ -16,7 +16,7 @@ from allocator.limits.count import LimitCount, LimitsInForce, LimitUse
 from allocator.memo import Journal
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 # The nodes by number, by name and by label: the one table of them, which those who follow the nodes read.
 

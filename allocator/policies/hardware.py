@@ -18,7 +18,7 @@ from allocator.memo import Topic, exact
 from allocator.model import Alternative, CounterSetID, Device, PoolID
 from allocator.search.backtracking import OrderEffort
 from allocator.search.rules import Pick
-from cel.lru import LruCache
+from cel.cache import LruCache
 from cel.values.quantity import Quantity
 
 # Devices by the value of an attribute: those of one NUMA node, of one PCIe root, of one board.

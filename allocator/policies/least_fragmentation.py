@@ -34,7 +34,7 @@ from allocator.policies.hardware import (
 )
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Pick
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 # What can still be cut from counter sets, and what a cut costs: the partitions that are not possible afterwards.
 #

@@ -15,7 +15,7 @@ import numpy as np
 from allocator.bits import Mask, union
 from allocator.model import Node
 from cel import Cancelled
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.core_v1.pod import Pod
 from scheduler.plugins.default import PLUGINS, refusal
 from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes

@@ -18,7 +18,7 @@ from allocator.policies.fill_rollouts import FillShape, Takes, UnitKind, Units, 
 from allocator.policies.fill_value import FillValue, FromDevices, NodeTakes, least_taken
 from allocator.policies.fill_values import FillNode, FillValues, PodCosts
 from allocator.policies.hardware import Cells, Take, UnitCells
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.typical_pods import WorkloadShape
 from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of

@@ -36,7 +36,7 @@ from allocator.policies.whole_nodes import (
     held_by_claims,
     units_left,
 )
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.node_policies.typical_pods import PodShapes
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import CPU, MEMORY

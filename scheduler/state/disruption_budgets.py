@@ -5,7 +5,7 @@ Source: kube-scheduler's preemption/util.go FilterVictimsWithPDBViolation.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.pod import Pod

@@ -18,7 +18,7 @@ SAME_ROLE = {
     *("contract", "errors"),  # of each room
     *("allocate", "audit", "lint"),  # the function or the rules, and the subcommand that calls them
     *("device", "quantity", "semver"),  # the value, and how the API or CEL spells it
-    *("node_affinity"),  # the same in Kubernetes
+    "node_affinity",  # the same in Kubernetes
     *("claims", "pod", "status", "volumes"),  # each room's side of the same objects
 }
 """Names that several rooms share because they mean the same there (docs/architecture.md)."""
@@ -150,7 +150,7 @@ OF_ANOTHER_SIZE = {
     "scheduler/runtime/memory.py": "calls of the C library, which import nothing of ours",
 }
 LINES_LEAST, LINES_MOST = 40, 650
-MOST_FILES, MOST_ROOMS = 471, 42
+MOST_FILES, MOST_ROOMS = 465, 42
 
 
 def test_files_are_neither_confetti_nor_too_long_to_read() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from allocator.fleet.answer_cache import AnswerCache, HardwareKinds, KnownChoices
 from allocator.memo import Journal
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.state.pod_counts import PodLabels
 from scheduler.state.pods import PodRequests
 
