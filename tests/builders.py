@@ -36,7 +36,7 @@ from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.pod_signatures import PodSignatures
-from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Cycle
 from scheduler.state.claims import FINALIZER
 from scheduler.state.labels import PodSelectors
 from scheduler.state.node_infos import NodeInfos

@@ -147,7 +147,7 @@ _TOKEN = re.compile(
     r"""
       \\Q.*?(?:\\E|\Z)                         # literal text
     | \\(?P<sign>[pP])(?:\{(?P<name>[^}]*)\}|(?P<letter>.))
-    | (?P<any_byte>\C)
+    | (?P<any_byte>\\C)
     | \\.
     | \(\?P?<(?P<group>[^>]*)>
     | (?P<class>\[\^?+\]?+(?:\[:\^?\w+:\]|\\.|[^\]\\])*+\])

@@ -18,7 +18,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.output.status_report import MAP, closed_nodes, device_map
-from scheduler.state.evicting_taints import Eviction
+from scheduler.state.taints import Eviction
 from scheduler.status import claim_statuses
 
 _EPILOG = f"""{EXIT_CODES}

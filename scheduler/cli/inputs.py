@@ -48,7 +48,7 @@ from scheduler.output.input_report import (
 from scheduler.plugins.profile import Profile
 from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, key_of
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
-from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pod_resources import ExtendedResources
 from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.status import ClaimStatus, claim_statuses
 

@@ -34,7 +34,7 @@ from scheduler.offline.room_by_eviction import victims_by_pod
 from scheduler.output.difference_report import DifferenceReport
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE, YAML
 from scheduler.simulation.changes import claims_without, evicted_from
-from scheduler.state.evicting_taints import Eviction
+from scheduler.state.taints import Eviction
 from scheduler.status import ClaimStatus
 
 _EPILOG = """

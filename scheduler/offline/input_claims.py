@@ -22,7 +22,7 @@ from scheduler.core_v1.pod_group import PodGroup
 from scheduler.input.identity import claim_of_template, generate_name, generated, uid_of
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.state.claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
-from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
+from scheduler.state.pod_resources import VERSION, ExtendedClaim, annotations
 
 # Priorities of pods that only name a class: the numbers that the API server would write.
 #

@@ -17,8 +17,8 @@ from allocator.api.findings import FieldError, shown
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, CountedUnit, Namespaces, TenantLimit
 from cel.values.quantity import Format, Quantity
-from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
+from scheduler.client.watch_events import Undecodable
 from scheduler.core_v1.label_selectors import requirements
 from scheduler.input import yaml_1_1
 from scheduler.runtime.section import Section, label_query, object_name, refused, typed

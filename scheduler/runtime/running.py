@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from allocator.gates import Features, UnknownGate
-from scheduler.cache.states import HistoryLost
 from scheduler.client.connection import connect
 from scheduler.client.credentials import context_name
 from scheduler.client.discovery import NotServed, Served, discover
 from scheduler.client.errors import CallFailed, NotConfigured
+from scheduler.client.watch_states import HistoryLost
 from scheduler.runtime.configuration import Allocating, Common
 from scheduler.runtime.core import Site
 from scheduler.runtime.leader_election import LeadershipLost

@@ -35,8 +35,8 @@ from scheduler.simulation.jobs import unscheduled
 from scheduler.simulation.moves import DefragTerms, plan_for, targets
 from scheduler.state.cluster_changes import ClaimChanged, PodChanged
 from scheduler.state.cluster_changes import Event as Change
-from scheduler.state.evicting_taints import EvictingTaints, devices_of, has_evicting
 from scheduler.state.pods_by_priority import priority_of
+from scheduler.state.taints import EvictingTaints, devices_of, has_evicting
 
 _SETTLED_S = 24 * 3600.0
 """After so long without any change time is passed over until the next: that pods are tried again comes to nothing."""

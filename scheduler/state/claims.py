@@ -15,7 +15,7 @@ from allocator.model import Allocation, Claim, DeviceID, DeviceResult
 from allocator.pod_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.state.extended_resources import claim_name, may_ask
+from scheduler.state.pod_resources import claim_name, may_ask
 
 # Which claims hold which devices: what the watch has shown, together with reservations since then.
 #

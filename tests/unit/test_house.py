@@ -18,7 +18,7 @@ SAME_ROLE = {
     *("contract", "errors"),  # of each room
     *("allocate", "audit", "lint"),  # the function or the rules, and the subcommand that calls them
     *("device", "quantity", "semver"),  # the value, and how the API or CEL spells it
-    "node_affinity",  # the same in Kubernetes
+    *("node_affinity", "pod_resources"),  # the same in Kubernetes
     *("claims", "pod", "status", "volumes"),  # each room's side of the same objects
 }
 """Names that several rooms share because they mean the same there (docs/architecture.md)."""
@@ -33,7 +33,7 @@ OF_THE_FIELD = {
     ("scheduler/client/", "body content"),  # of an HTTP message
     ("scheduler/extender/", "body"),
     ("scheduler/guard/", "body"),
-    ("scheduler/cache/decoding.py", "body"),
+    ("scheduler/client/watch_states.py", "body"),
     ("scheduler/reporting.py", "body content"),
     ("scheduler/runtime/server.py", "body"),
     ("scheduler/runtime/server.py", "body"),
@@ -150,7 +150,7 @@ OF_ANOTHER_SIZE = {
     "scheduler/runtime/memory.py": "calls of the C library, which import nothing of ours",
 }
 LINES_LEAST, LINES_MOST = 40, 650
-MOST_FILES, MOST_ROOMS = 465, 42
+MOST_FILES, MOST_ROOMS = 452, 41
 
 
 def test_files_are_neither_confetti_nor_too_long_to_read() -> None:
