@@ -12,8 +12,7 @@ from functools import reduce
 from operator import or_
 
 from allocator.candidates import MAX_RESULTS, Problem
-from allocator.explain.asking import Asking
-from allocator.explain.offer import Offer, offer_of, prepared
+from allocator.explain.offer import Asking, Offer, offer_of, prepared
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule

@@ -13,8 +13,8 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from allocator.candidates import MAX_RESULTS
-from allocator.explain.asking import Asking
 from allocator.explain.conflict import ConflictingConstraint, Member, members_of, reduced
+from allocator.explain.offer import Asking
 from allocator.features.device_taints import BLOCKING, tolerates
 from allocator.model import Alternative, Claim, Device, Request, Toleration
 

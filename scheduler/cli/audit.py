@@ -11,7 +11,7 @@ from scheduler.checks.audit import RULES, ClusterState
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, report_findings
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims

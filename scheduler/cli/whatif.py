@@ -21,8 +21,7 @@ from scheduler.cli.inputs import (
     meant,
     policy_option,
 )
-from scheduler.cli.printing import output_option, print_report
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress, output_option, print_report
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster

@@ -31,7 +31,7 @@ from scheduler.runtime.server import Malformed
 from scheduler.state.claims import Waiting
 from scheduler.state.masks import mask_of, numbers_of
 from scheduler.state.pod_resources import may_ask
-from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.time_line import DecisionLog
 
 # How many nodes pass filter: enough for a good choice, as kube-scheduler alone samples a large cluster.
 #

@@ -48,7 +48,7 @@ from scheduler.runtime.metrics import Metrics, Reading
 from scheduler.state.claims import Waiting, claim_keys
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
-from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.time_line import DecisionLog
 from scheduler.ui.ui_server import PATH, Ui, UiSource
 
 # The pods that were created with a node and lack devices; updated by events, so that reading costs nothing.

@@ -30,7 +30,7 @@ from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
 from scheduler.pod_groups.groups import Groups
 from scheduler.preemption.preemption import Preemptor
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
-from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
+from scheduler.simulation.changes import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
 from scheduler.simulation.moves import DefragTerms, plan_for, targets
 from scheduler.state.cluster_changes import ClaimChanged, PodChanged
