@@ -295,7 +295,7 @@ def _asked_of(device: Device, requested: Mapping[str, Quantity]) -> Mapping[str,
         return None
     if len(asked) < len(requested):
         twice = sorted(name for name in own if list(own.values()).count(own[name]) > 1)
-        raise Unrepresentable(f"capacity {twice[0]!r} is requested as {twice[1]!r}, too, which is the same")
+        raise Unrepresentable(f"capacity {twice[0]!r} is also requested as {twice[1]!r}, its other name")
     return asked
 
 

@@ -267,6 +267,11 @@ class Fleet:
         self._kinds_asked_last = claims, kinds
         return kinds
 
+    def alike(self, among: Mask) -> Iterator[Mask]:
+        """The nodes in sets of which all nodes have equal devices, with the same in use. Cost: O(sets)."""
+        self._nodes.refresh()
+        return filter(None, [group.members.nodes & among for group in self._nodes.groups.all()])
+
     def usage_on(self, number: int) -> Hashable:
         """What is in use of the devices of a node; equal for nodes with equal devices of which the same is in use."""
         self._nodes.refresh()

@@ -26,7 +26,7 @@ _EPILOG = f"""{EXIT_CODES}
 Examples:
   dra audit cluster.yaml                      all rules
   dra audit must-gather/ -o junit > audit.xml     for CI
-  dra audit cluster.yaml --fail-on warning    warnings fail, too
+  dra audit cluster.yaml --fail-on warning    warnings fail as well
 """
 
 _NEEDED = ("ResourceSlice", "ResourceClaim")

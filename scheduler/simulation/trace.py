@@ -428,7 +428,7 @@ def orders(file: Path, pods: int, nodes: int) -> dict[int, DrawnOrder]:
     for line in json_lines(file):
         order = _order(line, pods, nodes)
         if order.seed in by_seed:
-            raise line.error("seed", f"{order.seed} is the seed of another line, too")
+            raise line.error("seed", f"{order.seed} is the seed of an earlier line")
         by_seed[order.seed] = order
     if not by_seed:
         raise InvalidLine(f"{file}: holds no order")

@@ -753,6 +753,14 @@ def test_kinds_are_what_claims_read_and_not_what_else_devices_have() -> None:
     assert len({by_uuid.of(number) for number in range(4)}) == 4
 
 
+def test_nodes_are_alike_that_have_equal_devices_with_the_same_in_use() -> None:
+    fleet = a_fleet(alike(3), 4, held=[on(1, "gpu-000")])
+    assert sorted(fleet.alike(0b1111)) == [0b0010, 0b0101, 0b1000]
+    assert sorted(fleet.alike(0b1110)) == [0b0010, 0b0100, 0b1000]
+    fleet.remove_allocated([on(1, "gpu-000")])
+    assert sorted(fleet.alike(-1)) == [0b0111, 0b1000]
+
+
 def test_kinds_stay_until_a_class_that_is_named_changes() -> None:
     fleet = a_fleet(alike(2), 2)
     kinds = fleet.kinds([a_claim(a_request("gpu"))])
