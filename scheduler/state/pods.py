@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from allocator.model import Container
-from allocator.node_allocatable_resources import Amounts, PodResources, pod_need
+from allocator.pod_resources import Amounts, PodResources, pod_need
 from cel.values.quantity import Format, Quantity
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
