@@ -27,6 +27,7 @@ from scheduler.cache.watch_events import (
 )
 from scheduler.client.errors import api_error
 from scheduler.client.raw_json import dumps, loads_leniently
+from scheduler.terminal_text import in_short
 
 _LIST_END = "k8s.io/initial-events-end"
 _VERSION_DIGITS = 19  # what a signed integer of 64 bits can hold
@@ -74,9 +75,9 @@ def found_in(raw: object, decode: Decoder[T], held: Holder) -> Found[T]:
     try:
         return Entry(*identity, decode(raw))
     except Undecodable as error:
-        return Undecoded(*identity, str(error), held(raw))
+        return Undecoded(*identity, in_short(str(error)), held(raw))
     except Exception as error:  # noqa: BLE001 - whatever it is, it costs this object alone; the reflector reports it
-        return Undecoded(*identity, f"internal error: {type(error).__name__}: {error}", held(raw), error)
+        return Undecoded(*identity, in_short(f"internal error: {type(error).__name__}: {error}"), held(raw), error)
 
 
 def _named(item: object, named: Mapping[str, str]) -> object:
