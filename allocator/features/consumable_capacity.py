@@ -14,10 +14,9 @@ from typing import Final
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.usage import Shares, consumed_of
-from allocator.exact import exact
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
-from allocator.memo import Topic
+from allocator.memo import Topic, exact
 from allocator.model import (
     NEGATIVE_CAPACITY,
     Alternative,

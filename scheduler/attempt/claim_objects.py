@@ -14,7 +14,7 @@ import orjson
 from allocator.api.versions import Json
 from cel.values.quantity import Quantity
 from scheduler.state.claims import FINALIZER, ClaimObject, is_of_extended_resources
-from scheduler.state.extended_resources import ExtendedClaim, annotations
+from scheduler.state.pod_resources import ExtendedClaim, annotations
 
 # The intent: an annotation on a claim that says who is allocating it, and for which pod.
 #

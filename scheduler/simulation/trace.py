@@ -23,8 +23,7 @@ from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, require_single_keys
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.simulation.changes import ChangingFleet, InvalidChange, claims_without
-from scheduler.simulation.events import Appears, PodGoes, SimulationEvent
+from scheduler.simulation.changes import Appears, ChangingFleet, InvalidChange, PodGoes, SimulationEvent, claims_without
 from scheduler.simulation.jobs import LATEST_S, InvalidWorkload, Job, unscheduled
 
 _GZIP = b"\x1f\x8b"

@@ -33,8 +33,7 @@ from scheduler.attempt.claim_step import (
     intent_write,
     stored_by,
 )
-from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry, Unschedulable
-from scheduler.attempt.step import Step
+from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry, Step, Unschedulable
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.object_fields import in_seconds

@@ -18,12 +18,12 @@ from random import Random
 import pytest
 
 from allocator.api.versions import Json
-from allocator.extended_resources import CountRequest, RequestMapping
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
+from allocator.pod_resources import CountRequest, RequestMapping
 from scheduler.attempt.attempt import new_attempt
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimRef, allocation_of, is_made_for, key_of, results_of, version_of
-from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.claim_step import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
     Bound,
@@ -32,11 +32,11 @@ from scheduler.attempt.decision import (
     Decision,
     ExtendedPlan,
     Gone,
+    Listener,
     PodKey,
 )
 from scheduler.attempt.run import run, steps
 from scheduler.attempt.slots import CallLimit
-from scheduler.attempt.step import Listener
 from scheduler.attempt.steps.claims import MakeClaim
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
@@ -44,7 +44,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.state.cluster_changes import PodChanged
-from scheduler.state.extended_resources import ExtendedClaim, claim_name
+from scheduler.state.pod_resources import ExtendedClaim, claim_name
 from scheduler.state.rivals import Rival
 from tests import extent
 from tests.builders import a_pod

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from allocator.api.versions import Json
-from allocator.extended_resources import CountRequest
 from allocator.model import Claim
+from allocator.pod_resources import CountRequest
 from scheduler.attempt import claim_objects
 from scheduler.attempt.claim_objects import ANNOTATION, RawClaim, intent_of, is_same_allocation
 from scheduler.kinds import claim_of
 from scheduler.state.claims import FINALIZER
-from scheduler.state.extended_resources import ExtendedClaim
+from scheduler.state.pod_resources import ExtendedClaim
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 TYPE = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}

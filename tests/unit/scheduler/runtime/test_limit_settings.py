@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Requirement
 from cel.values.quantity import Format
-from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.watch_events import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded
-from scheduler.cache.watcher import Store
 from scheduler.client.api_resources import CONFIG_MAPS
+from scheduler.client.watch_events import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded
+from scheduler.client.watch_states import input_of, page_of
+from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
