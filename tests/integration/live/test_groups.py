@@ -591,3 +591,86 @@ def test_single_of_higher_priority_beside_a_group_leaves_none_of_it_bound(groups
     groups.refused("a", "2 of 3 fit")
     assert list(bound(groups)) == ["single"]
     assert allocated(groups) == ["of-single"]
+
+
+needs_composites = pytest.mark.skipif(RELEASE < "1.37", reason="CompositePodGroups are served from 1.37 on")
+COMPOSITE = Kind(f"scheduling.k8s.io/{'v1alpha3' if RELEASE == '1.37' else 'v1beta1'}", "CompositePodGroup")
+COMPOSITE_CONDITION = "CompositePodGroupInitiallyScheduled"
+
+
+@pytest.fixture
+def trees(groups: World) -> Iterator[World]:
+    """The world, whose groups of groups go at the end."""
+    yield groups
+    for name in [one["metadata"]["name"] for one in groups.api.list(COMPOSITE, NAMESPACE)]:
+        groups.api.change(COMPOSITE, name, NAMESPACE, unprotected)
+        groups.api.delete(COMPOSITE, name, NAMESPACE)
+
+
+def a_tree(world: World, minimum: int, **children: int) -> None:
+    """A group of groups, of which so many are placed; and by name the PodGroups in it, with their minimums."""
+    ref = {"workloadName": "llm", "templateName": "t"}
+    of_tree = {"schedulingPolicy": {"gang": {"minGroupCount": minimum}}, "workloadRef": ref}
+    metadata = {"name": "tree", "namespace": NAMESPACE}
+    world.api.create(
+        {"apiVersion": COMPOSITE.api_version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": of_tree}
+    )
+    for name, count in children.items():
+        policy = {"schedulingPolicy": {"gang": {"minCount": count}}, "workloadRef": ref}
+        world.api.create(
+            {
+                "apiVersion": GROUP.api_version,
+                "kind": GROUP.kind,
+                "metadata": {"name": name, "namespace": NAMESPACE},
+                "spec": {**policy, "parentCompositePodGroupName": "tree"},
+            }
+        )
+
+
+def tree_says(found: Sequence[Json], status: str, text: str) -> bool:
+    conditions = [one for tree in found for one in (tree.get("status") or {}).get("conditions") or ()]
+    return any(
+        (one["type"], one["status"]) == (COMPOSITE_CONDITION, status) and text in one.get("message", "")
+        for one in conditions
+    )
+
+
+@needs_composites
+def test_groups_of_a_group_of_groups_are_placed_together_or_none_of_them_is(trees: World) -> None:
+    """Two devices are too few for groups of two and of one; once one group is enough, the first is placed."""
+    trees.a_cluster(devices=2)
+    a_tree(trees, 2, left=2, right=1)
+    members(trees, "a", "b", group="left")
+    waits(trees, "a")
+    assert bound(trees) == {}
+    members(trees, "c", group="right")
+    fit = "3 of 3 pods have to fit at once: 2 of 3 fit; pod c of PodGroup right: "
+    text = f"CompositePodGroup {NAMESPACE}/tree does not fit: {fit}"
+    trees.api.await_all(COMPOSITE, partial(tree_says, status="False", text=text), NAMESPACE)
+    assert bound(trees) == {}
+    assert allocated(trees) == []
+    trees.api.change(COMPOSITE, "tree", NAMESPACE, partial(with_minimum, minimum=1))
+    for name in ("a", "b"):
+        trees.bound(name)
+    trees.api.await_all(COMPOSITE, partial(tree_says, status="True", text=""), NAMESPACE)
+    assert set(bound(trees)) == {"a", "b"}
+    (left,) = (one for one in trees.api.list(GROUP, NAMESPACE) if one["metadata"]["name"] == "left")
+    said = condition(left)
+    assert said
+    assert said["status"] == "True"
+
+
+def with_minimum(tree: Json, minimum: int) -> Json:
+    policy = {"gang": {"minGroupCount": minimum}}
+    return {**tree, "spec": {**tree["spec"], "schedulingPolicy": policy}}
+
+
+@needs_composites
+def test_group_of_groups_may_come_after_its_pods(trees: World) -> None:
+    trees.a_cluster(devices=2)
+    members(trees, "a", group="left")
+    members(trees, "b", group="right")
+    waits(trees, "a")
+    a_tree(trees, 2, left=1, right=1)
+    for name in ("a", "b"):
+        trees.bound(name)

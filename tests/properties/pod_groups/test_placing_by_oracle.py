@@ -25,7 +25,7 @@ WORLDS = extent.chosen("GROUP_WORLDS", 300, 20_000)
 SEED = extent.chosen("GROUP_SEED", 1, extent.day())
 FULL_WORLDS = extent.chosen("FULL_GROUP_WORLDS", 60, 2_000)
 TERM_WORLDS = extent.chosen("TERM_GROUP_WORLDS", 300, 10_000)
-TREE_WORLDS = extent.chosen("TREE_GROUP_WORLDS", 300, 10_000)
+TREE_WORLDS = extent.chosen("TREE_GROUP_WORLDS", 150, 10_000)
 DEEP = 30
 """In so many of them all that the cluster holds is compared before and after."""
 
