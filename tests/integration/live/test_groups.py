@@ -637,7 +637,6 @@ def tree_says(found: Sequence[Json], status: str, text: str) -> bool:
 
 @needs_composites
 def test_groups_of_a_group_of_groups_are_placed_together_or_none_of_them_is(trees: World) -> None:
-    """Two devices are too few for groups of two and of one; once one group is enough, the first is placed."""
     trees.a_cluster(devices=2)
     a_tree(trees, 2, left=2, right=1)
     members(trees, "a", "b", group="left")
@@ -649,20 +648,30 @@ def test_groups_of_a_group_of_groups_are_placed_together_or_none_of_them_is(tree
     trees.api.await_all(COMPOSITE, partial(tree_says, status="False", text=text), NAMESPACE)
     assert bound(trees) == {}
     assert allocated(trees) == []
-    trees.api.change(COMPOSITE, "tree", NAMESPACE, partial(with_minimum, minimum=1))
-    for name in ("a", "b"):
+    trees.a_node("another")
+    trees.a_slice("another", *some_devices(1))
+    for name in ("a", "b", "c"):
         trees.bound(name)
     trees.api.await_all(COMPOSITE, partial(tree_says, status="True", text=""), NAMESPACE)
-    assert set(bound(trees)) == {"a", "b"}
-    (left,) = (one for one in trees.api.list(GROUP, NAMESPACE) if one["metadata"]["name"] == "left")
-    said = condition(left)
-    assert said
-    assert said["status"] == "True"
+    trees.api.await_all(GROUP, all_are_scheduled, NAMESPACE)
 
 
-def with_minimum(tree: Json, minimum: int) -> Json:
-    policy = {"gang": {"minGroupCount": minimum}}
-    return {**tree, "spec": {**tree["spec"], "schedulingPolicy": policy}}
+def all_are_scheduled(found: Sequence[Json]) -> bool:
+    return all((one := condition(group)) is not None and one["status"] == "True" for group in found)
+
+
+@needs_composites
+def test_group_of_a_tree_without_a_place_places_nobody_where_the_others_are_enough(trees: World) -> None:
+    trees.a_cluster(devices=3)
+    a_tree(trees, 1, left=2, right=2)
+    members(trees, "c", "d", group="right")
+    members(trees, "a", "b", group="left")
+    trees.api.await_all(COMPOSITE, partial(tree_says, status="True", text=""), NAMESPACE)
+    trees.api.await_all(POD, lambda pods: sum("nodeName" in one["spec"] for one in pods) == 2, NAMESPACE)
+    (other,) = {frozenset("ab"), frozenset("cd")} - {frozenset(bound(trees))}
+    for name in other:
+        trees.refused(name, f"pod {max(other)} of PodGroup")
+    assert len(allocated(trees)) == 2
 
 
 @needs_composites
