@@ -23,8 +23,7 @@ from scheduler.cli.inputs import (
     meant,
     overlay_option,
 )
-from scheduler.cli.printing import page_option, print_report
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress, page_option, print_report
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName

@@ -19,7 +19,7 @@ from allocator.words import counted, did_you_mean, listed_up_to, similar
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
@@ -49,7 +49,7 @@ from scheduler.output.input_report import (
 from scheduler.plugins.profile import Profile
 from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, GroupKey, key_of
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
-from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pod_resources import ExtendedResources
 from scheduler.state.pods import index_of
 from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.status import ClaimStatus, claim_statuses

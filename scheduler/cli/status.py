@@ -15,8 +15,7 @@ from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import Input, InputSource, decided_by, groups_option, input_options
-from scheduler.cli.printing import page_option, print_report
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay, page_option, print_report
 from scheduler.cli.watching import updates_of
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory

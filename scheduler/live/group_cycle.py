@@ -18,7 +18,7 @@ from allocator.words import counted
 from scheduler.attempt import device_readiness, eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.claim_objects import consumers_of
-from scheduler.attempt.deallocate import may_be_deallocated
+from scheduler.attempt.claim_step import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, PodKey
 from scheduler.attempt.together import Together
 from scheduler.attempt.write_outcome import is_refused_for_good

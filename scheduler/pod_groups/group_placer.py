@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import and_
 
+import numpy as np
+
 from allocator.bits import Mask, bits, union
 from allocator.model import Claim
 from scheduler.core_v1.pod import Pod
@@ -45,8 +47,10 @@ from scheduler.pod_groups.group_search import (
     left_in_runs,
     states_of,
 )
+from scheduler.pod_groups.packing import Packing
 from scheduler.pod_groups.slice_search import SliceSearch
 from scheduler.state.claims import Waiting, full
+from scheduler.state.masks import mask_of_numbers
 from scheduler.state.pods import pod_requests
 
 GROUP_STEPS = 100_000
@@ -261,11 +265,9 @@ class _GroupPlacer:
 
     def _domains(self, key: str) -> list[_NodeDomain]:
         """By the values of the label; nodes without it, or with an empty one, are in none."""
-        nodes_by_value: dict[str, Mask] = {}
-        for number in bits(self._within):
-            if value := self._cluster.fleet.node(number).labels.get(key):
-                nodes_by_value[value] = nodes_by_value.get(value, 0) | 1 << number
-        return [_NodeDomain(value, nodes) for value, nodes in sorted(nodes_by_value.items())]
+        by_value = self._cluster.fleet.table.by_value(key)
+        found = ((value, by_value[value].nodes & self._within) for value in sorted(by_value) if value)
+        return [_NodeDomain(value, nodes) for value, nodes in found if nodes]
 
     def _value(self, node: str, key: str) -> str:
         stored = self._cluster.node(node)
@@ -329,8 +331,14 @@ class _GroupPlacer:
         kinds = list(members.kinds().values())
         states = states_of(members, kinds, self._steps)
         masks = _masks(kinds)
+        packings: dict[Hashable, Packing] = {}
         for domain in domains:
-            counted = CountedSearch(members, states, _split(masks, domain.nodes))
+            split = _split(masks, domain.nodes)
+            # Domains with as many nodes of each kind have the same answers.
+            counts = tuple(map(len, split))
+            if counts not in packings:
+                packings[counts] = Packing(states, counts, len(members.by_class), members.weights)
+            counted = CountedSearch(members, packings[counts], split)
             tree = TreeSearch(members, self._steps, domain.nodes)
             yield LimitedSearch(members, counted, tree) if members.limits else counted
 
@@ -409,7 +417,8 @@ def _claims_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Claim]:
 
 
 def _masks(kinds: Sequence[Sequence[int]]) -> list[Mask]:
-    return [union(1 << number for number in numbers) for numbers in kinds]
+    size = 1 + max((numbers[-1] for numbers in kinds), default=0)
+    return [mask_of_numbers(np.array(numbers, np.int64), size) for numbers in kinds]
 
 
 def _split(kinds: Sequence[Mask], nodes: Mask) -> list[list[int]]:

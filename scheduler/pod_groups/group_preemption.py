@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from allocator.bits import bits
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_group import AnyPodGroup
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.pod_groups.group import GroupOfPods, key_of
 from scheduler.pod_groups.group_placer import GROUP_STEPS, ReadyMembers, place_group

@@ -48,18 +48,17 @@ class GroupSearch(Protocol):
 class CountedSearch:
     """Members that see each other only by what is left on their node. kinds: the nodes, by kind."""
 
-    def __init__(self, members: GroupMembers, states: NodeStates, kinds: Sequence[Sequence[int]]) -> None:
+    def __init__(self, members: GroupMembers, packing: Packing, kinds: Sequence[Sequence[int]]) -> None:
         self._members = members
         self._kinds = kinds
-        self._numbers = [number for numbers in kinds for number in numbers]
-        self._packing = Packing(states, list(map(len, kinds)), len(members.by_class), members.weights)
+        self._packing = packing
 
     def fits(self, places: Sequence[int]) -> bool:
         """Whether these members have a place at once."""
-        # One look at the totals, where the search would try every way to leave too little.
-        return not self._members.exceeds(places, self._numbers) and (
-            self._packing.feasible(self._load(places)) is not None
-        )
+        load = self._load(places)
+        # One look at the totals, where a search would try every way to leave too little; one class needs no search.
+        numbers = [number for numbers in self._kinds for number in numbers] if sum(map(bool, load)) > 1 else []
+        return not (numbers and self._members.exceeds(places, numbers)) and self._packing.feasible(load) is not None
 
     def _load(self, places: Sequence[int]) -> NodeLoad:
         counts = Counter(self._members.classes[place] for place in places)

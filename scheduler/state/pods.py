@@ -13,10 +13,10 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from allocator.model import Container
-from allocator.node_allocatable_resources import Amounts, PodResources, pod_need
+from allocator.pod_resources import Amounts, PodResources, pod_need
 from cel.values.quantity import Format, Quantity
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.core_v1.pod_group import AnyPodGroup, CompositePodGroup, PodGroup
 
 # What a pod takes from a node's resources: as NodeResourcesFit counts it, and as LeastAllocated does.
@@ -234,6 +234,7 @@ class NodePods:
         self._away: set[str] = set()
         self._watched: dict[str, Pod] = {}
         self._assumed: dict[str, tuple[Pod, str]] = {}
+        self._assumed_with: dict[NamespacedName, set[str]] = {}
         self._on_node: dict[str, dict[str, Pod]] = {}
         self._places: dict[str, str] = {}
 
@@ -265,25 +266,37 @@ class NodePods:
             return
         self._watched[pod.uid] = pod
         if pod.node_name:
-            self._assumed.pop(pod.uid, None)
+            self._assume_no_more(pod.uid)
         self._recount(pod.uid)
 
     def remove(self, uid: str) -> None:
         """The watch shows that the pod is gone."""
         self._watched.pop(uid, None)
-        self._assumed.pop(uid, None)
+        self._assume_no_more(uid)
         self._recount(uid)
 
     def assume(self, pod: Pod, node: str) -> None:
         """A decision puts the pod on the node."""
         if not self._is_bound(pod.uid):
+            self._assume_no_more(pod.uid)
             self._assumed[pod.uid] = (pod, node)
+            for key in claim_keys(pod):
+                self._assumed_with.setdefault(key, set()).add(pod.uid)
             self._recount(pod.uid)
 
     def forget(self, uid: str) -> None:
         """The decision came to nothing."""
-        if self._assumed.pop(uid, None) is not None:
+        if self._assume_no_more(uid):
             self._recount(uid)
+
+    def _assume_no_more(self, uid: str) -> bool:
+        """Whether it was assumed."""
+        pod, _ = self._assumed.pop(uid, (None, ""))
+        for key in set(claim_keys(pod)) if pod is not None else ():
+            self._assumed_with[key].discard(uid)
+            if not self._assumed_with[key]:
+                del self._assumed_with[key]
+        return pod is not None
 
     @contextmanager
     def without(self, uids: Collection[str]) -> Iterator[None]:
@@ -311,9 +324,9 @@ class NodePods:
         """The pod as a decision has put it on a node, with that node's name, until it is seen there."""
         return None if uid in self._away else self._assumed.get(uid)
 
-    def in_flight(self) -> Iterator[Pod]:
-        """The pods that a decision has put on a node, and that are not seen there yet."""
-        return (pod for uid, (pod, _) in self._assumed.items() if uid not in self._away)
+    def in_flight_with(self, claim: NamespacedName) -> Iterator[str]:
+        """The pods (uids) that name the claim, and are where a decision has put them, and not seen there yet."""
+        return (uid for uid in self._assumed_with.get(claim, ()) if uid not in self._away)
 
     def on_nodes(self) -> Iterator[tuple[int, Pod]]:
         """All pods that are counted, with the numbers of their nodes."""
