@@ -35,8 +35,8 @@ from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.kinds import KINDS, Raw
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason
+from scheduler.plugins.profile import PLUGINS
 from scheduler.pod_groups.greedy_cycle import GREEDY_RELEASE
 from scheduler.preemption.preemption import Preemption, Preemptor
 from scheduler.state.claims import Waiting, full

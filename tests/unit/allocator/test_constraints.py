@@ -3,10 +3,10 @@ from itertools import permutations
 import pytest
 
 from allocator.cluster.snapshot import Snapshot
+from allocator.constraints import covers, lookup
 from allocator.gates import Features
 from allocator.model import Attribute, Constraint, Device
 from allocator.outcome import Allocated, InvalidClaim, Refused
-from allocator.requests.constraints import covers, lookup
 from tests.builders import (
     DRIVER,
     Scalar,
