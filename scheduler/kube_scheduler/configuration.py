@@ -254,8 +254,8 @@ def without_unknown(raw: Mapping[str, object]) -> tuple[Mapping[str, object], tu
 def too_new(found: object, minor: int, path: str = "") -> Iterator[FieldError]:
     """The fields that kube-scheduler 1.`minor` does not know, and so refuses to start with."""
     if isinstance(found, list):
-        for number, one in enumerate(found):
-            yield from too_new(one, minor, f"{path}[{number}]")
+        for number, entry in enumerate(found):
+            yield from too_new(entry, minor, f"{path}[{number}]")
     elif isinstance(found, _KubeObject):
         for name in sorted(found.model_fields_set):
             field, value = type(found).model_fields[name], getattr(found, name)
