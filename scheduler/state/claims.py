@@ -10,12 +10,12 @@ from typing import Any, Protocol
 from allocator.api.allocation import RESERVED_FOR_MAX, Consumer
 from allocator.api.metadata import Metadata
 from allocator.cluster.usage import occupying
-from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceID, DeviceResult
+from allocator.pod_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim, claim_keys
-from scheduler.state.extended_resources import claim_name, may_ask
+from scheduler.state.pod_resources import claim_name, may_ask
 from scheduler.state.pods import NodePods
 
 # Which claims hold which devices: what the watch has shown, together with reservations since then.

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from allocator.model import Container
-from allocator.node_allocatable_resources import Amounts, PodResources, pod_need
+from allocator.pod_resources import Amounts, PodResources, pod_need
 from cel.values.quantity import Format, Quantity
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, claim_keys
-from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
+from scheduler.core_v1.pod_group import AnyPodGroup, CompositePodGroup, PodGroup
 
 # What a pod takes from a node's resources: as NodeResourcesFit counts it, and as LeastAllocated does.
 #
@@ -482,37 +482,113 @@ def without_entries(by_node: dict[str, dict[str, Pod]], gone: Mapping[str, Itera
 # The PodGroups and CompositePodGroups of a cluster, as the watches show them.
 
 
+def index_of(groups: Iterable[PodGroup], composites: Iterable[CompositePodGroup] = ()) -> "PodGroupIndex":
+    """These groups, and groups of groups."""
+    index = PodGroupIndex()
+    for group in groups:
+        index.set(group)
+    for composite in composites:
+        index.set_composite(composite)
+    return index
+
+
 class PodGroupIndex:
     """The groups by namespace and name."""
 
     def __init__(self) -> None:
         self._groups: dict[NamespacedName, PodGroup] = {}
         self._composites: dict[NamespacedName, CompositePodGroup] = {}
+        self._children: dict[NamespacedName, dict[tuple[str, str], AnyPodGroup]] = {}
 
     def set(self, group: PodGroup) -> None:
         """The group is there, or has changed."""
+        self.remove(group)
         self._groups[group.key] = group
+        self._put_in(group)
 
     def remove(self, group: PodGroup) -> None:
         """The group is gone."""
-        self._groups.pop(group.key, None)
+        if (old := self._groups.pop(group.key, None)) is not None:
+            self._take_out(old)
 
     def set_composite(self, group: CompositePodGroup) -> None:
         """The group of groups is there, or has changed."""
+        self.remove_composite(group)
         self._composites[group.key] = group
+        self._put_in(group)
 
     def remove_composite(self, group: CompositePodGroup) -> None:
         """The group of groups is gone."""
-        self._composites.pop(group.key, None)
+        if (old := self._composites.pop(group.key, None)) is not None:
+            self._take_out(old)
+
+    def _put_in(self, group: AnyPodGroup) -> None:
+        if group.parent:
+            self._children.setdefault((group.namespace, group.parent), {})[type(group).__name__, group.name] = group
+
+    def _take_out(self, group: AnyPodGroup) -> None:
+        if group.parent:
+            children = self._children[group.namespace, group.parent]
+            del children[type(group).__name__, group.name]
+            if not children:
+                del self._children[group.namespace, group.parent]
 
     def get(self, namespace: str, name: str) -> PodGroup | None:
         """The group of that name."""
         return self._groups.get((namespace, name))
 
+    def composite(self, namespace: str, name: str) -> CompositePodGroup | None:
+        """The group of groups of that name."""
+        return self._composites.get((namespace, name))
+
     def of(self, pod: Pod) -> PodGroup | None:
         """The group of the pod, None where it is in none, or that is not there."""
         return self.get(pod.namespace, pod.group) if pod.group else None
 
-    def parent_of(self, group: PodGroup | CompositePodGroup) -> CompositePodGroup | None:
-        """The group that this one is in, None where it is in none, or that is not there."""
-        return self._composites.get((group.namespace, group.parent)) if group.parent else None
+    def children_of(self, key: NamespacedName) -> list[AnyPodGroup]:
+        """The groups in that group of groups, by name."""
+        return [child for _, child in sorted(self._children.get(key, {}).items(), key=lambda item: item[0][::-1])]
+
+    def pod_groups_in(self, key: NamespacedName) -> list[PodGroup]:
+        """The PodGroups in that group of groups, and in those in it."""
+        found, queue, seen = [], [key], {key}
+        while queue:
+            for child in self.children_of(queue.pop()):
+                if isinstance(child, PodGroup):
+                    found.append(child)
+                elif child.key not in seen:
+                    seen.add(child.key)
+                    queue.append(child.key)
+        return found
+
+    def above(self, group: AnyPodGroup) -> list[CompositePodGroup]:
+        """The groups of groups that it is in, from its own on, each once; as far as they are there."""
+        found: list[CompositePodGroup] = []
+        parent = self._composites.get((group.namespace, group.parent)) if group.parent else None
+        while parent is not None and parent not in found:
+            found.append(parent)
+            parent = self._composites.get((parent.namespace, parent.parent)) if parent.parent else None
+        return found
+
+    def root_name(self, group: AnyPodGroup) -> str:
+        """The name of the outermost group of groups that it is in, "" where it is in none; it may not be there.
+
+        Of those that are in one another the first by name.
+        """
+        above = self.above(group)
+        if not above:
+            return group.parent
+        last = above[-1]
+        if any(one.name == last.parent for one in above):
+            return min(one.name for one in self.above(last))
+        return last.parent or last.name
+
+    def is_in_a_circle(self, group: CompositePodGroup) -> bool:
+        """Whether it is in itself."""
+        return group in self.above(group)
+
+    def whole_of(self, pod: Pod) -> AnyPodGroup | None:
+        """The largest group around the pod that is evicted only together."""
+        own = self.of(pod)
+        around: list[AnyPodGroup] = [own, *self.above(own)] if own is not None else []
+        return next((one for one in reversed(around) if one.goes_whole), None)
