@@ -546,6 +546,7 @@ KINDS: Sequence[ObjectKind[Any]] = (  # Any: of each its own model
         decode=decode_composite_pod_group,
         put=lambda cluster, one: cluster.pod_groups.set_composite(one),
         drop=lambda cluster, one: cluster.pod_groups.remove_composite(one),
+        changed=PodGroupChanged,
     ),
     ObjectKind(
         resource=api_resources.DISRUPTION_BUDGETS,

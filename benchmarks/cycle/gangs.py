@@ -72,6 +72,18 @@ def objects(case: str, nodes: int, members: int, devices: int) -> Mapping[str, l
     }
 
 
+def for_kube_scheduler(case: str) -> Mapping[str, list[Json]]:
+    """The same for kube-scheduler, whose groups are PodGroups."""
+    found = objects(case, *CASES[case])
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": len(found["pods"])}}}
+    if case == RACK:
+        spec["schedulingConstraints"] = {"topology": [{"key": _RACK}]}
+    group = {"metadata": {"name": "gang", "namespace": NAMESPACE, "uid": "uid-of-gang"}, "spec": spec}
+    ours = {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "gang"}}
+    pods = [{**pod, "spec": {**pod["spec"], **ours}} for pod in found["pods"]]
+    return {**found, "pods": pods, "podGroups": [group]}
+
+
 def _is_open(case: str, number: int, nodes: int, members: int) -> bool:
     if case == REFUSED:
         return number < members - 1

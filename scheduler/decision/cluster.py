@@ -554,7 +554,7 @@ class Cluster:
             self.pods.without(uids),
             self.nominations.without(uids),
             self.volumes.without(uids),
-            self.claims.without(gone, self.is_live, self.pods.in_flight, frees),
+            self.claims.without(gone, self.is_live, self.pods, frees),
         ):
             yield
 

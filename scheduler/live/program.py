@@ -26,7 +26,7 @@ from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
 from scheduler.client.watch_events import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import KnownGroups, LoopDependencies
 from scheduler.live.group_conditions import GroupConditions
@@ -45,7 +45,7 @@ from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
-from scheduler.state.claims import Waiting, claim_keys
+from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
 from scheduler.ui.time_line import DecisionLog
@@ -215,7 +215,11 @@ class Scheduler:
             ),
         )
         self._conditions = GroupConditions(
-            api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
+            api,
+            site.served.resource(api_resources.POD_GROUPS),
+            now,
+            self._attempts.start,
+            site.served.resource(api_resources.COMPOSITE_POD_GROUPS),
         )
         self._known = KnownGroups(self._groups, self._conditions)
         self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)

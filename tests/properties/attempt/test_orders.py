@@ -365,7 +365,10 @@ def test_no_bound_pod_is_ever_without_the_claim_that_was_made_for_it_and_no_othe
 
 
 def changed_back(chance: Random, stored: Json, changed: Json) -> Json:
-    """What a mutating webhook makes of an object: it undoes a part of the write, or gives a claim another device."""
+    """What a mutating webhook makes of an object.
+
+    It undoes a part of the write, gives a claim another device, or reserves it for a pod that is not there.
+    """
     if chance.randint(0, 3):
         return changed
     before = stored.get("status") or {}
@@ -379,6 +382,9 @@ def changed_back(chance: Random, stored: Json, changed: Json) -> Json:
     if name == "allocation" and fields.get(name) and chance.randint(0, 1):
         (result,) = results_of(fields[name])
         fields[name] = {**fields[name], "devices": {"results": [{**result, "device": FABRIC[0]}]}}
+    elif name == "reservedFor" and fields.get(name) and chance.randint(0, 1):
+        were = kept.get(name) or ()
+        fields[name] = [entry if entry in were else {**entry, "name": "another"} for entry in fields[name]]
     else:
         fields[name] = kept.get(name)
     return {

@@ -6,7 +6,7 @@ import pytest
 from allocator.model import Allocation, Node, Taint, Toleration
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity
 from scheduler.core_v1.node import Namespace
-from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod import Pod, PodClaim, claim_keys
 from scheduler.core_v1.resources import HostPort
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
@@ -19,7 +19,6 @@ from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal
 from scheduler.plugins.profile import REASONS
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.queue import concerned, helps
-from scheduler.state.claims import claim_keys
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,
