@@ -438,7 +438,7 @@ _Key = tuple[str, str, str]
 
 
 class LimitCount:
-    """What each allocated claim counts for, as it was counted last.
+    """What each allocated claim counts for, as it was counted last; nothing while no limit is in force.
 
     Changes are noted, and what they touch is counted again with the next `count_again`.
     """
@@ -448,8 +448,9 @@ class LimitCount:
         self._by_pool: dict[PoolID, set[_Key]] = {}
         self._outdated: set[_Key] = set()
 
-    def start(self, claims: Iterable[Claim], use: LimitUse, snapshot: "Snapshot") -> None:
-        """Other limits are in force: count these claims, and no others."""
+    def start(self, use: LimitUse, snapshot: "Snapshot") -> None:
+        """Other limits are in force, and nothing counts yet: count all claims, whoever added them."""
+        claims = [claim for claim, _ in self._charges.values()]
         self._charges.clear()
         self._by_pool.clear()
         self._outdated.clear()
@@ -457,18 +458,14 @@ class LimitCount:
 
     def add(self, claims: Iterable[Claim], use: LimitUse, snapshot: "Snapshot") -> None:
         """These allocated claims hold their devices from now on. Cost: O(their devices)."""
-        if not use.limits:
-            return
         for claim in claims:
             if claim.namespace:
                 charges = use.charges_of(claim, snapshot)
                 use.book(charges, 1)
-                self._remember(claim, charges)
+                self._remember(claim, charges, is_counted=bool(use.limits))
 
     def remove(self, claims: Iterable[Claim], use: LimitUse, snapshot: "Snapshot") -> None:
         """These claims hold nothing any more, and take back what they were counted for."""
-        if not use.limits:
-            return
         for claim in claims:
             if claim.namespace:
                 known = self._forget(claim)
@@ -502,10 +499,10 @@ class LimitCount:
                 use.book(now, 1)
                 self._charges[key] = claim, now
 
-    def _remember(self, claim: Claim, charges: Charges) -> None:
+    def _remember(self, claim: Claim, charges: Charges, *, is_counted: bool) -> None:
         key = _key(claim)
         self._charges[key] = claim, charges
-        for result in occupying(claim):
+        for result in occupying(claim) if is_counted else ():
             pool_id = PoolID(result.driver, result.pool)
             if (keys := self._by_pool.get(pool_id)) is None:
                 self._by_pool[pool_id] = {key}
@@ -519,10 +516,11 @@ class LimitCount:
             return None
         self._outdated.discard(key)
         for pool_id in {PoolID(result.driver, result.pool) for result in occupying(claim)}:
-            keys = self._by_pool[pool_id]
-            keys.discard(key)
-            if not keys:
-                del self._by_pool[pool_id]
+            keys = self._by_pool.get(pool_id)
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del self._by_pool[pool_id]
         return known[1]
 
 
