@@ -25,7 +25,7 @@ from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, No
 from allocator.outcome import Allocated, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode, Score
 from allocator.search.rules import Choice
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +266,11 @@ class Fleet:
         kinds = self._kinds.get(key, 1, lambda: HardwareKinds(self._nodes, self._current.value, question))
         self._kinds_asked_last = claims, kinds
         return kinds
+
+    def alike(self, among: Mask) -> Iterator[Mask]:
+        """The nodes in sets of which all nodes have equal devices, with the same in use. Cost: O(sets)."""
+        self._nodes.refresh()
+        return filter(None, [group.members.nodes & among for group in self._nodes.groups.all()])
 
     def usage_on(self, number: int) -> Hashable:
         """What is in use of the devices of a node; equal for nodes with equal devices of which the same is in use."""

@@ -2,7 +2,8 @@
 
 The arguments are a case and a number of decisions. Of 500 nodes, 256 get a member with 8 devices each, or one node less
 has room than there are members; of 5,000 nodes in racks of 40, all of 32 members have to be in one rack, and the racks
-have room for 31 each, but the last. Writes nanoseconds.
+have room for 31 each, but the last. Writes nanoseconds of the processor: a decision waits for nothing else, so a busy
+machine only adds the time of others.
 """
 
 import sys
@@ -39,9 +40,9 @@ def main() -> None:
     garbage.keep()
     nanoseconds = []
     for _ in range(decisions):
-        started = time.perf_counter_ns()
+        started = time.process_time_ns()
         found = place_group(cluster, group)
-        nanoseconds.append(time.perf_counter_ns() - started)
+        nanoseconds.append(time.process_time_ns() - started)
         if not isinstance(found, GroupNotPlaced if case == REFUSED else GroupPlaced):
             raise NotDecided(f"{case}: {found}")
     sys.stdout.buffer.write(orjson.dumps({"nanoseconds": nanoseconds}))
@@ -69,6 +70,18 @@ def objects(case: str, nodes: int, members: int, devices: int) -> Mapping[str, l
         "resourceSlices": list(workload.slices(size)),
         "resourceClaims": [_claim(number, devices) for number in range(members)],
     }
+
+
+def for_kube_scheduler(case: str) -> Mapping[str, list[Json]]:
+    """The same for kube-scheduler, whose groups are PodGroups."""
+    found = objects(case, *CASES[case])
+    spec: Json = {"schedulingPolicy": {"gang": {"minCount": len(found["pods"])}}}
+    if case == RACK:
+        spec["schedulingConstraints"] = {"topology": [{"key": _RACK}]}
+    group = {"metadata": {"name": "gang", "namespace": NAMESPACE, "uid": "uid-of-gang"}, "spec": spec}
+    ours = {"schedulerName": "default-scheduler", "schedulingGroup": {"podGroupName": "gang"}}
+    pods = [{**pod, "spec": {**pod["spec"], **ours}} for pod in found["pods"]]
+    return {**found, "pods": pods, "podGroups": [group]}
 
 
 def _is_open(case: str, number: int, nodes: int, members: int) -> bool:

@@ -54,6 +54,7 @@ def loaded(case: Mapping[str, Sequence[Json]], policy: Policy = FIRST_FIT) -> tu
         raise ValueError("; ".join(map(str, inventory.errors)))
     claims, features, profiles = Claims(inventory), Features.of(DEFAULT_RELEASE), (Profile(policy=policy),)
     cluster = cluster_of(inventory, claims, inventory.pods, features, assumes_room=False, profiles=profiles)
+    cluster.fleet.refresh()  # as the program does once it has seen everything
     return cluster, [pod for pod in inventory.pods if not pod.node_name]
 
 

@@ -22,6 +22,7 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.plugins.volume_binding import plan
 from scheduler.pod_groups.group_limits import GroupLimits
 from scheduler.pod_groups.group_result import OutOfGroupSteps
+from scheduler.state.masks import flags_of, numbers_of
 from scheduler.state.volumes import NO_PLAN
 
 
@@ -166,25 +167,38 @@ class GroupMembers:
         if not any(self._cycles[places[0]].asks[0].pending for places in self.by_class):
             return False
         fleet = self.cluster.fleet
-        return any(fleet.shared_on(number) for number in bits(union(self.allowed)))
+        return any(fleet.shared_on(next(bits(nodes))) for nodes in fleet.alike(union(self.allowed)))
 
-    def kinds(self) -> Mapping[Hashable, list[int]]:
+    def kinds(self) -> Mapping[Hashable, Sequence[int]]:
         """The nodes that one of the members may have, by what they give to any of them."""
-        fleet, infos = self.cluster.fleet, self.cluster.infos
-        pending = [claim for places in self.by_class for claim in self._cycles[places[0]].asks[0].pending]
-        hardware = fleet.kinds(pending) if pending else None
+        within, infos = union(self.allowed), self.cluster.infos
         resources = sorted({name for places in self.by_class for name in self._cycles[places[0]].requests.amounts})
-        columns = [infos.columns[name].free for name in ("pods", *resources) if name in infos.columns]
+        names = [name for name in ("pods", *resources) if name in infos.columns]
         alone = any(self.members[places[0]].pod.host_ports for places in self.by_class)
         promised = {number for places in self.by_class for number in self._cycles[places[0]].view.nominated}
+        numbers = numbers_of(within)
+        passes = [flags_of(mask, within.bit_length())[numbers].tolist() for mask in self.allowed]
+        free = [infos.columns[name].free[numbers].tolist() for name in names]
+        devices = self._devices_on(within)
         by_kind: dict[Hashable, list[int]] = {}
-        for number in bits(union(self.allowed)):
-            passes = tuple(mask >> number & 1 for mask in self.allowed)
-            free = tuple(column.item(number) for column in columns)
-            devices = (hardware.of(number), fleet.usage_on(number)) if hardware else ()
-            own = number if alone or number in promised else -1
-            by_kind.setdefault((passes, free, devices, own), []).append(number)
+        for number, *own in zip(numbers.tolist(), *passes, *free, strict=True):
+            kind = *own, devices.get(number), number if alone or number in promised else -1
+            by_kind.setdefault(kind, []).append(number)
         return by_kind
+
+    def _devices_on(self, within: Mask) -> Mapping[int, int]:
+        """By node a number for its devices as the members see them, with their use; none where no member asks."""
+        pending = [claim for places in self.by_class for claim in self._cycles[places[0]].asks[0].pending]
+        if not pending:
+            return {}
+        fleet = self.cluster.fleet
+        hardware, numbers = fleet.kinds(pending), dict[Hashable, int]()
+        found: dict[int, int] = {}
+        for nodes in fleet.alike(within):
+            first = next(bits(nodes))
+            number = numbers.setdefault((hardware.of(first), fleet.usage_on(first)), len(numbers))
+            found.update(dict.fromkeys(bits(nodes), number))
+        return found
 
     def claims_of(self, place: int) -> Sequence[Claim]:
         """The claims of the member that had no devices at first."""

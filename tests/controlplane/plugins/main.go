@@ -5,8 +5,8 @@
 // pod, what PreFilter says, what becomes of each node, and by plugin the weighted scores of those that are feasible.
 // A whole scheduler is made for each case over a fake clientset, and its phases are called one by one.
 //
-// `plugins cycle` and `plugins preempt` measure decisions instead, and `plugins judge` looks at somebody else's; see
-// cycle.go, preempt.go and judge.go.
+// `plugins cycle`, `plugins gang` and `plugins preempt` measure decisions instead, and `plugins judge` looks at somebody
+// else's; see cycle.go, gang.go, preempt.go and judge.go.
 package main
 
 import (
@@ -104,8 +104,10 @@ func main() {
 		judgeChoices(os.Args[2:])
 	case os.Args[1] == "preempt":
 		measurePreemptions()
+	case os.Args[1] == "gang":
+		measureGang()
 	default:
-		log.Fatalf("%s: no such command; there are cycle, judge and preempt", os.Args[1])
+		log.Fatalf("%s: no such command; there are cycle, gang, judge and preempt", os.Args[1])
 	}
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"log"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
@@ -11,6 +12,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 )
+
+func measureGang() {
+	log.Fatal("gang: the PodGroups of this release are others")
+}
 
 func informersOf(client kubernetes.Interface) informers.SharedInformerFactory {
 	return scheduler.NewInformerFactory(client, 0)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,15 @@ from tests.controlplane.faults import Answer, FaultsCut, Forward, Meeting, refus
 from tests.controlplane.identities import OURS
 from tests.controlplane.ours import Scheduler, scheduler
 from tests.controlplane.plane import ControlPlane
+from tests.controlplane.polling import poll_until
 from tests.controlplane.profiles import ALL, RELEASE
 from tests.controlplane.proxy import Proxy
 from tests.controlplane.rest import CLAIM, POD, SLICE, Json, Kind
-from tests.extent import chosen, part
+from tests.extent import chosen, is_nightly, part
 from tests.integration.live.test_preemption import CLASSES, a_user, deleted, is_ending
 from tests.integration.live.world import (
     DRIVER,
+    EVENT,
     NAMESPACE,
     PRIORITY,
     SCHEDULER,
@@ -26,6 +29,7 @@ from tests.integration.live.world import (
     a_request,
     is_allocated,
     is_free,
+    reported,
     results_of,
     settings_file,
     some_devices,
@@ -396,6 +400,67 @@ def test_member_whose_binding_fails_after_others_are_bound_keeps_its_devices(gro
     rule.met.wait()
     groups.bound("b")
     assert len(groups.proxy.writes(r"/resourceclaims/of-b/status$")) == 1
+
+
+# -- what takes time
+
+
+def some_of_a_job(world: World, *names: str) -> None:
+    """Pods of a JobSet that starts its jobs one after the other; label and annotation say that it is six pods."""
+    for name in names:
+        a_marked_pod(world, name, {"dra-scheduler.dev/group": "job"}, {"dra-scheduler.dev/group-min": "6"})
+
+
+@pytest.mark.skipif(not is_nightly(), reason="the event comes after two minutes")
+def test_group_whose_later_pods_wait_for_the_first_ones_says_after_two_minutes_what_is_missing(world: World) -> None:
+    world.a_cluster(devices=6)
+    some_of_a_job(world, "driver-0", "driver-1")
+    assert world.refused("driver-0")["reason"] == "SchedulingGated"  # after ten seconds
+    (event, *_) = poll_until(
+        bool,
+        lambda: [one for one in world.api.list(EVENT, NAMESPACE) if one["reason"] == "PodGroupWaiting"],
+        "an event",
+    )
+    assert event["note"] == f"waiting for 4 of 6 pods of group {NAMESPACE}/job to be created"
+    assert bound(world) == {}
+    some_of_a_job(world, *(f"worker-{number}" for number in range(4)))
+    for name in ("driver-0", "driver-1", *(f"worker-{number}" for number in range(4))):
+        world.bound(name)
+
+
+def has_an_answer(pod: Json) -> bool:
+    return "nodeName" in pod["spec"] or reported(pod) is not None
+
+
+def test_room_that_frees_is_held_for_a_group_that_has_waited_for_long(
+    groups: World, plane: ControlPlane, proxy: Proxy, tmp_path: Path
+) -> None:
+    """Singles come and go on one of two devices: without that there is never room for two pods."""
+    groups.a_cluster(devices=2)
+    file = settings_file(tmp_path, schedulerName="holding", groupReservationSeconds=8)
+    with scheduler(plane, [f"--config={file}"], kubeconfig=proxy.kubeconfig(OURS), name="holding"):
+        for name in ("keeper", "single-0"):
+            groups.a_claim(f"of-{name}")
+            groups.a_pod(name, f"of-{name}", schedulerName="holding")
+            groups.bound(name)
+        a_group(groups, 2)
+        members(groups, "a", "b", schedulerName="holding")
+        groups.refused("a", "0 of 2 fit")
+        for number in count(1):
+            single = f"single-{number}"
+            groups.delete_pod(f"single-{number - 1}")
+            groups.a_claim(f"of-{single}")
+            groups.a_pod(single, f"of-{single}", schedulerName="holding")
+            if "nodeName" not in groups.pod_when(single, has_an_answer)["spec"]:
+                break
+        assert number > 1  # while it had not waited for long, it held nothing
+        assert set(bound(groups)) == {"keeper"}
+        groups.delete_pod("keeper")
+        for name in ("a", "b"):
+            groups.bound(name)
+        for name in ("a", "b"):
+            groups.delete_pod(name)
+        groups.bound(single)
 
 
 # -- kill -9

@@ -8,7 +8,7 @@ from allocator.bits import bits
 from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.alike import SPARE, fingerprint_of
 from allocator.fleet.fleet import Fleet
-from allocator.journal import LEAST_CHANGES
+from allocator.memo import LEAST_CHANGES
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.policies import policy_of
@@ -751,6 +751,14 @@ def test_kinds_are_what_claims_read_and_not_what_else_devices_have() -> None:
     assert any_model.of(0) == any_model.of(1) != any_model.of(3)
     by_uuid = fleet.kinds([a_claim(a_request("gpu", 1, of('uuid == "GPU-1"')))])
     assert len({by_uuid.of(number) for number in range(4)}) == 4
+
+
+def test_nodes_are_alike_that_have_equal_devices_with_the_same_in_use() -> None:
+    fleet = a_fleet(alike(3), 4, held=[on(1, "gpu-000")])
+    assert sorted(fleet.alike(0b1111)) == [0b0010, 0b0101, 0b1000]
+    assert sorted(fleet.alike(0b1110)) == [0b0010, 0b0100, 0b1000]
+    fleet.remove_allocated([on(1, "gpu-000")])
+    assert sorted(fleet.alike(-1)) == [0b0111, 0b1000]
 
 
 def test_kinds_stay_until_a_class_that_is_named_changes() -> None:
