@@ -364,7 +364,7 @@ class Cluster:
 
     def set_limits(self, limits: Sequence[TenantLimit]) -> None:
         """These limits hold from now on, and no others. Cost: O(devices of all allocated claims)."""
-        self.fleet.set_limits(LimitsInForce(limits, self._labels), self.claims.counted())
+        self.fleet.set_limits(LimitsInForce(limits, self._labels))
 
     # -- what decisions look at
 

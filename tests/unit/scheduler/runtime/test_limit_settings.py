@@ -25,7 +25,7 @@ from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 from scheduler.runtime.limit_settings import MOST_LIMITS, limits_decoder
 from scheduler.terminal_text import LONGEST_MESSAGE
-from tests.builders import kubernetes
+from tests.builders import an_allocated_claim, kubernetes, watched
 from tests.unit.scheduler.runtime.test_configuration import stored
 
 Json = Any  # of whatever type: what a ConfigMap may hold
@@ -272,6 +272,22 @@ def test_limits_stay_when_their_config_map_cannot_be_read(way: str, caplog: pyte
     assert caplog.messages.count(trouble) == 1
     followed.change(3)
     assert (followed.most(), followed.updates.limits_trouble) == (3, "")
+
+
+def test_limit_that_is_exceeded_is_told_once_until_it_is_so_no_more(caplog: pytest.LogCaptureFixture) -> None:
+    followed = Followed()
+    claims = [an_allocated_claim(f"gpu-{number}", name=f"held-{number}") for number in range(2)]
+    text = "limit of-file is exceeded: 2 of 1 in use"
+    for number in range(2):
+        for claim in claims:
+            followed.cluster.set_claim(watched(claim), 2 * number + 1)
+        for _ in range(2):
+            followed.updates.log_exceeded()
+            assert followed.updates.limits_trouble == text
+        assert caplog.messages == [text] * (number + 1)
+        followed.cluster.remove_claim(claims[0].uid)
+        followed.updates.log_exceeded()
+        assert followed.updates.limits_trouble == ""
 
 
 @given(st.lists(st.sampled_from(["delete", *[(how, most) for how in ("change", "list_anew") for most in (BAD, 1, 2)]])))
