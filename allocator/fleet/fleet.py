@@ -97,7 +97,7 @@ class Fleet:
         self._current.remove_class(name)
 
     def set_limits(self, limits: LimitsInForce) -> None:
-        """These limits hold from now on, and no others."""
+        """These limits hold from now on, and no others. All claims count that were added, whoever added them."""
         self._current.set_limits(limits)
 
     def namespace_changed(self, name: str) -> None:
