@@ -266,8 +266,8 @@ class _GroupPlacer:
     def _domains(self, key: str) -> list[_NodeDomain]:
         """By the values of the label; nodes without it, or with an empty one, are in none."""
         by_value = self._cluster.fleet.table.by_value(key)
-        found = ((value, by_value[value].nodes & self._within) for value in sorted(by_value) if value)
-        return [_NodeDomain(value, nodes) for value, nodes in found if nodes]
+        domains = ((value, by_value[value].nodes & self._within) for value in sorted(by_value) if value)
+        return [_NodeDomain(value, nodes) for value, nodes in domains if nodes]
 
     def _value(self, node: str, key: str) -> str:
         stored = self._cluster.node(node)

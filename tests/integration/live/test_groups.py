@@ -680,8 +680,8 @@ def a_tree(world: World, minimum: int, **children: int) -> None:
     world.api.create(
         {"apiVersion": COMPOSITE.api_version, "kind": COMPOSITE.kind, "metadata": metadata, "spec": of_tree}
     )
-    for name, count in children.items():
-        policy = {"schedulingPolicy": {"gang": {"minCount": count}}, "workloadRef": ref}
+    for name, least in children.items():
+        policy = {"schedulingPolicy": {"gang": {"minCount": least}}, "workloadRef": ref}
         world.api.create(
             {
                 "apiVersion": GROUP.api_version,

@@ -284,7 +284,7 @@ def test_basic_group_of_groups_needs_one_and_lets_its_groups_be_basic() -> None:
 
 
 def test_pod_goes_with_the_largest_group_around_it_that_goes_whole() -> None:
-    whole = {"disruptionMode": {"all": {}}}
+    whole: dict[str, Any] = {"disruptionMode": {"all": {}}}
     (pod,) = of("a", 1)
 
     def gone_with(outer: dict[str, Any], inner: dict[str, Any], own: dict[str, Any]) -> str:
