@@ -12,7 +12,7 @@ from itertools import count
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from allocator.exact import deciding, exact
+from allocator.memo import deciding, exact
 from cel.values.quantity import Quantity
 from cel.values.semver import is_version
 

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import cel
 from allocator.allocate import BUDGET_STEPS, allocate, share_id_of
 from allocator.bits import Mask, bits
+from allocator.candidates import MAX_RESULTS
 from allocator.cluster.node_view import view_of
 from allocator.cluster.pools import Pool, whole_pool
-from allocator.cluster.read_key import ReadKey
+from allocator.cluster.selectors import ReadKey
 from allocator.cluster.snapshot import Snapshot
 from allocator.cluster.usage import ClaimNames, Shares, Usage, consumed_of
 from allocator.features import concerned
@@ -22,8 +23,7 @@ from allocator.fleet.fleet import Fleet
 from allocator.gates import DEVICE_TAINTS
 from allocator.model import Alternative, Claim, Device, DeviceClass, DeviceID, PoolID, Request, Slice
 from allocator.outcome import Allocated, AllocationError
-from allocator.requests.candidates import MAX_RESULTS
-from cel.lru import LruCache
+from cel.cache import LruCache
 from cel.values.quantity import Quantity
 
 # Which devices an expression accepts, over a whole fleet: devices that agree in what it reads are asked once.

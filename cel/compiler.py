@@ -12,7 +12,7 @@ from cel.cache import LONGEST_SOURCE
 from cel.check import cost_since_1_38, validation
 from cel.check.checker import Checked, check
 from cel.check.declarations import declared_in
-from cel.check.find_reads import reads_of
+from cel.check.validation import reads_of
 from cel.environment import Environment
 from cel.program import Program, ValueProgram
 from cel.run import interpreter

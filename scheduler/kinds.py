@@ -19,14 +19,14 @@ import orjson
 from allocator.api import ClaimTemplate, TaintRule, decode
 from allocator.api.allocation import Consumer
 from allocator.api.decode import Decoded
-from allocator.api.field_types import MOST_ERRORS
 from allocator.api.findings import FieldError
 from allocator.api.metadata import Metadata
+from allocator.api.schema import MOST_ERRORS
 from allocator.model import Allocation, Claim, Container, DeviceClass, DeviceResult, Node, PoolID, Slice
-from scheduler.cache.watch_events import Decoder, Holder, Undecodable, holds_nothing
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.raw_json import dumps, loads_leniently
+from scheduler.client.watch_events import Decoder, Holder, Undecodable, holds_nothing
 from scheduler.core_v1.csi import (
     CSIDriver,
     CSINode,
@@ -37,7 +37,6 @@ from scheduler.core_v1.csi import (
     decode_csi_storage_capacity,
     decode_volume_attachment,
 )
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget, decode_disruption_budget
 from scheduler.core_v1.node import Namespace, PriorityClass, decode_namespace, decode_node, decode_priority_class
 from scheduler.core_v1.persistent_volume import (
     PersistentVolume,
@@ -54,7 +53,12 @@ from scheduler.core_v1.pod_group import (
     decode_composite_pod_group,
     decode_pod_group,
 )
-from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
+from scheduler.core_v1.pod_selector import (
+    PodDisruptionBudget,
+    PodSelector,
+    decode_disruption_budget,
+    decode_pod_selector,
+)
 from scheduler.state.cluster_changes import (
     ClassChanged,
     CSIDriverChanged,
@@ -542,6 +546,7 @@ KINDS: Sequence[ObjectKind[Any]] = (  # Any: of each its own model
         decode=decode_composite_pod_group,
         put=lambda cluster, one: cluster.pod_groups.set_composite(one),
         drop=lambda cluster, one: cluster.pod_groups.remove_composite(one),
+        changed=PodGroupChanged,
     ),
     ObjectKind(
         resource=api_resources.DISRUPTION_BUDGETS,

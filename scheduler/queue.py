@@ -19,8 +19,8 @@ from itertools import count, islice
 
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason, Refusal, RefusedPod
+from scheduler.plugins.profile import PLUGINS
 from scheduler.rates import backoff_s
 from scheduler.state.claims import awaited_claims
 from scheduler.state.cluster_changes import ClaimChanged, Event, GivenBack, NodeChanged, PodChanged

@@ -13,9 +13,9 @@ from scheduler.attempt.claim_calls import Send, edit_alone
 from scheduler.attempt.claim_objects import ClaimRef, Intent, RawClaim, allocation_of, consumers_of, intent_of, key_of
 from scheduler.attempt.slots import CallLimit
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
-from scheduler.cache.watch_events import Undecodable
 from scheduler.client.connection import Api
 from scheduler.client.errors import CallFailed
+from scheduler.client.watch_events import Undecodable
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import MANAGER, pod_of

@@ -9,7 +9,7 @@ from allocator.allocate import BUDGET_STEPS
 from allocator.api.allocation import Consumer
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand
 from allocator.model import Claim, Device, DeviceID, DeviceResult, Reach
-from allocator.search.budget import Budget
+from allocator.outcome import Budget
 from allocator.status import DeviceState, DeviceStatus, ExpressionAnswers, Membership, PoolStatus
 from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod

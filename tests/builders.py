@@ -11,7 +11,6 @@ from typing import Any
 from allocator.api.allocation import Consumer
 from allocator.api.metadata import Metadata, OwnerReference
 from allocator.cluster.snapshot import Snapshot
-from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.fleet.nodes import NodeTable
 from allocator.gates import RELEASES, Features
 from allocator.model import (
@@ -33,10 +32,11 @@ from allocator.model import (
     Slice,
     Term,
 )
+from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.values.quantity import Quantity
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.pod_signatures import PodSignatures
-from scheduler.plugins.cycle import Cycle
+from scheduler.plugins.plugin import Cycle
 from scheduler.state.claims import FINALIZER
 from scheduler.state.labels import PodSelectors
 from scheduler.state.node_infos import NodeInfos

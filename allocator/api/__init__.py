@@ -5,10 +5,9 @@ the allocator knows how the API spells things. Pure: no files, no clock, no envi
 Source: k8s.io/api resource/v1, v1beta2, v1beta1, v1alpha3 and their conversion, defaults and validation.
 """
 
-from allocator.api.allocation import Consumer
+from allocator.api.allocation import Consumer, allocation_to_v1
 from allocator.api.decode import Decoded, DraObject, decode
 from allocator.api.device_class import DeviceTaintSelector, TaintRule
-from allocator.api.encode import allocation_to_v1
 from allocator.api.findings import FieldError, UnknownField
 from allocator.api.metadata import Metadata, OwnerReference
 from allocator.api.resource_claim import ClaimTemplate

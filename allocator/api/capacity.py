@@ -14,9 +14,8 @@ from typing_extensions import TypedDict
 
 from allocator.api import names
 from allocator.api.driver_config import check_count
-from allocator.api.field_types import QuantityField, counted
 from allocator.api.findings import Findings, duplicates, step_text
-from allocator.api.schema import CheckedBy, schema_of
+from allocator.api.schema import CheckedBy, QuantityField, counted, schema_of
 from allocator.model import RequestPolicy, ValidRange
 from cel.values.quantity import Quantity
 

@@ -2,9 +2,12 @@
 
 Version and kind, conversion to v1, types, rules, model, in this order. All errors of an object are reported together;
 unknown fields are warnings, and the allocator does not use what carries them.
+What an API server stores keeps bounds. Whoever is asked about claims by strangers asks for the `excess` over them
+first: decoding takes time and memory for each entry, and some for each that is wrong.
+Source: the validation of resource.k8s.io; the bounds are those that `decode` checks by `check_count`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -12,7 +15,8 @@ from typing import Any
 from typing_extensions import TypedDict
 
 from allocator.api import versions
-from allocator.api.allocation import Consumer, build_consumers
+from allocator.api.allocation import RESERVED_FOR_MAX, RESULT_CONFIG_MAX, RESULTS_MAX, ByText, Consumer, build_consumers
+from allocator.api.device import CONDITIONS_MAX, TAINTS_MAX
 from allocator.api.device_class import (
     ClassFields,
     RuleFields,
@@ -22,11 +26,12 @@ from allocator.api.device_class import (
     check_class,
     check_rule,
 )
-from allocator.api.encode import ByText
-from allocator.api.field_types import MOST_ERRORS, typed
-from allocator.api.findings import FieldError, Findings, UnknownField
+from allocator.api.driver_config import SELECTORS_MAX
+from allocator.api.findings import FieldError, Findings, Location, UnknownField, path_of
 from allocator.api.metadata import Metadata, MetadataFields, build_metadata, check_metadata
+from allocator.api.requests import ALTERNATIVES_MAX, DERIVED_ATTRIBUTES_MAX, REQUESTS_MAX
 from allocator.api.resource_claim import (
+    CONSTRAINTS_MAX,
     ClaimFields,
     ClaimTemplate,
     TemplateFields,
@@ -36,7 +41,7 @@ from allocator.api.resource_claim import (
     check_template,
 )
 from allocator.api.resource_slice import SliceFields, build_slice, check_slice
-from allocator.api.schema import Reader, advice_on_place
+from allocator.api.schema import MOST_ERRORS, Reader, advice_on_place, typed
 from allocator.model import Claim, DeviceClass, Slice
 
 DraObject = Slice | DeviceClass | Claim | ClaimTemplate | TaintRule
@@ -190,3 +195,73 @@ class _MetadataAloneFields(TypedDict, total=False):
 
 
 _METADATA = Reader(_MetadataAloneFields)
+
+
+LISTS: Mapping[str, int] = {
+    "requests": REQUESTS_MAX,
+    "firstAvailable": ALTERNATIVES_MAX,
+    "selectors": SELECTORS_MAX,
+    "derivedAttributes": DERIVED_ATTRIBUTES_MAX,
+    "constraints": CONSTRAINTS_MAX,
+    "config": RESULT_CONFIG_MAX,
+    "results": RESULTS_MAX,
+    "tolerations": TAINTS_MAX,
+    "bindingConditions": CONDITIONS_MAX,
+    "bindingFailureConditions": CONDITIONS_MAX,
+    "reservedFor": RESERVED_FOR_MAX,
+}
+"""Entries of a list, by its field; of any other, such as one that is newer than this program, LIST_MAX."""
+
+LIST_MAX = RESERVED_FOR_MAX
+FIELDS_MAX = 64
+"""Fields of an object, and entries of a map."""
+
+LEVELS_MAX = 16
+TEXT_MAX = 1 << 10
+"""Characters of a text in a result: several times those of the longest name."""
+
+_PARTS = (("spec", "devices"), ("status", "allocation", "devices"), ("status", "reservedFor"), ("status", "devices"))
+_Excess = tuple[Location, int, str]
+
+
+def excess(claim: Mapping[str, object]) -> FieldError | None:
+    """The first part of a raw claim that exceeds a bound; None where all keep them.
+
+    Free-form JSON has to be taken out before. Cost: O(what is within the bounds).
+    """
+    for part in _PARTS:
+        value: object = claim
+        for name in part:
+            value = value.get(name) if isinstance(value, dict) else None
+        if beyond := _excess(value, part[-1], LEVELS_MAX, in_results=False):
+            location, number, message = beyond
+            return FieldError(path_of((*part, *location)), number, message)
+    return None
+
+
+def _excess(value: object, field: str, levels: int, *, in_results: bool) -> _Excess | None:
+    """Where below the field a bound is exceeded, by what number, and which."""
+    if isinstance(value, str) and in_results and len(value) > TEXT_MAX:
+        return (), len(value), f"must not be longer than {TEXT_MAX} characters"
+    if not isinstance(value, dict | list):
+        return None
+    most = LISTS.get(field, LIST_MAX) if isinstance(value, list) else FIELDS_MAX
+    if len(value) > most:
+        return (), len(value), f"must not have more than {most} entries"
+    if not levels:
+        return (), LEVELS_MAX + 1, f"must not have more than {LEVELS_MAX} levels"
+    if isinstance(value, list):
+        return _in_entries(enumerate(value), field, levels, in_results=in_results or field == "results")
+    return _in_entries(value.items(), field, levels, in_results=in_results)
+
+
+def _in_entries(
+    entries: Iterable[tuple[int | str, object]], field: str, levels: int, *, in_results: bool
+) -> _Excess | None:
+    for step, value in entries:
+        if in_results and isinstance(step, str) and len(step) > TEXT_MAX:
+            return (step,), len(step), f"a name must not be longer than {TEXT_MAX} characters"
+        within = step if isinstance(step, str) else field
+        if beyond := _excess(value, within, levels - 1, in_results=in_results):
+            return (step, *beyond[0]), beyond[1], beyond[2]
+    return None

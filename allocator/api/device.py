@@ -13,10 +13,9 @@ from typing_extensions import TypedDict
 from allocator.api import names
 from allocator.api.capacity import ZERO, Capacities, CapacitiesField, build_policies, check_capacities
 from allocator.api.driver_config import check_count
-from allocator.api.field_types import INT64_MAX, INT64_MIN, Int64, QuantityField, Timestamp
 from allocator.api.findings import Findings, duplicates, step_text
 from allocator.api.node_selector import NodeSelectorFields, build_node_selector, check_node_selector
-from allocator.api.schema import CheckedBy, schema_of
+from allocator.api.schema import INT64_MAX, INT64_MIN, CheckedBy, Int64, QuantityField, Timestamp, schema_of
 from allocator.model import Attribute, CounterConsumption, Device, Reach, Taint, Toleration
 from cel.values.quantity import Quantity
 

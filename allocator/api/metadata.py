@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.field_types import Int64, Timestamp
 from allocator.api.findings import FieldError, Findings, step_text
+from allocator.api.schema import Int64, Timestamp
 
 ANNOTATIONS_MAX_BYTES = 256 * 1024
 

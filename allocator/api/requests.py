@@ -16,8 +16,8 @@ from allocator.api.driver_config import (
     check_expression,
     check_selectors,
 )
-from allocator.api.field_types import Int64, QuantityField
 from allocator.api.findings import Findings, duplicates
+from allocator.api.schema import Int64, QuantityField
 from allocator.model import Alternative, Request
 from cel.values.quantity import Quantity
 

@@ -10,9 +10,8 @@ from functools import lru_cache
 from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.allocation import StatusFields, build_allocation, check_status
+from allocator.api.allocation import ByText, StatusFields, build_allocation, check_status
 from allocator.api.driver_config import CONFIG_MAX, ConfigFields, build_claim_config, check_count, check_opaque
-from allocator.api.encode import ByText
 from allocator.api.findings import Findings
 from allocator.api.metadata import MetadataFields, check_metadata, check_template_metadata
 from allocator.api.requests import (

@@ -20,10 +20,10 @@ from allocator.api.device import (
     has_extras,
 )
 from allocator.api.driver_config import check_count
-from allocator.api.field_types import Int64
 from allocator.api.findings import Findings, duplicates
 from allocator.api.metadata import MetadataFields, check_metadata
 from allocator.api.node_selector import NodeSelectorFields
+from allocator.api.schema import Int64
 from allocator.model import CounterSet, Slice
 
 DEVICES_MAX = 128

@@ -1,12 +1,13 @@
 """Selectors to masks: which devices of a slice an expression accepts, and on which it fails.
 
 Nodes and pods share slices, so an expression is evaluated once for each slice, and within a slice once for devices
-that agree in what it reads. Errors are a second mask: they matter only if the search reaches such a device, and
-are worded only then.
+that agree in what it reads (`ReadKey`). An attribute that cannot be read fails every expression, so it always counts.
+Agreement is stricter than equality: expressions see how an amount is written. Errors are a second mask: they matter
+only if the search reaches such a device, and are worded only then.
 Source: KEP-4381, CEL selectors.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
@@ -14,11 +15,69 @@ from typing import Final
 import cel
 from allocator.bits import Mask
 from allocator.cluster.node_view import NodeView
-from allocator.cluster.read_key import ReadKey
+from allocator.memo import exact
 from allocator.model import Alternative, Device, DeviceClass, Slice
-from allocator.search.budget import Budget, OutOfSteps
+from allocator.outcome import Budget, OutOfSteps
 from allocator.words import did_you_mean
-from cel import Cancelled
+from cel import Cancelled, Reads
+
+ANY_ATTRIBUTE: Final = "*"
+"""In place of a qualified name: all attributes may be read."""
+
+_READ_ALWAYS: Final = frozenset({"allow_multiple_allocations", "unusual"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKey:
+    """What is read of a device.
+
+    names: attributes, as (domain, name, domain/name). has_all: any attribute may be read. has_capacity: capacities are.
+    """
+
+    names: tuple[tuple[str, str, str], ...]
+    has_all: bool
+    has_capacity: bool
+
+    @staticmethod
+    def of_programs(programs: Iterable[Reads], attributes: Iterable[str] = ()) -> "ReadKey":
+        """What these programs read, and the attributes of these qualified names, or `ANY_ATTRIBUTE`."""
+        paths = {path for reads in programs for path in reads.paths}
+        read = {(path[1], path[2]) for path in paths if len(path) == 3 and path[0] == "attributes"}
+        named = set(attributes)
+        for attribute in named - {ANY_ATTRIBUTE}:
+            domain, _, name = attribute.rpartition("/")
+            read.add((domain, name))
+        names = [(domain, name, f"{domain}/{name}") for domain, name in sorted(read)]
+        of_all = any(not path or (len(path) < 3 and path[0] == "attributes") for path in paths)
+        has_all = of_all or ANY_ATTRIBUTE in named
+        return ReadKey(tuple(names), has_all, any(not path or path[0] == "capacity" for path in paths))
+
+    @property
+    def of_attributes(self) -> bool:
+        """True if attributes are read."""
+        return self.has_all or bool(self.names)
+
+    def distinguishes(self, slice_: Slice) -> bool:
+        """False if all devices of the slice agree in what is read."""
+        return bool(self.names or self.has_all or self.has_capacity or slice_.traits & _READ_ALWAYS)
+
+    def of(self, device: Device) -> Hashable:
+        """Equal for devices of one driver that agree in what is read."""
+        attributes, driver = device.attributes, device.driver
+        if self.has_all:
+            read: Hashable = tuple(sorted(attributes.items()))
+        else:
+            read = tuple(
+                [
+                    (attributes.get(qualified), attributes.get(name) if domain == driver else None)
+                    for domain, name, qualified in self.names
+                ]
+            )
+        if device.unusual:
+            read = exact(read)
+        capacity = exact(device.capacity) if self.has_capacity else None
+        return read, device.unusual, capacity, device.allow_multiple_allocations
+
 
 MOST_SELECTIONS = 1 << 16
 """Selections that are kept, of all expressions on all slices together, where these are few; some 5 MiB.

@@ -12,10 +12,10 @@ from allocator.cluster.node_view import NodeView, view_of
 from allocator.cluster.pools import Pool, SliceIndex
 from allocator.cluster.selectors import Selectors
 from allocator.cluster.usage import Usage
-from allocator.exact import values_of
 from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.limits.count import LimitsInForce, LimitUse
 from allocator.limits.limit import Bindings
+from allocator.memo import values_of
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 
 MOST_VIEWS: Final = 1 << 17

@@ -8,7 +8,7 @@ from allocator.cluster.selectors import selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, blaming
 from allocator.model import Alternative, Claim, DeviceClass
-from allocator.search.budget import Budget
+from allocator.outcome import Budget
 from allocator.status import DeviceState, OrderedAnswers, pool_statuses
 from allocator.words import counted
 

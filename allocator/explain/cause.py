@@ -13,6 +13,7 @@ from operator import or_
 from typing import Final
 
 from allocator.bits import Mask, bits
+from allocator.candidates import Problem
 from allocator.cluster.usage import Usage
 from allocator.features.consumable_capacity import short_of
 from allocator.features.contract import NodeAttempt
@@ -29,7 +30,6 @@ from allocator.outcome import (
     Outcome,
     Refused,
 )
-from allocator.requests.candidates import Problem
 from allocator.search.rules import Candidates, Stage
 
 MOST_COMPARED: Final = 256

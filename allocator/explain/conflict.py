@@ -11,15 +11,14 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
 
-from allocator.explain.asking import Asking
-from allocator.explain.offer import Offer, offer_of, prepared
+from allocator.candidates import MAX_RESULTS, Problem
+from allocator.explain.offer import Asking, Offer, offer_of, prepared
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.device_compatibility_groups import CompatibleGroups
 from allocator.features.partitionable_devices import CounterRule
 from allocator.features.tenant_limits import LimitRule
 from allocator.model import Claim
 from allocator.outcome import Allocated, InvalidClaim, Refused
-from allocator.requests.candidates import MAX_RESULTS, Problem
 from allocator.search.backtracking import Answer, Poisoned, Search, Terms
 from allocator.search.rules import Candidates, Rule
 

@@ -10,9 +10,8 @@ from typing import Final
 
 from allocator.allocate import BUDGET_STEPS, allocate
 from allocator.cluster.snapshot import Snapshot
-from allocator.explain.asking import ALL_STEPS, Asking
 from allocator.explain.conflict import Conflict, conflict_of
-from allocator.explain.offer import Offer, offer_of
+from allocator.explain.offer import ALL_STEPS, Asking, Offer, offer_of
 from allocator.explain.remedies import Remedy, remedies_of, selectors_mended
 from allocator.explain.selector_operands import GuiltyOperands
 from allocator.model import Claim, Node, Request

@@ -16,14 +16,21 @@ from typing import Final, TypeVar
 import cel
 from allocator.allocate import BUDGET_STEPS
 from allocator.bits import Mask, bits
+from allocator.candidates import selector_reason, shortened
 from allocator.cluster.node_view import NodeView
-from allocator.cluster.read_key import ReadKey
-from allocator.cluster.selectors import WORK_OF_A_CHARACTER, selectors_of
+from allocator.cluster.selectors import WORK_OF_A_CHARACTER, ReadKey, selectors_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.model import Alternative, Claim, Device, Node
-from allocator.outcome import AllocationError, DeviceRefusal, InvalidPoolSeen, NotEnough, Outcome, Refused
-from allocator.requests.candidates import selector_reason, shortened
-from allocator.search.budget import Budget, OutOfSteps
+from allocator.outcome import (
+    AllocationError,
+    Budget,
+    DeviceRefusal,
+    InvalidPoolSeen,
+    NotEnough,
+    Outcome,
+    OutOfSteps,
+    Refused,
+)
 from allocator.words import agreeing, and_more, counted
 
 Some = TypeVar("Some")

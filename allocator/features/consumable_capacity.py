@@ -14,10 +14,9 @@ from typing import Final
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.usage import Shares, consumed_of
-from allocator.exact import exact
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.gates import CONSUMABLE_CAPACITY, FRACTIONAL_CAPACITY_RANGE, Features
-from allocator.memo import Topic
+from allocator.memo import Topic, exact
 from allocator.model import (
     NEGATIVE_CAPACITY,
     Alternative,
@@ -296,7 +295,7 @@ def _asked_of(device: Device, requested: Mapping[str, Quantity]) -> Mapping[str,
         return None
     if len(asked) < len(requested):
         twice = sorted(name for name in own if list(own.values()).count(own[name]) > 1)
-        raise Unrepresentable(f"capacity {twice[0]!r} is requested as {twice[1]!r}, too, which is the same")
+        raise Unrepresentable(f"capacity {twice[0]!r} is also requested as {twice[1]!r}, its other name")
     return asked
 
 

@@ -18,7 +18,7 @@ from allocator.gates import CONSUMABLE_CAPACITY, Features
 from allocator.limits.limit import Binding, Bindings
 from allocator.memo import Topic, TypedMemo
 from allocator.model import Alternative, Claim, Device, DeviceResult, Node
-from allocator.search.budget import Budget
+from allocator.outcome import Budget
 from allocator.search.rules import Pick, Rule, Stage
 
 _HELD: Final[Topic[Named]] = Topic("held")

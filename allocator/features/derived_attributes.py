@@ -7,7 +7,7 @@ Source: feature gate DRADerivedAttributes, field derivedAttributes.
 
 from collections.abc import Iterable
 
-from allocator.cluster.read_key import ANY_ATTRIBUTE
+from allocator.cluster.selectors import ANY_ATTRIBUTE
 from allocator.features.contract import Feature
 from allocator.gates import DERIVED_ATTRIBUTES, Features
 from allocator.model import Alternative, Claim
@@ -15,7 +15,7 @@ from allocator.outcome import InvalidClaim
 
 
 class DerivedAttributes(Feature):
-    """The gate; `allocator.requests.constraints` looks the attributes up."""
+    """The gate; `allocator.constraints` looks the attributes up."""
 
     def reads(self, alternative: Alternative) -> Iterable[str]:
         """Whatever the expressions read."""

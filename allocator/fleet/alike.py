@@ -11,16 +11,15 @@ from allocator.allocate import pools_looked_at
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool, has_counters
-from allocator.cluster.read_key import ReadKey
+from allocator.cluster.selectors import ReadKey
 from allocator.cluster.snapshot import NOT_FOR_DEVICES, Snapshot
-from allocator.exact import deciding, exact, is_exactly, values_of
+from allocator.constraints import equal_values, own_values
 from allocator.features import FEATURES
 from allocator.limits.limit import Bindings
+from allocator.memo import deciding, exact, is_exactly, values_of
 from allocator.model import TRAITS, Claim, Device, DeviceClass, Node, Request, Slice
-from allocator.outcome import Allocated, AllocationError
+from allocator.outcome import Allocated, AllocationError, Budget
 from allocator.policies.contract import FIRST_FIT, Policy
-from allocator.requests.constraints import equal_values, own_values
-from allocator.search.budget import Budget
 
 # Nodes are alike in three strengths. Each is a number that alike nodes share, and each overlooks more:
 #

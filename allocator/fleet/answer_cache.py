@@ -24,7 +24,7 @@ from allocator.model import Allocation, Claim, DeviceClass, Node
 from allocator.outcome import Allocated, AllocationError, Outcome
 from allocator.policies.contract import Policy, PolicyOfNode
 from allocator.search.rules import Choice
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 # The allocator as a fleet calls it: one node after the other, always on the same terms.
 

@@ -25,7 +25,7 @@ from allocator.model import Allocation, Claim, Device, DeviceClass, DeviceID, No
 from allocator.outcome import Allocated, Outcome, Refused
 from allocator.policies.contract import FIRST_FIT, Policy, PolicyOfNode, Score
 from allocator.search.rules import Choice
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 
 @dataclass(frozen=True, slots=True)

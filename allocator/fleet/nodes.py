@@ -12,11 +12,11 @@ from allocator.cluster.pools import Label, SliceIndex
 from allocator.cluster.snapshot import Snapshot, is_same
 from allocator.cluster.usage import Usage, occupying
 from allocator.fleet.alike import INVALID, Fingerprints, NodeAsItIs, shared_slices
-from allocator.journal import Journal
 from allocator.limits.count import LimitCount, LimitsInForce, LimitUse
+from allocator.memo import Journal
 from allocator.model import Claim, DeviceClass, Node, PoolID, Slice
 from allocator.outcome import AllocationError
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 # The nodes by number, by name and by label: the one table of them, which those who follow the nodes read.
 

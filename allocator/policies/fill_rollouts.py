@@ -12,8 +12,8 @@ from hashlib import blake2b
 from itertools import accumulate
 from typing import Final
 
+from allocator.candidates import MAX_RESULTS
 from allocator.policies.hardware import UNIT, Cells, UnitCells, thousandths
-from allocator.requests.candidates import MAX_RESULTS
 
 # What can become of units: each state that a unit may be in, and where the requests of pods lead from there.
 #

@@ -17,9 +17,9 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from allocator.journal import ChangedNumbers
-from allocator.policies.fill_choices import FillAmounts, NodeChoices, NodeState, NodeTakes, Step, choices_on
+from allocator.memo import ChangedNumbers
 from allocator.policies.fill_rollouts import NONE, PRICE, SEQUENCES, FillShape, Rollouts, Units, UnitStates
+from allocator.policies.fill_value import FillAmounts, NodeChoices, NodeState, NodeTakes, Step, choices_on
 from allocator.policies.hardware import UNIT
 
 # For how many pods of each shape of the workload nodes have room, for the policy fill-value.

@@ -9,17 +9,16 @@ from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
 from allocator.cluster.pools import Pool
 from allocator.cluster.usage import consumed_of
-from allocator.exact import exact
+from allocator.constraints import lookup
 from allocator.features.consumable_capacity import consumed_by_share
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Incomparable, Token, tokens
 from allocator.features.partitionable_devices import consumed
-from allocator.memo import Topic
+from allocator.memo import Topic, exact
 from allocator.model import Alternative, CounterSetID, Device, PoolID
-from allocator.requests.constraints import lookup
 from allocator.search.backtracking import OrderEffort
 from allocator.search.rules import Pick
-from cel.lru import LruCache
+from cel.cache import LruCache
 from cel.values.quantity import Quantity
 
 # Devices by the value of an attribute: those of one NUMA node, of one PCIe root, of one board.

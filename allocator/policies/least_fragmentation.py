@@ -15,6 +15,7 @@ from typing import Final
 
 from allocator.bits import Mask, bits
 from allocator.cluster.node_view import NodeView
+from allocator.constraints import MatchAttribute
 from allocator.features.contract import NodeAttempt
 from allocator.features.list_type_attributes import Token
 from allocator.memo import Topic
@@ -31,10 +32,9 @@ from allocator.policies.hardware import (
     share_of,
     shared_of,
 )
-from allocator.requests.constraints import MatchAttribute
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Pick
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 # What can still be cut from counter sets, and what a cut costs: the partitions that are not possible afterwards.
 #

@@ -18,7 +18,7 @@ from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.least_fragmentation import Counters, Partitioned, Partitions, partitioned
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import DeviceSlot, Pick
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 
 @dataclass(frozen=True, slots=True)

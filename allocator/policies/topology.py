@@ -21,7 +21,7 @@ from allocator.policies.contract import PricedOrder, Requests, Score
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT, groups_of
 from allocator.search.backtracking import Order, OrderEffort
 from allocator.search.rules import Candidates, DeviceSlot, Pick
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 MOST_PLACES: Final = 256
 MOST_LINKS: Final = 1 << 12

@@ -13,8 +13,7 @@ from itertools import chain, combinations, islice
 from typing import Final, Protocol
 
 from allocator.bits import Mask, bits
-from allocator.outcome import AllocationError
-from allocator.search.budget import WORK_OF_A_STEP
+from allocator.outcome import WORK_OF_A_STEP, AllocationError
 from allocator.search.rules import Candidates, Classes, DeviceSlot, Effort, Pick, Rule, Trail
 from cel import Cancelled
 

@@ -9,6 +9,7 @@ from itertools import combinations
 from random import Random
 from typing import Any, Final
 
+from allocator.candidates import MAX_RESULTS
 from allocator.cluster.snapshot import Snapshot
 from allocator.gates import RELEASES, Features
 from allocator.model import (
@@ -26,7 +27,6 @@ from allocator.model import (
     Slice,
 )
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
-from allocator.requests.candidates import MAX_RESULTS
 from cel.values.quantity import Quantity
 
 DRIVER: Final = "cliff.example.com"

@@ -22,8 +22,8 @@ from allocator.gates import DEFAULT_RELEASE
 from scheduler.cli.run_scenarios import worker_pool
 from scheduler.cli.scenarios import Case, Plan, Variant, planned, run_case
 from scheduler.installation import description
-from scheduler.synthetic.blueprint import Blueprint, machines_of, shapes_of
-from scheduler.synthetic.catalogue import MIXES, PRESETS
+from scheduler.simulation.blueprint import Blueprint, machines_of, shapes_of
+from scheduler.simulation.catalogue import MIXES, PRESETS
 
 POLICIES = ("first-fit", "best-fit", "least-fragmentation", "fgd", "min-fragmentation", "fill-value")
 LOADS = (0.85, 1.0, 1.15)

@@ -19,7 +19,7 @@ from scheduler.offline.placement import Placement, is_pending, unused_claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.planning.node_groups import OfferedGroup
 from scheduler.planning.node_plan import NodePlan, NodePlanner, Objective, World
-from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pod_resources import ExtendedResources
 
 FEATURES = Features.of(DEFAULT_RELEASE)
 MODELS = ("a", "b")

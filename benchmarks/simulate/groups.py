@@ -131,10 +131,8 @@ def _waits_of(document: Json) -> Waits:
     summary = document["scenarios"][0]["summary"]
     (of_groups,) = summary["groups"]
     times, all_times = of_groups["waitingS"], summary["waitingS"]
-    mean, p50, p90, longest, all_mean = (
-        seconds / 3600 for seconds in (*(times[name] for name in ("mean", "p50", "p90", "max")), all_times["mean"])
-    )
-    return Waits(of_groups["arrivals"], of_groups["waiting"], mean, p50, p90, longest, all_mean)
+    mean, p50, p90, longest = (times[name] / 3600 for name in ("mean", "p50", "p90", "max"))
+    return Waits(of_groups["arrivals"], of_groups["waiting"], mean, p50, p90, longest, all_times["mean"] / 3600)
 
 
 def _line(load: float, reservation: str, seed: str, found: Sequence[Waits]) -> str:

@@ -10,8 +10,7 @@ from typing import Final
 from cel.check.overloads import CallEstimate, Estimate, Library, Operand, Overload
 from cel.errors import EvalError, no_such_overload
 from cel.ext import costs
-from cel.run.arithmetic import add
-from cel.run.comparison import ORDERED_TYPES, Comparisons, is_ordered, order_of
+from cel.run.arithmetic import ORDERED_TYPES, Comparisons, add, is_ordered, order_of
 from cel.values.types import BOOL, DOUBLE, DURATION, DYN, INT, TIMESTAMP, UINT, Type, list_of, parameter
 from cel.values.values import Duration, List, Uint, Value
 

@@ -20,7 +20,7 @@ from cel.check.overloads import (
     cost_once,
 )
 from cel.errors import EvalAbortedError, EvalError, no_such_overload
-from cel.run.comparison import ORDERED_TYPES, Comparisons, is_ordered, order_of
+from cel.run.arithmetic import ORDERED_TYPES, Comparisons, is_ordered, order_of
 from cel.values.types import BYTES, DYN, INT, STRING, Type, list_of, parameter
 from cel.values.values import MAX_UINT, List, Value, bounded, size_of
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cel.check.overloads import ONCE, CallEstimate, Library, Operand, Overload
-from cel.run.comparison import Comparisons
+from cel.run.arithmetic import Comparisons
 from cel.values.types import BOOL, list_of, parameter
 from cel.values.values import List, Value, size_of
 

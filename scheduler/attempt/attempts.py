@@ -17,10 +17,9 @@ from typing import Any, TypeVar
 from allocator.model import Claim, DeviceID
 from scheduler.attempt import device_readiness
 from scheduler.attempt.attempt import Report, report_nothing
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.binder import DEALLOCATE, SLOT, UNDO, Binder
 from scheduler.attempt.claim_objects import intent_in, key_of
-from scheduler.attempt.current_steps import DEALLOCATE, SLOT, UNDO
-from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.claim_step import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
     Bound,

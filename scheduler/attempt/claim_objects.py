@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import orjson
 
 from allocator.api.versions import Json
+from cel.values.quantity import Quantity
 from scheduler.state.claims import FINALIZER, ClaimObject, is_of_extended_resources
-from scheduler.state.extended_resources import ExtendedClaim, annotations
+from scheduler.state.pod_resources import ExtendedClaim, annotations
 
 # The intent: an annotation on a claim that says who is allocating it, and for which pod.
 #
@@ -241,8 +242,36 @@ def allocated(claim: RawClaim, allocation: Mapping[str, Any], pod_name: str, pod
 
 def reserved(claim: RawClaim, pod_name: str, pod_uid: str) -> Json:
     """With the pod's reservation."""
-    entry = {"resource": "pods", "name": pod_name, "uid": pod_uid}
-    return _with_status(claim, reservedFor=[*_reserved_for(claim), entry])
+    return _with_status(claim, reservedFor=[*_reserved_for(claim), _reservation(pod_name, pod_uid)])
+
+
+def _reservation(pod_name: str, pod_uid: str) -> Json:
+    return {"resource": "pods", "name": pod_name, "uid": pod_uid}
+
+
+def is_allocated(claim: RawClaim, allocation: Mapping[str, Any], pod_name: str, pod_uid: str) -> bool:
+    """True once `allocated` is stored, and all of it that decides who else can get the devices, or reach them.
+
+    What the API server of a release does not know it does not store, such as tolerations.
+    """
+    stored = allocation_of(claim)
+    return (
+        stored is not None
+        and is_same_allocation(stored, allocation)
+        and stored.get("nodeSelector") == allocation.get("nodeSelector")
+        and list(map(_use, results_of(stored))) == list(map(_use, results_of(allocation)))
+        and is_reserved(claim, pod_name, pod_uid)
+    )
+
+
+def _use(result: Mapping[str, Any]) -> tuple[bool, Mapping[str, Quantity]]:
+    consumed = result.get("consumedCapacity") or {}
+    return bool(result.get("adminAccess")), {name: Quantity.parse(amount) for name, amount in consumed.items()}
+
+
+def is_reserved(claim: RawClaim, pod_name: str, pod_uid: str) -> bool:
+    """True once `reserved` is stored: kube-controller-manager takes a reservation back whose pod it does not find."""
+    return _reservation(pod_name, pod_uid) in _reserved_for(claim)
 
 
 def released(claim: RawClaim, pod_uid: str) -> Json:

@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from scheduler.attempt.attempt import Attempt, Report, new_attempt, report_nothing
-from scheduler.attempt.binder import Binder
+from scheduler.attempt.binder import UNDO, Binder
 from scheduler.attempt.claim_objects import allocation_of, key_of
-from scheduler.attempt.current_steps import UNDO
 from scheduler.attempt.decision import (
     AttemptEnded,
     AttemptOutcome,
@@ -16,11 +15,11 @@ from scheduler.attempt.decision import (
     ClaimPlan,
     Decision,
     Pending,
+    Step,
     Stopped,
 )
 from scheduler.attempt.pod_fate import Fate, UndoStopped, Unknown, fence, look, reporting
 from scheduler.attempt.slots import Slot
-from scheduler.attempt.step import Step
 from scheduler.attempt.steps.claims import Allocate, MakeClaim, Reserve, Verify
 from scheduler.attempt.steps.group_steps import AllocateShared, AwaitOthers, BindTogether, ReserveShared
 from scheduler.attempt.steps.pod import AwaitConditions, Bind, Nominate, Waits, WriteDeviceStatus

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from allocator.model import NodeSelector
 from scheduler.attempt.claim_objects import ClaimRef, RawClaim, key_of, version_of
 from scheduler.attempt.decision import Decision, PodKey
-from scheduler.cache.watch_events import Key
-from scheduler.cache.watcher import Reflector
+from scheduler.client.watch_events import Key
+from scheduler.client.watcher import Reflector
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod

@@ -14,8 +14,8 @@ from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.state.claims import FINALIZER, ClaimObject
-from scheduler.state.evicting_taints import Eviction
 from scheduler.state.rivals import share_misfit
+from scheduler.state.taints import Eviction
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ from allocator.api.driver_config import SELECTORS_MAX
 from allocator.api.requests import ALTERNATIVES_MAX, REQUESTS_MAX
 from allocator.api.resource_claim import CONSTRAINTS_MAX
 from allocator.api.versions import GROUP, versions_of
+from allocator.candidates import MAX_RESULTS
 from allocator.cluster.snapshot import Snapshot
 from allocator.limits.count import LimitsInForce, exceeded_text, limit_statuses
 from allocator.limits.limit import TenantLimit
 from allocator.model import Device, Slice
-from allocator.requests.candidates import MAX_RESULTS
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation
 from scheduler.checks.lint_api_limits import beyond_limits
 from scheduler.checks.lint_claims import (

@@ -10,7 +10,7 @@ from allocator.api.device_class import DeviceTaintSelector
 from allocator.cluster.selectors import Selectors
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, guilty
 from allocator.model import Device, qualified
-from allocator.search.budget import Budget
+from allocator.outcome import Budget
 from allocator.words import counted, did_you_mean
 from scheduler.checks.audit import pool_subject
 from scheduler.checks.contract import Check, FindingLevel, ObjectName, Observation

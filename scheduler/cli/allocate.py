@@ -20,8 +20,7 @@ from scheduler.cli.inputs import (
     keep_going_option,
     overlay_option,
 )
-from scheduler.cli.printing import output_option, print_report
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress, output_option, print_report
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters
 from scheduler.offline.placement import PlacedPod, Placement, Result, unused_claims

@@ -11,14 +11,14 @@ from scheduler.checks.audit import RULES, ClusterState
 from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, report_findings
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import InputSource, input_options
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.output.data_page import MapColumns, PageTable
 from scheduler.output.status_report import MAP, closed_nodes, device_map
-from scheduler.state.evicting_taints import Eviction
+from scheduler.state.taints import Eviction
 from scheduler.status import claim_statuses
 
 _EPILOG = f"""{EXIT_CODES}
@@ -26,7 +26,7 @@ _EPILOG = f"""{EXIT_CODES}
 Examples:
   dra audit cluster.yaml                      all rules
   dra audit must-gather/ -o junit > audit.xml     for CI
-  dra audit cluster.yaml --fail-on warning    warnings fail, too
+  dra audit cluster.yaml --fail-on warning    warnings fail as well
 """
 
 _NEEDED = ("ResourceSlice", "ResourceClaim")

@@ -8,8 +8,7 @@ from allocator.words import counted
 from scheduler.checks.contract import Check, Checked, FindingLevel, ObjectName, Observation, run
 from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.printing import output_option, print_report
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay, output_option, print_report
 from scheduler.input.inventory import Inventory
 from scheduler.output.check_results import (
     JUNIT,

@@ -22,14 +22,12 @@ from allocator.model import Slice
 from scheduler.cli.cluster_source import ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import Input, InputSource, input_options, inventory_of
-from scheduler.cli.printing import print_report, report_option
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress, print_report, report_option
 from scheduler.cli.verify_allocation import GATES, case_of, replayed_case
 from scheduler.input.documents import RawObject, read
 from scheduler.input.inventory import Inventory
 from scheduler.offline.placement import unused_claims
-from scheduler.output.report import Report
-from scheduler.output.table import ColumnTable
+from scheduler.output.report import ColumnTable, Report
 from scheduler.simulation.changes import is_change
 from scheduler.terminal_text import printable
 

@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from scheduler.cli.ending import print_to_stderr
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 from scheduler.cli.run_scenarios import Progress, Runner, died
 from scheduler.cli.scenarios import BrokenPolicy, Case, Plan, ScenarioFailed, files_below, require_none, run_case
 from scheduler.installation import sources_digest

@@ -11,7 +11,7 @@ import click
 from allocator.api.versions import Json
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN, Finding, RawObject
 from scheduler.input.inventory import is_in_no_namespace, is_object, no_object_error

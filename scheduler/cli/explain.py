@@ -31,8 +31,7 @@ from scheduler.cli.inputs import (
     meant,
     overlay_option,
 )
-from scheduler.cli.printing import output_option, print_blocks, print_report, print_reports
-from scheduler.cli.progress import Progress, after_delay
+from scheduler.cli.printing import Progress, after_delay, output_option, print_blocks, print_report, print_reports
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision import filters

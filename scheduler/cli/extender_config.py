@@ -16,7 +16,7 @@ from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.extender.configuration import Mode
 from scheduler.input.yaml_1_1 import dump
 from scheduler.kube_scheduler.configuration import KIND, KubeSchedulerConfiguration, read, without_unknown
-from scheduler.kube_scheduler.setup import KUBE_SYSTEM, Setup, document, flags
+from scheduler.kube_scheduler.conversion import KUBE_SYSTEM, Setup, document, flags
 from scheduler.kube_scheduler.traps import (
     GATES_FLAG,
     Judged,

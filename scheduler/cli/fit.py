@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from allocator.model import Claim
+from allocator.words import agreeing, counted
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
@@ -22,8 +23,7 @@ from scheduler.cli.inputs import (
     meant,
     overlay_option,
 )
-from scheduler.cli.printing import page_option, print_report
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress, page_option, print_report
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName
@@ -110,8 +110,9 @@ def command(  # noqa: PLR0913 - one for each option
     """Print how many more copies fit, on which nodes, and why the next one does not.
 
     FILE is a manifest with one pod, with one object that creates pods, or with a group of pods, which is then placed
-    whole, as often as it fits (docs/groups.md). GROUP is group/NAMESPACE/NAME. POD is pod/NAMESPACE/NAME, CLAIM is
-    claim/NAMESPACE/NAME, TEMPLATE is template/NAMESPACE/NAME. PATH is as in `dra allocate`.
+    whole, as often as it fits (docs/groups.md); pods beside the group, such as an MPI launcher, are not copied. GROUP
+    is group/NAMESPACE/NAME. POD is pod/NAMESPACE/NAME, CLAIM is claim/NAMESPACE/NAME, TEMPLATE is
+    template/NAMESPACE/NAME. PATH is as in `dra allocate`.
 
     Copies are placed one after the other by the live scheduler's own decisions, on what is free now: pods that are
     pending are left out. Each copy of a pod gets claims of its own from its templates, and shares the claims that it
@@ -151,7 +152,7 @@ _GROUP = "group/"
 def _group(
     given: Input, placement: Placement, subject: str, source: ClusterSource, *, is_file: bool
 ) -> GroupOfPods | None:
-    """The group that is named, or all pods of the file if they are one; None for everything else."""
+    """The group that is named, or the only one in the file; None where there is none. Pods beside it are not copied."""
     groups = given.groups(placement)
     if not is_file:
         if not subject.startswith(_GROUP):
@@ -163,13 +164,22 @@ def _group(
         stop(f"group {'/'.join(key)} has no pod in the input{meant(key, known)}")
     inside = take_inventory(read([subject]), (), source.features)
     names = {(pod.namespace, pod.name) for pod in Input.of(inside, source.features).pods}
-    named_groups = {
+    inside_groups = {
         str(group.key): group for pod in given.pods for group in [groups.of(pod)] if group and _is_in(pod, names)
     }
-    if len(named_groups) != 1:
+    if not inside_groups:
         return None
-    [group] = named_groups.values()
-    return group if {(pod.namespace, pod.name) for pod in group.members} == names else None
+    if len(inside_groups) > 1:
+        listed = ", ".join(sorted(inside_groups)[:3])
+        first = f"{_GROUP}{min(inside_groups)}"
+        stop(
+            f"{subject} contains {len(inside_groups)} groups of pods ({listed} ...): name one of them, such as {first}"
+        )
+    [group] = inside_groups.values()
+    if alone := len(names - {(pod.namespace, pod.name) for pod in group.members}):
+        text = f"{counted(alone, 'pod')} of {subject} {agreeing(alone, 'is', 'are')} not in group {group}"
+        print_to_stderr([f"warning: {text}, and not copied"])
+    return group
 
 
 def _is_in(pod: Pod, names: Collection[NamespacedName]) -> bool:
@@ -183,7 +193,7 @@ def of_file(given: Input, path: str, source: ClusterSource) -> Sought:
     named |= {f"pod {pod}": pod for pod in inside.pods}
     if len(named) != 1:
         listed = f"{len(named)} ({', '.join(sorted(named)[:3])} ...)" if named else "none"
-        stop(f"{path} must contain one pod or one object that creates pods, but contains {listed}")
+        stop(f"{path} must contain one pod, one object that creates pods or one group of pods, but contains {listed}")
     [(text, template)] = named.items()
     if source.shown.namespace not in ("", template.namespace):
         stop(f"{path}: {text} is not in the namespace of -n, {source.shown.namespace}")

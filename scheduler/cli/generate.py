@@ -18,8 +18,8 @@ from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE
 from scheduler.input.documents import STDIN
 from scheduler.input.yaml_1_1 import dump
-from scheduler.synthetic.blueprint import Blueprint, InvalidLoad, InvalidMix, machines_of, shapes_of
-from scheduler.synthetic.catalogue import MACHINES, MIXES, PRESETS, Weights, shapes
+from scheduler.simulation.blueprint import Blueprint, InvalidLoad, InvalidMix, machines_of, shapes_of
+from scheduler.simulation.catalogue import MACHINES, MIXES, PRESETS, Weights, shapes
 
 MOST_NODES = 1_000_000
 MOST_PODS = 10_000_000

@@ -19,10 +19,11 @@ from allocator.words import counted, did_you_mean, listed_up_to, similar
 from scheduler.cli import cluster_source
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects, source_options
 from scheduler.cli.ending import print_to_stderr, stop
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 from scheduler.core_v1.node import PriorityClass
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.core_v1.workload import KINDS as WORKLOAD_KINDS
 from scheduler.decision.cluster import Cluster
 from scheduler.input.documents import Finding, RawObject, read
@@ -46,9 +47,10 @@ from scheduler.output.input_report import (
     without_claims,
 )
 from scheduler.plugins.profile import Profile
-from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, key_of
+from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, RECOGNIZED, GroupKey, key_of
 from scheduler.simulation.changes import InvalidChange, changed, is_change, unknown_change
-from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pod_resources import ExtendedResources
+from scheduler.state.pods import index_of
 from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.status import ClaimStatus, claim_statuses
 
@@ -265,14 +267,15 @@ class Input:
     @property
     def pending(self) -> list[Pod]:
         """The pods that still need something; those of a group wait with the others of it."""
+        index = index_of(self.inventory.of(PodGroup), self.inventory.of(CompositePodGroup))
         pending = [pod for pod in self.pods if is_pending(pod, self.claims.objects, self.extended)]
-        keys = {key_of(pod, self.group_kinds) for pod in pending if not pod.node_name} - {None}
         known = {id(pod) for pod in pending}
-        beside = [
-            pod
-            for pod in (self.pods if keys else ())
-            if id(pod) not in known and not pod.node_name and not pod.is_over and key_of(pod, self.group_kinds) in keys
-        ]
+
+        def key(pod: Pod) -> GroupKey | None:
+            return None if pod.node_name or pod.is_over else key_of(pod, index, self.group_kinds)
+
+        keys = set(map(key, pending)) - {None}
+        beside = [pod for pod in (self.pods if keys else ()) if id(pod) not in known and key(pod) in keys]
         return [*pending, *beside]
 
     def devices_of(self, placement: Placement) -> tuple[list[PoolStatus], list[ClaimStatus], Cluster]:

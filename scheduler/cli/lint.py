@@ -16,7 +16,7 @@ from scheduler.cli.checks import EXIT_CODES, fail_on_option, findings_option, re
 from scheduler.cli.cluster_source import ClusterSource, source_options
 from scheduler.cli.ending import print_to_stderr, stop
 from scheduler.cli.inputs import decided_by, overlay_option, read_inventory
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 from scheduler.input.inventory import Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.offline.input_claims import Claims

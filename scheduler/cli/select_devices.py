@@ -13,8 +13,7 @@ from allocator.status import pool_statuses
 from scheduler.cli.cluster_source import ClusterSource, cluster_options
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
 from scheduler.cli.inputs import inventory_of, keep_going_option, overlay_option
-from scheduler.cli.printing import print_report, report_option
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay, print_report, report_option
 from scheduler.input.documents import STDIN
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of

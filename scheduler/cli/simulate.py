@@ -28,8 +28,7 @@ from scheduler.cli.inputs import (
     seconds_of,
     time_of,
 )
-from scheduler.cli.printing import output_option, print_report
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress, output_option, print_report
 from scheduler.cli.run_scenarios import RunFolder, Runner, on_this_machine, opened, run_all
 from scheduler.cli.scenarios import (
     ENDLESS,

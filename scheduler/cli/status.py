@@ -14,9 +14,8 @@ from allocator.status import Membership, largest_claim, pool_statuses
 from scheduler.cli.claims import claims_of, claims_report, print_claims
 from scheduler.cli.cluster_source import ClusterSource, ShownObjects
 from scheduler.cli.ending import BAD_INPUT, print_to_stderr, stop
-from scheduler.cli.inputs import Input, InputSource, decided_by, input_options
-from scheduler.cli.printing import page_option, print_report
-from scheduler.cli.progress import after_delay
+from scheduler.cli.inputs import Input, InputSource, decided_by, groups_option, input_options
+from scheduler.cli.printing import after_delay, page_option, print_report
 from scheduler.cli.watching import updates_of
 from scheduler.decision.cluster import Cluster
 from scheduler.input.inventory import Inventory
@@ -58,6 +57,7 @@ Examples:
     help="Print one table with a line for each of these. JSON and YAML contain all of them but claims and groups.",
 )
 @page_option
+@groups_option
 @click.option(
     "--config",
     type=click.Path(path_type=Path),
@@ -82,6 +82,7 @@ def command(  # noqa: PLR0913 - one for each option
     given: InputSource,
     by: str | None,
     output: str,
+    group_kinds: tuple[str, ...],
     config: Path | None,
     is_watched: bool,
     interval: float,
@@ -100,6 +101,8 @@ def command(  # noqa: PLR0913 - one for each option
     limits = decided_by(config, "").limits if config else ()
     if by == LIMIT and not limits:
         raise click.UsageError("--by limit shows the limits of a configuration: name it with --config.")
+    if group_kinds and by != GROUP:
+        raise click.UsageError("--groups-of says what a group is: use it with --by group.")
     if is_watched:
         if by == GROUP:
             raise click.UsageError("--watch has no table of groups: leave out --by group.")
@@ -107,7 +110,7 @@ def command(  # noqa: PLR0913 - one for each option
             excluded = "PATH, --overlay and -o"
             raise click.UsageError(f"--watch follows a live cluster as a table: it cannot be combined with {excluded}.")
         _watch(given.source, by, limits, interval, has_colour=context.find_root().color is not False)
-    sys.exit(_print(given, by, output, limits))
+    sys.exit(_print(given, by, output, limits, frozenset(group_kinds)))
 
 
 def _watch(
@@ -129,11 +132,13 @@ def _watch(
     Following(current, interval_s, AGES_S if by == CLAIM else math.inf).run(source, updates_of(has_colour=has_colour))
 
 
-def _print(given: InputSource, by: str | None, output: str, limits: Sequence[TenantLimit]) -> int:
+def _print(
+    given: InputSource, by: str | None, output: str, limits: Sequence[TenantLimit], group_kinds: frozenset[str]
+) -> int:
     """Print it once; the exit code."""
     inventory, source = given.inventory(), given.source
     if by == GROUP:
-        _print_groups(inventory, source, output)
+        _print_groups(inventory, source, output, group_kinds)
     elif by == CLAIM and output != PAGE:
         shown = source.shown.of_lists
         print_claims(claims_report(claims_of(Claims(inventory), inventory.pods, shown), shown), output)
@@ -142,9 +147,9 @@ def _print(given: InputSource, by: str | None, output: str, limits: Sequence[Ten
     return BAD_INPUT if inventory.errors else 0
 
 
-def _print_groups(inventory: Inventory, source: ClusterSource, output: str) -> None:
+def _print_groups(inventory: Inventory, source: ClusterSource, output: str, group_kinds: frozenset[str]) -> None:
     """Each group of pods, and whether those of its pods that wait fit now."""
-    given = Input.of(inventory, source.features)
+    given = Input.of(inventory, source.features, group_kinds=group_kinds)
     placement = given.placement(source.features)
     shown = source.shown.of_lists
     with after_delay("searching ..."):

@@ -229,7 +229,7 @@ class GroupRun:
         waiting: dict[object, GroupOfPods | Pod] = {}
         for pod in self._pods.values():
             if not pod.node_name and not pod.is_over:
-                key = key_of(pod)
+                key = key_of(pod, self._cluster.pod_groups)
                 waiting.setdefault(key or pod.uid, groups[key] if key else pod)
         return sorted(waiting.values(), key=lambda one: -(one.priority or 0))
 

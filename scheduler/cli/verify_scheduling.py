@@ -15,6 +15,7 @@ from typing import Any
 
 import click
 
+from allocator.api.findings import shown
 from allocator.bits import bits
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.outcome import AllocationError
@@ -34,8 +35,8 @@ from scheduler.input.inventory import Inventory, take_inventory
 from scheduler.kinds import KINDS, Raw
 from scheduler.offline.input_claims import Claims
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.plugin import Reason
+from scheduler.plugins.profile import PLUGINS
 from scheduler.pod_groups.greedy_cycle import GREEDY_RELEASE
 from scheduler.preemption.preemption import Preemption, Preemptor
 from scheduler.state.claims import Waiting, full
@@ -222,6 +223,8 @@ def case_of(raw: Raw) -> SchedulingCase:
     objects["pods"].append(own)
     inventory = _inventory(objects, own)
     pod = next(one for one in inventory.pods if one.uid == own["metadata"]["uid"])
+    if pod.node_name:
+        raise InvalidCase(f"pod.spec.nodeName is {shown(pod.node_name)}: kube-scheduler places no pod that has a node")
     name = str(field_of(raw, "id"))
     if "expected" not in raw:
         return SchedulingCase(name, pod, inventory, None)

@@ -15,9 +15,6 @@ from typing import Any
 
 from allocator.gates import Features
 from scheduler import garbage
-from scheduler.cache.states import HistoryLost
-from scheduler.cache.watch_events import Found
-from scheduler.cache.watcher import Reflector
 from scheduler.cli.cluster_source import ClusterSource
 from scheduler.cli.ending import TERMINATED, stop
 from scheduler.cli.live_cluster import connected
@@ -26,6 +23,9 @@ from scheduler.client.api_resources import NAMESPACES, Resource
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import NotServed, Served
 from scheduler.client.errors import CallFailed, NotConfigured
+from scheduler.client.watch_events import Found
+from scheduler.client.watch_states import HistoryLost
+from scheduler.client.watcher import Reflector
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.core import WatchedState

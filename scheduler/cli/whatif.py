@@ -21,8 +21,7 @@ from scheduler.cli.inputs import (
     meant,
     policy_option,
 )
-from scheduler.cli.printing import output_option, print_report
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress, output_option, print_report
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
@@ -34,7 +33,7 @@ from scheduler.offline.room_by_eviction import victims_by_pod
 from scheduler.output.difference_report import DifferenceReport
 from scheduler.output.report import JSON, PAGE, TEXT, WIDE, YAML
 from scheduler.simulation.changes import claims_without, evicted_from
-from scheduler.state.evicting_taints import Eviction
+from scheduler.state.taints import Eviction
 from scheduler.status import ClaimStatus
 
 _EPILOG = """

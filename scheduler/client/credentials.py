@@ -263,8 +263,14 @@ class Credentials:
 
     @property
     def is_refused(self) -> bool:
-        """Whether the server does not know us any more, and says so for longer than one that has just started."""
-        return self._refused is not None and self._refused[1] - self._refused[0] >= LASTS_S
+        """Whether the server does not know us any more, and says so for longer than one that has just started.
+
+        While credentials are renewed the calls that were refused wait: it is as if the server refused them still.
+        """
+        if self._refused is None:
+            return False
+        since, last = self._refused
+        return (last if self._renewal is None else asyncio.get_running_loop().time()) - since >= LASTS_S
 
     def authorization(self) -> str:
         """The header's value; empty where a client certificate, or nothing, says who we are. Never waits."""

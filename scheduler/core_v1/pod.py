@@ -32,6 +32,7 @@ from scheduler.core_v1.node import images_of_pod, required_features_of
 from scheduler.core_v1.object_fields import (
     AnnotatedFields,
     Int32,
+    NamespacedName,
     ObjectFields,
     OwnerFields,
     SelectorTermFields,
@@ -241,6 +242,13 @@ class Pod:
 
 _PLACES = {name: place for place, name in enumerate(Pod.__dataclass_fields__)}
 _values_of: Callable[[Pod], tuple[Any, ...]] = attrgetter(*_PLACES)
+
+
+def claim_keys(pod: Pod) -> Iterator[NamespacedName]:
+    """The claims of the pod by name, as far as they have names yet."""
+    for entry in pod.claims:
+        if name := entry.claim_name or pod.claim_statuses.get(entry.name):
+            yield pod.namespace, name
 
 
 class _PodTolerationFields(ObjectFields):

@@ -21,6 +21,9 @@ from scheduler.core_v1.pod import DEFAULT_NAMESPACE, PodClaim
 SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 """The condition of a group: the first in v1alpha2, the other one later."""
 
+COMPOSITE_SCHEDULED = "CompositePodGroupInitiallyScheduled"
+"""That of a CompositePodGroup."""
+
 ALL_TOGETHER = "PodGroup"
 """disruptionMode of v1alpha2 for a group that is evicted whole."""
 
@@ -76,14 +79,25 @@ class CompositePodGroup:
     minimum: int | None = None
     """How many of them have to be placed; None for the basic policy."""
     priority: int | None = None
+    preempts: bool = True
     topology: tuple[str, ...] = ()
     goes_whole: bool = False
     parent: str = ""
+    workload: str = ""
+    is_scheduled: bool = False
+    """Its status says that as many of its groups were placed as it needs."""
 
     @property
     def key(self) -> tuple[str, str]:
         """Its namespace and name."""
         return self.namespace, self.name
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+AnyPodGroup = PodGroup | CompositePodGroup
+"""What has pods, or groups that have pods."""
 
 
 class _GangFields(ObjectFields):
@@ -152,6 +166,7 @@ class _PodGroupFields(ObjectFields):
 class _CompositeFields(ObjectFields):
     metadata: ObjectMetaFields
     spec: _PodGroupSpecFields = _PodGroupSpecFields()
+    status: _PodGroupStatusFields | None = None
 
 
 def decode_pod_group(
@@ -187,12 +202,13 @@ def decode_pod_group(
         by.templateName or by.podGroupTemplateName or "",
         annotations_read(metadata.annotations),
         bool(metadata.deletionTimestamp),
-        any(one.type in SCHEDULED and one.status == "True" for one in _conditions(fields)),
+        _says(fields.status, *SCHEDULED),
     ), ()
 
 
-def _conditions(fields: _PodGroupFields) -> list[_GroupConditionFields]:
-    return (fields.status.conditions if fields.status else None) or []
+def _says(status: _PodGroupStatusFields | None, *types: str) -> bool:
+    conditions = (status.conditions if status else None) or ()
+    return any(one.type in types and one.status == "True" for one in conditions)
 
 
 def decode_composite_pod_group(
@@ -213,9 +229,12 @@ def decode_composite_pod_group(
         metadata.uid or "",
         minimum,
         spec.priority,
+        spec.preemptionPolicy != "Never",
         _topology(spec),
         _goes_whole(spec.disruptionMode),
         spec.parentCompositePodGroupName or "",
+        _workload_of(spec).workloadName,
+        _says(fields.status, COMPOSITE_SCHEDULED),
     ), ()
 
 

@@ -1,7 +1,9 @@
-"""Resources of pods and nodes: what containers request, and what a node offers.
+"""Resources of pods and nodes: what containers request, what a node offers, and the fields that ask for claims.
 
-A container with a limit and no request requests its limit, as the API server would default it.
-Source: k8s.io/api core/v1 ResourceRequirements; its defaults and validation.
+A container with a limit and no request requests its limit, as the API server would default it. Of a pod, only what has
+to do with claims is known in full, since kubectl apply refuses fields of no known name there; of all else, fields are
+left to the API server.
+Source: k8s.io/api core/v1 ResourceRequirements, PodSpec, PodResourceClaim, ResourceClaim; defaults and validation.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,12 +11,14 @@ from functools import lru_cache
 from typing import Annotated, Any, NamedTuple
 
 from pydantic_core import PydanticCustomError, core_schema
+from typing_extensions import TypedDict
 
 from allocator.api import names
-from allocator.api.findings import FieldError, step_text
-from allocator.api.schema import CheckedBy
-from allocator.extended_resources import CLASS_PREFIX, is_extended
+from allocator.api.findings import FieldError, UnknownField, step_text
+from allocator.api.schema import CheckedBy, advice_on_place
 from allocator.model import Container
+from allocator.pod_resources import CLASS_PREFIX, is_extended
+from allocator.words import similar
 from cel.values.quantity import Quantity
 from scheduler.core_v1.object_fields import ObjectFields, name_error
 
@@ -182,3 +186,79 @@ def _container(fields: ContainerFields, *, is_plain_init: bool) -> Container:
         is_plain_init,
         tuple(dict.fromkeys(entry.name for entry in resources.claims or ())),
     )
+
+
+class _ClaimOfContainer(TypedDict):
+    name: str
+    request: str
+
+
+class _ResourcesOfContainer(TypedDict):
+    limits: dict[str, object]
+    requests: dict[str, object]
+    claims: list[_ClaimOfContainer]
+
+
+class _ContainerWithClaims(TypedDict):
+    resources: _ResourcesOfContainer
+
+
+class _ClaimOfPod(TypedDict):
+    name: str
+    source: object  # up to Kubernetes 1.30, reported as an error of its own
+    resourceClaimName: str
+    resourceClaimTemplateName: str
+
+
+class _SpecWithClaims(TypedDict):
+    resourceClaims: list[_ClaimOfPod]
+    containers: list[_ContainerWithClaims]
+    initContainers: list[_ContainerWithClaims]
+    ephemeralContainers: list[_ContainerWithClaims]
+
+
+class _PodWithClaims(TypedDict):
+    spec: _SpecWithClaims
+
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_ELSEWHERE = frozenset({"claims", "resourceClaims", "resourceClaimName", "resourceClaimTemplateName"})
+_LIKE_CLAIMS = frozenset({"resources"})
+"""Fields of their own that are like `resourceClaims`."""
+
+
+def unknown_claim_fields(spec: Mapping[str, Any]) -> Iterator[UnknownField]:
+    """The fields that are misplaced or misspelt. spec: of a pod, raw."""
+    for path, name in _unknown(spec):
+        at = f"{path}.{step_text(name)}"
+        yield UnknownField(at, advice_on_place(f"{path}.{name}", _PodWithClaims))
+
+
+def _unknown(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """(object, name of the field in it)."""
+    yield from (("spec", name) for name in spec if _is_misplaced(name) and name != "resourceClaims")
+    for number, entry in enumerate(objects(spec, "resourceClaims")):
+        yield from _others(f"spec.resourceClaims[{number}]", entry, _ClaimOfPod)
+    for field in _CONTAINERS:
+        for number, container in enumerate(objects(spec, field)):
+            yield from _of_container(f"spec.{field}[{number}]", container)
+
+
+def _of_container(path: str, container: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    yield from ((path, name) for name in container if _is_misplaced(name))
+    resources = container.get("resources")
+    if isinstance(resources, dict):
+        yield from _others(f"{path}.resources", resources, _ResourcesOfContainer)
+        for number, entry in enumerate(objects(resources, "claims")):
+            yield from _others(f"{path}.resources.claims[{number}]", entry, _ClaimOfContainer)
+
+
+@lru_cache(maxsize=1 << 10)
+def _is_misplaced(name: object) -> bool:
+    is_like = isinstance(name, str) and name not in _LIKE_CLAIMS and bool(similar(name, ["resourceClaims"]))
+    return name in _ELSEWHERE or is_like
+
+
+def _others(path: str, fields: Mapping[str, Any], type_: type) -> Iterator[tuple[str, str]]:
+    """The fields that the type does not have."""
+    yield from ((path, name) for name in fields if isinstance(name, str) and name not in type_.__annotations__)

@@ -33,9 +33,8 @@ from scheduler.decision.schedule_result import Placed
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.scorer import NodeScorer, scorer_of
-from scheduler.plugins.default import in_order
 from scheduler.plugins.node_affinity import named_nodes
-from scheduler.plugins.profile import Profile
+from scheduler.plugins.profile import Profile, in_order
 from scheduler.state.claims import (
     GANGS_UNSUPPORTED,
     GROUPS_UNSUPPORTED,
@@ -46,15 +45,15 @@ from scheduler.state.claims import (
     in_flight,
 )
 from scheduler.state.disruption_budgets import DisruptionBudgets
-from scheduler.state.extended_resources import ExtendedResources, claim_name
 from scheduler.state.invariants import Invariants, Violation, is_reached
 from scheduler.state.labels import PodSelectors
 from scheduler.state.masks import Numbers
 from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pod_resources import ExtendedResources, claim_name
 from scheduler.state.pods import NodePods, Nominations, PodGroupIndex, pod_requests
 from scheduler.state.pods_by_priority import PodsByPriority
 from scheduler.state.rivals import Rival, Rivals
-from scheduler.state.slices import TaintedSlices
+from scheduler.state.taints import TaintedSlices
 from scheduler.state.volumes import Volumes
 
 # The order in which equally good nodes are taken; it differs between schedulers that share a fleet.
@@ -555,7 +554,7 @@ class Cluster:
             self.pods.without(uids),
             self.nominations.without(uids),
             self.volumes.without(uids),
-            self.claims.without(gone, self.is_live, self.pods.in_flight, frees),
+            self.claims.without(gone, self.is_live, self.pods, frees),
         ):
             yield
 

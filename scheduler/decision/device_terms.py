@@ -10,11 +10,11 @@ from functools import reduce
 from operator import and_
 
 from allocator.bits import Mask, bits
+from allocator.constraints import covers, published
 from allocator.features.list_type_attributes import Incomparable, Token, is_list, tokens
 from allocator.fleet.fleet import Fleet
 from allocator.gates import LIST_TYPE_ATTRIBUTES
 from allocator.model import Claim, Constraint, Device, DeviceResult, JointConstraint, PoolID
-from allocator.requests.constraints import covers, published
 from scheduler.core_v1.group_terms import (
     ANY_REQUEST,
     DISTINCT,

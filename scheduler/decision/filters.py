@@ -13,9 +13,8 @@ from allocator.policies.contract import Score
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import NodeOrder
 from scheduler.decision.pod_signatures import PodSignatures
-from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
-from scheduler.plugins.plugin import Dynamic, Plugin, Rejected
+from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Rejected
 from scheduler.plugins.plugin import Score as PluginScore
 from scheduler.state.masks import Numbers, flags_of, numbers_of
 

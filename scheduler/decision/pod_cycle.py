@@ -31,16 +31,14 @@ from scheduler.decision.device_terms import DeviceTerms, attribute_terms
 from scheduler.decision.filters import Groups, after_devices, feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.schedule_result import Failed, NotPlaced, OutOfTime, Placed, ScheduleResult, with_allocations
 from scheduler.decision.time_limits import TooLong
-from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS as NO_ADMIN_ACCESS
 from scheduler.plugins.dynamic_resources import CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.node_name import NODE_NAME
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
-from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Plugin, Reason, Refusal, Rejected
+from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Cycle, Plugin, Reason, Refusal, Rejected
 from scheduler.plugins.volume_binding import pinned, plan
-from scheduler.state.extended_resources import ExtendedClaim
 from scheduler.state.masks import numbers_of
-from scheduler.state.node_allocatable_resources import WithDevices
+from scheduler.state.pod_resources import ExtendedClaim, WithDevices
 from scheduler.state.pods import OF_NODES, PodRequests, pod_requests
 from scheduler.state.volumes import NO_PLAN, claims_of
 

@@ -15,13 +15,12 @@ import numpy as np
 from allocator.bits import Mask, union
 from allocator.model import Node
 from cel import Cancelled
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.default import PLUGINS, refusal
 from scheduler.plugins.node_affinity import NODE_AFFINITY, named_nodes
-from scheduler.plugins.plugin import Plugin, Rejected
-from scheduler.plugins.pod_signature import NO_NODE, PodSignature
-from scheduler.plugins.pod_signature import NOT_NAMED as NOT_NAMED_BIT
+from scheduler.plugins.plugin import NO_NODE, Plugin, PodSignature, Rejected
+from scheduler.plugins.plugin import NOT_NAMED as NOT_NAMED_BIT
+from scheduler.plugins.profile import PLUGINS, refusal
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.plugins.volume_binding import VOLUME_BINDING
 from scheduler.state.masks import mask_of

@@ -8,7 +8,7 @@ from allocator.model import Allocation, Claim
 from allocator.outcome import Outcome
 from scheduler.core_v1.pod_status import TakenByClaim
 from scheduler.plugins.plugin import Refusal, Rejected
-from scheduler.state.extended_resources import ExtendedClaim
+from scheduler.state.pod_resources import ExtendedClaim
 from scheduler.state.volumes import NO_PLAN, VolumePlan
 
 

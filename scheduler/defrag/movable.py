@@ -14,12 +14,12 @@ from allocator.model import Claim, Requirement
 from allocator.words import listed_up_to
 from scheduler.core_v1.group_terms import PREFIX
 from scheduler.core_v1.label_selectors import selects
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.core_v1.pod_volumes import text_of
 from scheduler.core_v1.resources import objects
 from scheduler.decision.cluster import Cluster
 from scheduler.preemption.victims import moment
-from scheduler.state.claims import awaited_claims, claim_keys, is_of_extended_resources
+from scheduler.state.claims import awaited_claims, is_of_extended_resources
 from scheduler.state.pods_by_priority import priority_of
 
 MOVABLE = f"{PREFIX}movable"

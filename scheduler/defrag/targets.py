@@ -8,7 +8,7 @@ scheduler does with the record of a preemption.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 from typing import Protocol
 
@@ -195,13 +195,31 @@ def _claims(way: Way) -> list[Claim]:
     return [claim for one in way.places for claim in one.claims]
 
 
+class _ClosedWays:
+    """What its ways keep are closed nodes: nobody goes there while pods move, which who places them sees to."""
+
+    __slots__ = ()
+    priority: None = None
+    is_exact = True
+
+    @contextmanager
+    def keep(self, way: Way) -> Iterator[None]:
+        """Nothing else is kept."""
+        assert not way.places, "nothing is to fit"
+        yield
+
+    let_go = keep
+
+    def met(self, way: Way) -> Way | None:
+        """The nodes stay closed."""
+        return way
+
+
 @dataclass(frozen=True, slots=True)
-class ClosedNodes:
+class ClosedNodes(_ClosedWays):
     """Nodes that are chosen already, and where nobody may go."""
 
     closed: Mask
-    priority: None = field(default=None, init=False)
-    is_exact: bool = field(default=True, init=False)
 
     def openings(self, movers: MoversByNode, most: int) -> Iterator[Uids]:
         """All movers: who is there is not asked."""
@@ -211,33 +229,15 @@ class ClosedNodes:
         """The one that there is."""
         yield Way(closed=self.closed)
 
-    @contextmanager
-    def keep(self, way: Way) -> Iterator[None]:
-        """Nobody goes to closed nodes: who places pods sees to that."""
-        assert way.closed or not self.closed
-        yield
-
-    @contextmanager
-    def let_go(self, way: Way) -> Iterator[None]:
-        """Nobody goes before them."""
-        with self.keep(way):
-            yield
-
-    def met(self, way: Way) -> Way | None:
-        """They stay closed."""
-        return way
-
 
 @dataclass(frozen=True, slots=True)
-class EmptyNodes:
+class EmptyNodes(_ClosedWays):
     """So many nodes with devices on which nobody is but those who belong to their node."""
 
     cluster: Cluster
     count: int
     belonging: Uids
     """The pods of DaemonSets, and static ones."""
-    priority: None = field(default=None, init=False)
-    is_exact: bool = field(default=True, init=False)
 
     def openings(self, movers: MoversByNode, most: int) -> Iterator[Uids]:
         """All pods of nodes on which everybody may be moved."""
@@ -266,22 +266,6 @@ class EmptyNodes:
             return
         for chosen in islice(combinations(empty, self.count), MOST_WAYS):
             yield Way(closed=sum(1 << number for number in chosen))
-
-    @contextmanager
-    def keep(self, way: Way) -> Iterator[None]:
-        """Nobody goes to closed nodes: who places pods sees to that."""
-        assert way.closed or not self.count
-        yield
-
-    @contextmanager
-    def let_go(self, way: Way) -> Iterator[None]:
-        """Nobody goes before empty nodes."""
-        with self.keep(way):
-            yield
-
-    def met(self, way: Way) -> Way | None:
-        """They stay empty."""
-        return way
 
     def names(self, way: Way) -> list[str]:
         """Of the nodes."""

@@ -22,9 +22,9 @@ from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of
 from scheduler.attempt.decision import Bound
 from scheduler.attempt.slots import KeyLocks
-from scheduler.cache.watch_events import Undecodable
 from scheduler.client.errors import CallFailed
-from scheduler.core_v1.pod import Pod
+from scheduler.client.watch_events import Undecodable
+from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import NOT_REACHED, PodCycle
 from scheduler.decision.schedule_result import Placed
@@ -32,7 +32,7 @@ from scheduler.extender.configuration import ROLLBACK_S
 from scheduler.extender.question import Hopeless, needs_of
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.kinds import pod_of
-from scheduler.state.claims import AlreadyReserved, ClaimObject, claim_keys
+from scheduler.state.claims import AlreadyReserved, ClaimObject
 
 # After filter, the call of bind: the next call of filter waits for it.
 #

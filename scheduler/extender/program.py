@@ -29,7 +29,7 @@ from scheduler.runtime.listening import Limits
 from scheduler.runtime.server import ServedVerbs, Verb
 from scheduler.runtime.tls import Certificates, Files
 from scheduler.state.cluster_changes import Event
-from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.time_line import DecisionLog
 from scheduler.ui.ui_server import PATH, Ui, UiSource
 
 NAME = "dra-extender"

@@ -29,9 +29,9 @@ from scheduler.extender.wire import MAX_SCORE
 from scheduler.preemption.preemption import NodeToWin, Preemptor
 from scheduler.runtime.server import Malformed
 from scheduler.state.claims import Waiting
-from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import mask_of, numbers_of
-from scheduler.ui.decision_log import DecisionLog
+from scheduler.state.pod_resources import may_ask
+from scheduler.ui.time_line import DecisionLog
 
 # How many nodes pass filter: enough for a good choice, as kube-scheduler alone samples a large cluster.
 #

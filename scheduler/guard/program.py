@@ -24,10 +24,10 @@ from allocator.cluster.usage import occupying
 from allocator.limits.count import limit_statuses
 from allocator.model import DeviceClass
 from scheduler import garbage, kinds
-from scheduler.cache.watch_events import Found, Undecoded
-from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
+from scheduler.client.watch_events import Found, Undecoded
+from scheduler.client.watcher import Reflector, Watcher
 from scheduler.core_v1.node import Namespace
 from scheduler.decision.cluster import Cluster
 from scheduler.guard import reviewer

@@ -14,14 +14,14 @@ import orjson
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
-from allocator.api.bounds import excess
-from allocator.api.encode import ByText
+from allocator.api.allocation import ByText
+from allocator.api.decode import excess
 from allocator.api.findings import FieldError, shown
 from allocator.api.names import LONG_NAME_MAX
 from allocator.api.versions import Json
 from allocator.model import Claim, DeviceID, DeviceResult
-from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
+from scheduler.client.watch_events import Undecodable
 from scheduler.guard.ledger import UNKNOWN, Denial, Ledger, Update
 from scheduler.guard.metrics import ALLOWED, NOT_LEADING, NOTHING_ADDED, UNREADABLE, GuardMetrics
 from scheduler.kinds import Raw, WatchedClaim, claim_of

@@ -21,13 +21,13 @@ from allocator.api.versions import GROUP, SERVED
 from allocator.cluster.node_affinity import NAME_FIELD, term_problem
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.model import Claim, DeviceClass, Node, Slice
-from scheduler.core_v1.claim_fields import unknown_claim_fields
 from scheduler.core_v1.custom_pods import made_template
 from scheduler.core_v1.label_selectors import unknown_words
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.pod import DEFAULT_NAMESPACE, Pod
 from scheduler.core_v1.pod_selector import KINDS as POD_SELECTORS
 from scheduler.core_v1.pod_selector import PodSelector, decode_pod_selector
+from scheduler.core_v1.resources import unknown_claim_fields
 from scheduler.core_v1.workload import KINDS as WORKLOADS
 from scheduler.core_v1.workload import Workload, asks_for_claims, decode_embedded, decode_workload, ephemeral_claims
 from scheduler.input.documents import Finding, FindingReason, Place, RawObject

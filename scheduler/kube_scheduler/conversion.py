@@ -1,23 +1,30 @@
-"""Converts a KubeSchedulerConfiguration for the live scheduler, and lists what cannot be carried over.
+"""Converts a KubeSchedulerConfiguration for the live scheduler, and writes the one that calls the extender.
 
 Each omitted field is named, so that nobody takes the result for equivalent. Settings that describe what this program
 always does are not listed: it evaluates all nodes, and prepares a score where the score is enabled.
-Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.36.
+What `dra extender config` writes has none of the `traps`, unless the options ask for one, and only fields that differ
+from kube-scheduler's defaults.
+Source: kubescheduler.config.k8s.io/v1 of Kubernetes 1.36; docs/extender.md, "The two modes".
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
 from pydantic.alias_generators import to_camel
 
 from allocator.api.versions import Json
+from allocator.gates import DEFAULT_RELEASE, EXTENDED_RESOURCE, RELEASES, Release
 from allocator.policies.contract import FIRST_FIT
 from cel.errors import EvalError
+from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import (
     ALL,
+    API_VERSION,
     DEFAULT_LEASE,
     DEFAULT_SCHEDULER,
     DYNAMIC_RESOURCES,
+    KIND,
     KubeClientConnection,
     KubeLeaderElection,
     KubePluginSet,
@@ -28,6 +35,7 @@ from scheduler.kube_scheduler.configuration import (
     profiles_of,
     seconds,
 )
+from scheduler.kube_scheduler.traps import EVERY_NODE, GATES_FLAG, is_locked
 from scheduler.plugins.profile import FILTERS, SCORES, InvalidProfile
 from scheduler.runtime.configuration import LIMITED, NAMES, ProfileSection
 from scheduler.runtime.plugin_arguments import ARGUMENTS
@@ -256,3 +264,83 @@ def _seconds(duration: object) -> float | None:
 def _number(of: float) -> int | float:
     """A whole number as an integer."""
     return int(of) if of == int(of) else of
+
+
+KUBE_SYSTEM = "kube-system"
+"""Where kube-scheduler has its lease unless it is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The requested setup."""
+
+    mode: Mode
+    schedulers: Sequence[str]
+    """The names of profiles, at least one."""
+    url: str
+    """Of the extender, without the verb."""
+    ca_file: str
+    cert_file: str
+    key_file: str
+    """ca_file, cert_file, key_file: as kube-scheduler finds them; not used over plain HTTP."""
+    http_timeout_s: int
+    weight: int | None = None
+    """Of the extender's scores among those of the plugins; None where the policy counts in filter alone."""
+    kubeconfig: str = ""
+    """With which kube-scheduler reaches the API server; empty: as its pod's own account."""
+    namespace: str = KUBE_SYSTEM
+    """Of a second kube-scheduler's lease."""
+    release: Release = RELEASES[DEFAULT_RELEASE]
+    """Of kube-scheduler."""
+
+
+def document(setup: Setup) -> Json:
+    """The KubeSchedulerConfiguration."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        **({"clientConnection": {"kubeconfig": setup.kubeconfig}} if setup.kubeconfig else {}),
+        **_lease(setup),
+        "percentageOfNodesToScore": EVERY_NODE,
+        "profiles": [_profile(name, setup.mode) for name in setup.schedulers],
+        "extenders": [_extender(setup)],
+    }
+
+
+def flags(setup: Setup) -> list[str]:
+    """With which flags, beside the configuration, kube-scheduler has to be started."""
+    is_named = setup.mode is Mode.AUTHORITATIVE and not is_locked(EXTENDED_RESOURCE, setup.release)
+    return [f"{GATES_FLAG}={EXTENDED_RESOURCE}=false"] if is_named else []
+
+
+def _lease(setup: Setup) -> Json:
+    """A second kube-scheduler has a lease of its own; the first keeps its default."""
+    if DEFAULT_SCHEDULER in setup.schedulers:
+        return {}
+    elsewhere = {} if setup.namespace == KUBE_SYSTEM else {"resourceNamespace": setup.namespace}
+    return {"leaderElection": {"resourceName": setup.schedulers[0], **elsewhere}}
+
+
+def _profile(name: str, mode: Mode) -> Json:
+    if mode is Mode.ADVISORY:
+        return {"schedulerName": name}
+    return {"schedulerName": name, "plugins": {"multiPoint": {"disabled": [{"name": DYNAMIC_RESOURCES}]}}}
+
+
+def _extender(setup: Setup) -> Json:
+    is_authoritative = setup.mode is Mode.AUTHORITATIVE
+    return {
+        "urlPrefix": setup.url,
+        "filterVerb": "filter",
+        **({"prioritizeVerb": "prioritize", "weight": setup.weight} if setup.weight is not None else {}),
+        **({"preemptVerb": "preempt", "bindVerb": "bind"} if is_authoritative else {}),
+        "nodeCacheCapable": True,
+        "ignorable": not is_authoritative,
+        "httpTimeout": f"{setup.http_timeout_s}s",
+        **(_tls(setup) if urlsplit(setup.url).scheme == "https" else {}),
+    }
+
+
+def _tls(setup: Setup) -> Json:
+    files = {"caFile": setup.ca_file, "certFile": setup.cert_file, "keyFile": setup.key_file}
+    return {"enableHTTPS": True, "tlsConfig": files}

@@ -21,7 +21,7 @@ from scheduler.queue import Queue, QueuedPod
 from scheduler.reporting import Events, Refusals
 from scheduler.runtime.metrics import AttemptResult, Metrics
 from scheduler.state.pods import pod_requests
-from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.time_line import DecisionLog
 
 MOST_NAMED = 10
 """Pods, claims and budgets that a condition names; others are counted."""

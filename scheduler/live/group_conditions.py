@@ -16,7 +16,7 @@ from scheduler.attempt import pod_calls
 from scheduler.client.api_resources import Resource
 from scheduler.client.connection import STRATEGIC_MERGE, Api
 from scheduler.client.errors import ApiError, ApiErrorKind, CallFailed
-from scheduler.core_v1.pod_group import SCHEDULED, PodGroup
+from scheduler.core_v1.pod_group import COMPOSITE_SCHEDULED, SCHEDULED, AnyPodGroup, CompositePodGroup, PodGroup
 from scheduler.core_v1.pod_status import Condition
 from scheduler.rates import backoff_s
 from scheduler.reporting import Regarding
@@ -40,7 +40,10 @@ class _WrittenCondition:
 
 
 class GroupConditions:
-    """What PodGroups were told. resource: in the version that is served; None where none is. start: runs a write."""
+    """What PodGroups were told. resource: in the version that is served; None where none is. start: runs a write.
+
+    composites: the same of CompositePodGroups.
+    """
 
     def __init__(
         self,
@@ -48,38 +51,41 @@ class GroupConditions:
         resource: Resource | None,
         now: Callable[[], datetime],
         start: Callable[[Coroutine[Any, Any, None]], object],
+        composites: Resource | None = None,
     ) -> None:
         self._api = api
-        self._resource = resource
+        self._resources = {PodGroup: resource, CompositePodGroup: composites}
         self._now = now
         self._start = start
         self._written: dict[str, _WrittenCondition] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    def scheduled(self, group: PodGroup | None) -> None:
+    def scheduled(self, group: AnyPodGroup | None) -> None:
         """So many of its pods are bound as it needs."""
         self._write_later(group, "True", "Scheduled", "")
 
-    def not_scheduled(self, group: PodGroup | None, reason: str, message: str, gist: str = "") -> None:
+    def not_scheduled(self, group: AnyPodGroup | None, reason: str, message: str, gist: str = "") -> None:
         """Too few of its pods can be bound. gist: of the message, "" if it has no details that change all the time."""
         self._write_later(group, "False", reason, message, gist)
 
-    def regarding(self, group: PodGroup | None) -> Regarding | None:
+    def regarding(self, group: AnyPodGroup | None) -> Regarding | None:
         """The group as an event names it."""
-        if group is None or self._resource is None:
+        resource = self._resources[type(group)] if group else None
+        if group is None or resource is None:
             return None
-        resource = self._resource
         return Regarding(resource.api_version, resource.kind, group.namespace, group.name, group.uid)
 
-    def forget(self, group: PodGroup) -> None:
+    def forget(self, group: AnyPodGroup) -> None:
         """The group is gone."""
         self._written.pop(group.uid, None)
         self._locks.pop(group.uid, None)
 
-    def _write_later(self, group: PodGroup | None, status: str, reason: str, message: str, gist: str = "") -> None:
-        if group is None or self._resource is None:
+    def _write_later(self, group: AnyPodGroup | None, status: str, reason: str, message: str, gist: str = "") -> None:
+        resource = self._resources[type(group)] if group else None
+        if group is None or resource is None:
             return
-        type_ = SCHEDULED[self._resource.version != "v1alpha2"]
+        is_composite = isinstance(group, CompositePodGroup)
+        type_ = COMPOSITE_SCHEDULED if is_composite else SCHEDULED[resource.version != "v1alpha2"]
         condition, gist = Condition(type_, status, reason, printable(message)), f"{reason} {gist or message}"
         last, at = self._written.get(group.uid), self._now().timestamp()
         is_known = last is not None and (
@@ -88,10 +94,10 @@ class GroupConditions:
         if not is_known:
             self._written[group.uid] = _WrittenCondition(condition, gist, at)
             standing = last.condition if last else None
-            self._start(self._write(self._resource, group, condition, standing))
+            self._start(self._write(resource, group, condition, standing))
 
     async def _write(
-        self, resource: Resource, group: PodGroup, condition: Condition, standing: Condition | None
+        self, resource: Resource, group: AnyPodGroup, condition: Condition, standing: Condition | None
     ) -> None:
         lock = self._locks.setdefault(group.uid, asyncio.Lock())
         body = {
@@ -106,7 +112,7 @@ class GroupConditions:
                 except CallFailed as error:
                     if isinstance(error, ApiError) and error.kind is ApiErrorKind.MISSING:
                         return
-                    _LOG.warning("podgroup %s: cannot write its condition: %s", group, error)
+                    _LOG.warning("group %s: cannot write its condition: %s", group, error)
                     await asyncio.sleep(backoff_s(tries, AGAIN_S, MOST_S))
                 else:
                     return

@@ -18,7 +18,7 @@ from allocator.words import counted
 from scheduler.attempt import device_readiness, eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
 from scheduler.attempt.claim_objects import consumers_of
-from scheduler.attempt.deallocate import may_be_deallocated
+from scheduler.attempt.claim_step import may_be_deallocated
 from scheduler.attempt.decision import AttemptOutcome, PodKey
 from scheduler.attempt.together import Together
 from scheduler.attempt.write_outcome import is_refused_for_good
@@ -212,7 +212,9 @@ class GroupCycle:
         if together.is_released:
             self._metrics.group_attempted(GroupAttemptResult.SCHEDULED)
             self._preemptions.group_placed(key)
-            self._conditions.scheduled(self._groups.object_of(key))
+            for own, has_enough in self._groups.objects_of(self._groups.group(key)):
+                if has_enough or own.key == (key.namespace, key.name):
+                    self._conditions.scheduled(own)
         else:
             self._metrics.group_attempted(GroupAttemptResult.ERROR)
 
@@ -257,11 +259,10 @@ class GroupCycle:
         self._say(taken.group, "SchedulerError", reason)
 
     def _say(self, group: GroupOfPods, reason: str, message: str, gist: str = "") -> None:
-        """On the PodGroup, unless it has what it needs: that is not taken back."""
-        pod_group = self._groups.object_of(group.key)
-        was_scheduled = pod_group is not None and pod_group.is_scheduled
-        if self._would_be is None and not was_scheduled and len(group.bound) < group.minimum:
-            self._conditions.not_scheduled(pod_group, reason, message, gist)
+        """On the PodGroup and those around it, unless it has what it needs: that is not taken back."""
+        for own, has_enough in self._groups.objects_of(group) if self._would_be is None else ():
+            if not own.is_scheduled and not has_enough:
+                self._conditions.not_scheduled(own, reason, message, gist)
 
     # -- a group for which others go
 
@@ -471,9 +472,9 @@ class GroupCycle:
         wait for others by now.
         """
         for group in self._groups.all():
-            pod_group = self._groups.object_of(group.key)
-            if pod_group is not None and not pod_group.is_scheduled and len(group.bound) >= group.minimum:
-                self._conditions.scheduled(pod_group)
+            for own, has_enough in self._groups.objects_of(group):
+                if has_enough and not own.is_scheduled:
+                    self._conditions.scheduled(own)
             if group.held and self._kept(group.waiting):
                 self._attempts.start(self._release(group.key))
 

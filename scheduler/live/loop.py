@@ -19,9 +19,9 @@ from allocator.model import Claim
 from allocator.outcome import AllocationError
 from scheduler.attempt import device_readiness, eviction, pod_calls
 from scheduler.attempt.attempts import INTERNAL, Freed, Reserved
+from scheduler.attempt.binder import EVICT, SLOT
 from scheduler.attempt.claim_objects import is_made_for, work_of_another
-from scheduler.attempt.current_steps import EVICT, SLOT
-from scheduler.attempt.deallocate import may_be_deallocated
+from scheduler.attempt.claim_step import may_be_deallocated
 from scheduler.attempt.decision import PodKey
 from scheduler.attempt.write_outcome import is_refused_for_good
 from scheduler.client.errors import CallFailed

@@ -34,7 +34,7 @@ from scheduler.preemption.winnable_claims import WinnableClaims
 from scheduler.rates import backoff_s
 from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import Event, GivenBack, PodChanged
-from scheduler.state.extended_resources import made_up_uid
+from scheduler.state.pod_resources import made_up_uid
 from scheduler.state.pods_by_priority import priority_of, spares_nobody
 
 FIRST_BACKOFF_S = 20.0

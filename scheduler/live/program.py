@@ -21,19 +21,19 @@ from scheduler.attempt import eviction
 from scheduler.attempt.attempts import Attempts
 from scheduler.attempt.claim_objects import ClaimRef
 from scheduler.attempt.decision import Decision
-from scheduler.cache.watch_events import Undecoded
 from scheduler.client import api_resources
 from scheduler.client.api_resources import Resource
 from scheduler.client.errors import CallFailed
+from scheduler.client.watch_events import Undecoded
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.time_limits import MOST_S
 from scheduler.live.endings import KnownGroups, LoopDependencies
 from scheduler.live.group_conditions import GroupConditions
 from scheduler.live.kept_rooms import KeptRooms
 from scheduler.live.loop import BEAT_S, Loop
 from scheduler.live.preemptions import Preemptions, PreemptionTerms
-from scheduler.plugins.default import REASONS
+from scheduler.plugins.profile import REASONS
 from scheduler.pod_groups.group_reservations import GroupReservations
 from scheduler.pod_groups.groups import Groups
 from scheduler.queue import PodBackoff, PodPlace, Queue
@@ -45,10 +45,10 @@ from scheduler.runtime.core import AGAIN_S, TIME, Core, Reporter, Site, now
 from scheduler.runtime.health import serving
 from scheduler.runtime.leader_election import CLOCK, LeaderElection, new_identity
 from scheduler.runtime.metrics import Metrics, Reading
-from scheduler.state.claims import Waiting, claim_keys
+from scheduler.state.claims import Waiting
 from scheduler.state.cluster_changes import ClaimChanged, Event, PodChanged, PodGroupChanged
 from scheduler.state.invariants import Violation
-from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.time_line import DecisionLog
 from scheduler.ui.ui_server import PATH, Ui, UiSource
 
 # The pods that were created with a node and lack devices; updated by events, so that reading costs nothing.
@@ -215,7 +215,11 @@ class Scheduler:
             ),
         )
         self._conditions = GroupConditions(
-            api, site.served.resource(api_resources.POD_GROUPS), now, self._attempts.start
+            api,
+            site.served.resource(api_resources.POD_GROUPS),
+            now,
+            self._attempts.start,
+            site.served.resource(api_resources.COMPOSITE_POD_GROUPS),
         )
         self._known = KnownGroups(self._groups, self._conditions)
         self._rooms = KeptRooms(self._core.binder, self._preemptions, self._is_ours, time.time, self._attempts.start)

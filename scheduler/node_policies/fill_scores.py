@@ -14,12 +14,11 @@ from allocator.bits import Mask
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Alternative, Claim, Request
 from allocator.outcome import AllocationError
-from allocator.policies.fill_choices import NodeTakes, least_taken
 from allocator.policies.fill_rollouts import FillShape, Takes, UnitKind, Units, UnitStates
-from allocator.policies.fill_value import FillValue, FromDevices
+from allocator.policies.fill_value import FillValue, FromDevices, NodeTakes, least_taken
 from allocator.policies.fill_values import FillNode, FillValues, PodCosts
 from allocator.policies.hardware import Cells, Take, UnitCells
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.node_policies.typical_pods import WorkloadShape
 from scheduler.state.masks import Floats, Numbers, mask_of_numbers, numbers_of

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from allocator.allocate import BUDGET_STEPS, share_id_of
 from allocator.bits import bits
+from allocator.candidates import devices_selected
 from allocator.features.contract import NodeAttempt, attempt_of
 from allocator.fleet.answer_cache import HardwareKinds
 from allocator.fleet.fleet import Fleet
-from allocator.journal import ChangedNumbers
-from allocator.memo import Topic
+from allocator.memo import ChangedNumbers, Topic
 from allocator.model import Claim, Request
-from allocator.outcome import AllocationError, InvalidClaim
+from allocator.outcome import AllocationError, Budget, InvalidClaim
 from allocator.policies.hardware import (
     FULL,
     UNIT,
@@ -36,9 +36,7 @@ from allocator.policies.whole_nodes import (
     held_by_claims,
     units_left,
 )
-from allocator.requests.candidates import devices_selected
-from allocator.search.budget import Budget
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.node_policies.typical_pods import PodShapes
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import CPU, MEMORY

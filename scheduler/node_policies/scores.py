@@ -14,7 +14,7 @@ from allocator.fleet.alike import fingerprint_of
 from allocator.model import Claim
 from allocator.policies.power import WithPower
 from allocator.policies.whole_nodes import FreeResources, FromUnits, NodePolicy, PodNeeds
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.node_policies.free_resources import FreeByNode
 from scheduler.state.masks import Floats, Numbers, mask_of, mask_of_numbers, numbers_of, numbers_once
 from scheduler.state.pods import CPU, MEMORY, PodRequests

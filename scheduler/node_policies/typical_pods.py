@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from allocator.fleet.alike import fingerprint_of
 from allocator.model import Alternative, Claim
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.state.pods import CPU, MEMORY, PodRequests
 
 COVERED = 0.95

@@ -12,8 +12,7 @@ from allocator.gates import DEVICE_TAINT_RULES, DEVICE_TAINTS, Features
 from allocator.model import Claim, PoolID, Slice
 from scheduler.core_v1.pod import Pod
 from scheduler.input.inventory import InputClaim, Inventory
-from scheduler.state.evicting_taints import NO_EXECUTE, EvictingTaints, Eviction, has_evicting
-from scheduler.state.slices import tainted
+from scheduler.state.taints import NO_EXECUTE, EvictingTaints, Eviction, has_evicting, tainted
 
 
 def evictions(inventory: Inventory, features: Features) -> Sequence[Eviction]:

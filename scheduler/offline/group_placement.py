@@ -34,8 +34,8 @@ class InputGroups:
         return self._by_pod.get(pod.uid)
 
     def named(self, key: NamespacedName) -> list[GroupOfPods]:
-        """The groups of that namespace and name: a label may have the name of a PodGroup."""
-        return [group for group in self.groups if (group.key.namespace, group.key.name) == key]
+        """The groups of that name, or around one of it: a label may have the name of a PodGroup."""
+        return [group for group in self.groups if group.key.namespace == key[0] and key[1] in group.names]
 
     def take(self, pod: Pod) -> list[Result] | None:
         """What becomes of the pod's group, empty after the first time; None for a pod of its own."""

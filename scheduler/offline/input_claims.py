@@ -12,8 +12,8 @@ from typing import NamedTuple
 from allocator.api import ClaimTemplate, Decoded, decode
 from allocator.api.allocation import Consumer
 from allocator.api.names import object_name
-from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.model import Claim
+from allocator.pod_resources import CLAIM_ANNOTATION
 from allocator.words import did_you_mean
 from scheduler.client.api_resources import POD_GROUPS
 from scheduler.core_v1.node import BUILT_IN, PriorityClass
@@ -22,7 +22,7 @@ from scheduler.core_v1.pod_group import PodGroup
 from scheduler.input.identity import claim_of_template, generate_name, generated, uid_of
 from scheduler.input.inventory import InputClaim, Inventory
 from scheduler.state.claims import GROUPS_UNSUPPORTED, Waiting, is_controlled_by
-from scheduler.state.extended_resources import VERSION, ExtendedClaim, annotations
+from scheduler.state.pod_resources import VERSION, ExtendedClaim, annotations
 
 # Priorities of pods that only name a class: the numbers that the API server would write.
 #

@@ -36,7 +36,7 @@ from scheduler.pod_groups.group import GroupOfPods
 from scheduler.pod_groups.group_placer import ReadyMembers, place_group
 from scheduler.pod_groups.group_result import GroupResult
 from scheduler.state.claims import Waiting, full, is_controlled_by
-from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources, claim_name
+from scheduler.state.pod_resources import ExtendedClaim, ExtendedResources, claim_name
 
 # Errors of selectors that a placed pod does not come to here, and at which kube-scheduler gives it up.
 #

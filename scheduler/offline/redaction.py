@@ -18,7 +18,7 @@ from allocator.api.device import AttributeFields
 from allocator.api.device_class import ClassFields, RuleFields
 from allocator.api.resource_claim import ClaimFields, TemplateFields
 from allocator.api.resource_slice import SliceFields
-from allocator.extended_resources import CLAIM_ANNOTATION
+from allocator.pod_resources import CLAIM_ANNOTATION
 from cel.cache import compile_selector
 from cel.check.declarations import declared_in
 from cel.device import PlainDevice

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from allocator.outcome import AllocationError
-from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod import Pod, claim_keys
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.offline.placement import PlacedPod, Placement, PodToPlace
 from scheduler.pod_groups.group import GroupOfPods
@@ -16,7 +16,6 @@ from scheduler.pod_groups.group_placer import ReadyMembers
 from scheduler.pod_groups.group_preemption import GroupPreemption, preempt_for_group
 from scheduler.pod_groups.group_result import GroupNotPlaced, GroupResult
 from scheduler.preemption.preemption import NodeToWin, Preemption, Preemptor
-from scheduler.state.claims import claim_keys
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import cel
 from allocator.api import decode, is_decoded
 from allocator.cluster.node_view import NodeView, Segment
 from allocator.cluster.selectors import Selectors
-from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.model import Device, Slice
+from allocator.pod_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.persistent_volume import BIND_COMPLETED, CLASS_ANNOTATION, SELECTED_NODE
 from scheduler.core_v1.workload import asks_for_claims, decode_embedded
 from scheduler.input.inventory import KINDS_THAT_COUNT, SELECTOR, expressions, subject_of

@@ -25,7 +25,7 @@ from scheduler.input.inventory import Inventory
 from scheduler.kinds import BY_MODEL
 from scheduler.offline.input_claims import Claims
 from scheduler.plugins.profile import Profile
-from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pod_resources import ExtendedResources
 from scheduler.state.pods import CPU, MEMORY, MOST, OF_NODES, PODS
 from scheduler.state.pods_by_priority import spares_nobody
 from scheduler.state.volumes import CAPACITIES, CLAIMS, CLASSES, VOLUMES

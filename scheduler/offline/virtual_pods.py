@@ -20,7 +20,7 @@ from scheduler.core_v1.resources import objects
 from scheduler.core_v1.workload import Workload
 from scheduler.input.identity import uid_of
 from scheduler.offline.snapshot_cluster import claim_name
-from scheduler.plugins.default import refusal
+from scheduler.plugins.profile import refusal
 
 _OwnerKey = tuple[str, str, str]
 _TakenNames = set[tuple[str, str]]

@@ -10,11 +10,11 @@ from allocator.words import agreeing, counted
 from scheduler.decision.cluster import Cluster
 from scheduler.offline.group_placement import DecidedGroup, FittingGroups
 from scheduler.output.data_page import DataPage, PageTable, data_page
-from scheduler.output.report import Block, PagedReport
+from scheduler.output.report import Block, ColumnTable, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, MAP, change_map, closed_nodes, device_map
-from scheduler.output.table import ColumnTable
 from scheduler.pod_groups.group import GroupOfPods
 from scheduler.pod_groups.group_result import GroupDomain, GroupNotPlaced, GroupPlaced, PlacedMember
+from scheduler.pod_groups.group_tree import GroupTree
 from scheduler.status import ClaimStatus
 from scheduler.terminal_text import printable
 
@@ -61,6 +61,8 @@ class GroupReport(PagedReport):
     def blocks(self) -> Iterator[Block]:
         """The group, then its places or what is missing."""
         yield _described(self.decided.group)
+        if tree := self.decided.group.tree:
+            yield _child_table(self.decided.group, tree)
         yield self._found()
         match self.decided.found:
             case GroupPlaced(members=members):
@@ -111,6 +113,7 @@ class GroupReport(PagedReport):
                         "name": one.name,
                         "largest": [pod.name for pod in one.largest],
                         "next": one.next_member.name if one.next_member else None,
+                        "nextGroup": one.child or None,
                         "why": one.why,
                     }
                     for one in result.domains
@@ -139,7 +142,13 @@ def group_fields(group: GroupOfPods) -> Json:
         "priority": group.priority,
         "required": group.terms.required,
         "preferred": list(group.terms.preferred),
+        **({"groups": [_child_fields(group, one) for one in group.tree.all]} if group.tree else {}),
     }
+
+
+def _child_fields(group: GroupOfPods, one: GroupTree) -> Json:
+    pods = one.pods_of(group.counts(group.members))
+    return {"kind": one.kind, "name": one.name, "minimum": one.minimum, "pods": pods, "required": one.required}
 
 
 def _described(group: GroupOfPods) -> str:
@@ -151,16 +160,28 @@ def _described(group: GroupOfPods) -> str:
     return f"group {group} ({group.key.source}): {kept}, priority {group.priority}{where}"
 
 
+def _child_table(group: GroupOfPods, tree: GroupTree) -> ColumnTable:
+    """The groups in it, each after the one that it is in."""
+    counts = group.counts(group.members)
+    rows = [
+        [f"{one.kind} {one.name}", f"{one.minimum} {one.unit}", str(one.pods_of(counts)), one.required or "-"]
+        for one in tree.all
+    ]
+    return ColumnTable(["GROUP", "MINIMUM", "PODS", "IN ONE"], rows, frozenset({"PODS"}))
+
+
 def _member_table(members: Sequence[PlacedMember]) -> ColumnTable:
     return ColumnTable(["POD", "NODE", "DEVICES"], [_row(one) for one in members])
 
 
 def _domain_table(domains: Sequence[GroupDomain]) -> ColumnTable:
-    rows = [
-        [one.name or "-", str(len(one.largest)), one.next_member.name if one.next_member else "-", one.why]
-        for one in domains
-    ]
+    rows = [[one.name or "-", str(len(one.largest)), _next(one), one.why] for one in domains]
     return ColumnTable(["DOMAIN", "FIT", "NEXT", "WHY NOT"], rows, frozenset({"FIT"}))
+
+
+def _next(one: GroupDomain) -> str:
+    of_child = f" ({one.child})" if one.child else ""
+    return f"{one.next_member.name}{of_child}" if one.next_member else "-"
 
 
 def _page_members(decided: DecidedGroup) -> ColumnTable:

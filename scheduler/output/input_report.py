@@ -17,7 +17,7 @@ from scheduler.input.documents import Finding, Place
 from scheduler.input.inventory import Inventory
 from scheduler.offline.evictions import evictions
 from scheduler.output.check_results import switched_off, unknown_attributes
-from scheduler.state.evicting_taints import Eviction
+from scheduler.state.taints import Eviction
 from scheduler.state.volumes import CLAIMS, claims_of
 
 MAX_REPORTED = 100

@@ -10,9 +10,8 @@ from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.output.data_page import DataPage, PageTable, data_page
 from scheduler.output.defrag_report import STEPS, move_object, of_others, step_rows
-from scheduler.output.report import Block, PagedReport
+from scheduler.output.report import Block, ColumnTable, PagedReport
 from scheduler.output.status_report import CHANGE_MAP, change_map, closed_nodes
-from scheduler.output.table import ColumnTable
 from scheduler.planning.node_removal import Keeper, RemovalPlan
 from scheduler.status import ClaimStatus
 

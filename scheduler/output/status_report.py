@@ -13,10 +13,10 @@ from enum import StrEnum
 
 from allocator.api.versions import Json
 from allocator.bits import bits
+from allocator.constraints import lookup
 from allocator.limits.count import LimitStatus, use_text
 from allocator.model import Device, Reach
 from allocator.policies.hardware import NUMA_NODE, PCIE_ROOT
-from allocator.requests.constraints import lookup
 from allocator.status import Amount, DeviceState, DeviceStatus, LargestClaim, PoolStatus
 from allocator.words import agreeing, and_more, counted, listed_up_to
 from scheduler.decision.cluster import Cluster
@@ -28,8 +28,7 @@ from scheduler.output.data_page import (
     StateLook,
     data_page,
 )
-from scheduler.output.report import PagedReport, age
-from scheduler.output.table import ColumnTable
+from scheduler.output.report import ColumnTable, PagedReport, age
 from scheduler.status import ClaimStatus, Tally, by_node
 
 # The devices of a cluster and who holds them, as tables and as JSON (docs/status.md describes each field).

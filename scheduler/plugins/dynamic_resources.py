@@ -8,11 +8,10 @@ Source: KEP-4381, KEP-4816; kube-scheduler's dynamicresources.go.
 from collections.abc import Hashable
 
 from allocator.model import Claim, Node
-from scheduler.plugins.cycle import Cycle
+from scheduler.core_v1.pod import claim_keys
 from scheduler.plugins.node_resources_fit import offers_asked_differently, stands_for_asked
-from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Plugin, Reason, RefusedPod, Score, always
-from scheduler.state.claims import awaited_claims, claim_keys
+from scheduler.plugins.plugin import Cycle, Plugin, Reason, RefusedPod, Score, always, normalized
+from scheduler.state.claims import awaited_claims
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,

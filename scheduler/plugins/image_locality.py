@@ -10,9 +10,7 @@ import numpy as np
 
 from allocator.gates import Release
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Plugin, Score
+from scheduler.plugins.plugin import MAX_SCORE, Cycle, Plugin, Score
 from scheduler.state.masks import Numbers, flags_of
 from scheduler.state.node_infos import NodeInfos
 

@@ -14,11 +14,11 @@ import numpy as np
 from allocator.bits import Mask
 from scheduler.core_v1.label_selectors import AffinityTerm
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import (
+    MAX_SCORE,
     MOST_TERMS,
     Change,
+    Cycle,
     Dynamic,
     Hint,
     Plugin,

@@ -9,9 +9,7 @@ from dataclasses import replace
 from allocator.cluster.node_affinity import NAME_FIELD, labels_match, selects_leniently
 from allocator.model import Node, NodeSelector, Term
 from scheduler.core_v1.pod import Pod, Preference
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Score, Static
+from scheduler.plugins.plugin import Change, Cycle, Plugin, RefusingNode, Score, Static, normalized
 from scheduler.state.masks import Numbers
 
 

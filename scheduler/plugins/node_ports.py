@@ -4,8 +4,17 @@ from collections.abc import Iterator
 
 from allocator.bits import Mask
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import MOST_TERMS, Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, is_added
+from scheduler.plugins.plugin import (
+    MOST_TERMS,
+    Change,
+    Cycle,
+    Dynamic,
+    Plugin,
+    Reason,
+    RefusedPod,
+    RefusingNode,
+    is_added,
+)
 from scheduler.state.cluster_changes import GivenBack, NodeChanged, PodChanged
 from scheduler.state.node_infos import UsedPorts
 

@@ -11,9 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.normalize import MAX_SCORE
-from scheduler.plugins.plugin import Plugin, Score
+from scheduler.plugins.plugin import MAX_SCORE, Cycle, Plugin, Score
 from scheduler.state.masks import Flags, Floats, Numbers, Rows, at, at_least, smaller
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import CPU, MEMORY, OF_NODES, PODS, PodRequests

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from allocator.bits import Mask, union
-from allocator.extended_resources import is_extended
 from allocator.model import DeviceClass
+from allocator.pod_resources import is_extended
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.plugin import (
     Change,
+    Cycle,
     Dynamic,
     Hint,
     Plugin,
@@ -29,9 +29,9 @@ from scheduler.plugins.plugin import (
 )
 from scheduler.plugins.scoring_strategies import ScoringStrategy, least_allocated
 from scheduler.state.cluster_changes import ClassChanged, Event, GivenBack, NodeChanged, PodChanged
-from scheduler.state.extended_resources import may_ask
 from scheduler.state.masks import Flags, Floats, Numbers, Rows, at, mask_of
 from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pod_resources import may_ask
 from scheduler.state.pods import CPU, MEMORY, MOST, PODS, PodRequests, allocatable_units, amount_text, pod_requests
 
 NAME = "NodeResourcesFit"

@@ -6,8 +6,7 @@ from dataclasses import replace
 from allocator.features.device_taints import tolerates
 from allocator.model import Node, Taint
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Static
+from scheduler.plugins.plugin import Change, Cycle, Plugin, RefusingNode, Static
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 

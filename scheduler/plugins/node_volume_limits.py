@@ -11,8 +11,7 @@ from allocator.gates import VOLUME_LIMIT_SCALING
 from scheduler.core_v1.csi import CSINode
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import Handle
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, is_added
+from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod, Rejected, is_added
 from scheduler.state.cluster_changes import (
     CSIDriverChanged,
     CSINodeChanged,

@@ -1,22 +1,150 @@
 """The contract of a plugin: what one of kube-scheduler's plugins decides, in one value that its own file holds.
 
-A plugin refuses nodes by pod and node alone (`Static`, whose answers are kept until one of them changes) or by what
-else is in the cluster (`Dynamic`, asked in every cycle for all nodes at once), scores those that are left, and says
-which events may help a pod that it refused. A new plugin is a file with such a value and a line in `default`.
+A plugin refuses nodes by pod and node alone (`Static`, whose answers are kept in a `PodSignature` until one of them
+changes) or by what else is in the cluster (`Dynamic`, asked in every `Cycle` for all nodes at once), scores those that
+are left, and says which events may help a pod that it refused. A new plugin is a file with such a value and a line in
+`profile`.
 Source: k8s.io/kube-scheduler framework: PreFilter, Filter, Score, EnqueueExtensions (KEP-624, KEP-4247).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from allocator.bits import Mask
+from allocator.gates import Features
 from allocator.model import Claim, Node
+from cel import Cancelled
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
 from scheduler.state.cluster_changes import Event, NodeChanged
-from scheduler.state.masks import Numbers
-from scheduler.state.pods import PodRequests
+from scheduler.state.labels import Domains, PodSelectors
+from scheduler.state.masks import Flags, Numbers
+from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pods import PodRequests, counted, uncounted
+from scheduler.state.volumes import Volumes
+
+NO_NODE, NOT_NAMED = 1 << 14, 1 << 13
+"""In place of filters' bits: no node has the number, or it is none of those that the pod names."""
+
+MOST_DOMAINS = 16
+"""Sets of domains that a signature keeps: pods of one have one or two; beyond, all are computed again."""
+
+_NO_NUMBERS: Numbers = np.zeros(0, np.int64)
+
+
+@dataclass(slots=True, eq=False)
+class PodSignature:
+    """What holds for all pods of a signature."""
+
+    pod: Pod
+    filters: int
+    """How many static filters there are."""
+    honored: Mapping[str, int]
+    """By name, the bits of filters that PodTopologySpread honors: of further ones, where they refuse nothing."""
+    counts: dict[str, Numbers]
+    """By plugin and node number, what counts for its score."""
+    refusals: NDArray[np.int16]
+    """By node number, one bit for each filter that refuses the node, or would."""
+    allowed: Mask = 0
+    """The nodes that every static filter lets pass."""
+    counting: frozenset[str] = frozenset()
+    """The plugins to which anything counts."""
+    alike: int | None = None
+    """What the others add to the total of each node, None until requested."""
+    stale: set[int] = field(default_factory=set)
+    """Numbers of nodes to be looked at."""
+    refused_by: Sequence[Mask] | None = None
+    """For each filter, the nodes that it is the first to refuse."""
+    by_text: Mapping[str, Mask] | None = None
+    """All that are not allowed, by what keeps the pods from them. Both are None until requested."""
+    counted_domains: dict[Hashable, tuple[int, Domains]] = field(default_factory=dict)
+    """The domains of nodes that pods are spread over, until a node changes (`domains_within`)."""
+
+    def counts_of(self, plugin: str, nodes: Numbers) -> Numbers:
+        """What counts for the plugin's score, of these nodes; nothing where pod and node alone count nothing."""
+        counts = self.counts.get(plugin)
+        return _NO_NUMBERS if counts is None else counts[nodes]
+
+    @property
+    def refusing(self) -> int:
+        """The bits of which one is enough to refuse a node."""
+        return (1 << self.filters) - 1 | NO_NODE | NOT_NAMED
+
+    def first_refused_by(self, position: int) -> Flags:
+        """The nodes that the filter at this position refuses, and none before it."""
+        bit = 1 << position
+        first: Flags = (self.refusals & (2 * bit - 1 | NO_NODE | NOT_NAMED)) == bit
+        return first
+
+    def refused_by_filter(self, position: int) -> Flags:
+        """The nodes that the filter at this position refuses, whatever others say."""
+        refused: Flags = self.refusals & (1 << position | NOT_NAMED) != 0
+        return refused
+
+    def domains_within(self, key: Hashable, version: int, find: Callable[[], Domains]) -> Domains:
+        """What was found for the key, as of the version and of what filters say of nodes; else it is computed again."""
+        known = self.counted_domains.get(key)
+        if known is None or known[0] != version:
+            if len(self.counted_domains) >= MOST_DOMAINS:
+                self.counted_domains.clear()
+            known = self.counted_domains[key] = version, find()
+        return known[1]
+
+    def passed(self, plugin: str, size: int) -> Flags:
+        """The nodes that the filter lets pass, whatever others say; `size` flags."""
+        refused = self.refusals & (self.honored[plugin] | NO_NODE | NOT_NAMED) != 0
+        passed: Flags = ~np.pad(refused, (0, size - len(refused)), constant_values=True)
+        return passed
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """The pod, what it requests of the nodes in question, and what is in the cluster."""
+
+    pod: Pod
+    requests: PodRequests
+    infos: NodeInfos
+    signature: PodSignature
+    """What plugins say of the pod and each node alone."""
+    selectors: PodSelectors
+    """Services and controllers."""
+    volumes: Volumes
+    """All of storage."""
+    features: Features
+    """What plugins follow; strict, they answer as kube-scheduler also where they would do better."""
+    nominated: Mapping[int, Sequence[Pod]] = field(default_factory=dict)
+    """The pods that go before this one, by the number of the node that they are promised."""
+    is_cancelled: Callable[[], bool] = lambda: False
+    """Whether the attempt has taken all its time."""
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """The items, one after the other, of which a pod can have thousands. Raises Cancelled."""
+        for item in items:
+            if self.is_cancelled():
+                raise Cancelled("cancelled between the terms of a pod")
+            yield item
+
+    def requesting(self, requests: PodRequests) -> "Cycle":
+        """The same attempt at nodes of which the pod takes this."""
+        return self if requests is self.requests else replace(self, requests=requests)
+
+    def without(self, gone: Sequence[tuple[int, Pod]]) -> AbstractContextManager[None]:
+        """Do not count these pods on their nodes meanwhile; `Cluster.without` also takes their claims away."""
+        return uncounted((self.infos, self.volumes), gone)
+
+    def beside(self, nominated: Mapping[int, Sequence[Pod]]) -> AbstractContextManager[None]:
+        """Count these pods on their nodes meanwhile."""
+        return counted(
+            (self.infos, self.volumes), [(number, pod) for number, pods in nominated.items() for pod in pods]
+        )
+
 
 MOST_TERMS = 100
 """Of a pod with more terms, constraints or ports, hints say yes without a look: each event would take milliseconds."""
@@ -247,3 +375,16 @@ UNSUPPORTED = Reason("GangScheduling")
 
 OF_GROUP = Reason("GangScheduling", name="pod group")
 """The pod waits for what becomes of its group, which its own events bring back."""
+
+
+MAX_SCORE = 100
+
+
+def normalized(raw: Numbers, *, is_reversed: bool = False) -> Numbers:
+    """The raw scores, none below 0, in proportion to the largest. is_reversed: the smallest is the best.
+
+    Where all are 0 they stay so, or are the best when reversed.
+    """
+    largest = int(raw.max(initial=0))
+    scaled = raw * MAX_SCORE // largest if largest else raw
+    return MAX_SCORE - scaled if is_reversed else scaled

@@ -14,12 +14,12 @@ import numpy as np
 from allocator.bits import Mask
 from scheduler.core_v1.label_selectors import SpreadConstraint, selects
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
 from scheduler.plugins.node_affinity import NODE_AFFINITY
-from scheduler.plugins.normalize import MAX_SCORE
 from scheduler.plugins.plugin import (
+    MAX_SCORE,
     MOST_TERMS,
     Change,
+    Cycle,
     Dynamic,
     Hint,
     Plugin,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.plugins.normalize import MAX_SCORE
+from scheduler.plugins.plugin import MAX_SCORE
 from scheduler.state.masks import Numbers, Rows, at, at_least, smaller
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import CPU, MEMORY, OF_NODES, PODS, PodRequests

@@ -9,9 +9,7 @@ from dataclasses import replace
 from allocator.features.device_taints import BLOCKING, tolerates
 from allocator.model import Node, Toleration
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.normalize import normalized
-from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Score, Static
+from scheduler.plugins.plugin import Change, Cycle, Plugin, RefusingNode, Score, Static, normalized
 from scheduler.state.masks import Numbers
 
 _PREFER_NO_SCHEDULE = "PreferNoSchedule"

@@ -18,8 +18,7 @@ from cel.values.quantity import Quantity
 from scheduler.core_v1.persistent_volume import LOST, SELECTED_NODE, PersistentVolumeClaim
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ClaimVolume
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, RefusedPod, Rejected, Score
+from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, RefusedPod, Rejected, Score
 from scheduler.plugins.scoring_strategies import MAX_SHAPE_SCORE, MAX_UTILIZATION, scores_along
 from scheduler.plugins.volume_matching import Offers, matching
 from scheduler.state.cluster_changes import (

@@ -8,8 +8,17 @@ from collections.abc import Iterator
 from allocator.bits import Mask
 from scheduler.core_v1.persistent_volume import ONE_POD
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Change, Dynamic, Plugin, Reason, RefusedPod, RefusingNode, Rejected, is_added
+from scheduler.plugins.plugin import (
+    Change,
+    Cycle,
+    Dynamic,
+    Plugin,
+    Reason,
+    RefusedPod,
+    RefusingNode,
+    Rejected,
+    is_added,
+)
 from scheduler.state.cluster_changes import GivenBack, NodeChanged, PersistentVolumeClaimChanged, PodChanged
 from scheduler.state.storage import UsedDisks
 

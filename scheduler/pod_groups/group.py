@@ -5,6 +5,7 @@ pods only once the first ones run, and a group of all of them would wait without
 Source: KEP-4671; the labels of LeaderWorkerSet and of Kueue's plain pods.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -23,9 +24,16 @@ from scheduler.core_v1.group_terms import (
 )
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.core_v1.pod_group import PodGroup
+from scheduler.pod_groups.group_tree import Counts, GroupTree, tree_of
 from scheduler.state.pods import PodGroupIndex
 
-POD_GROUP, LABEL, LEADER_WORKER_SET, KUEUE = "PodGroup", "label", "LeaderWorkerSet", "Kueue"
+POD_GROUP, COMPOSITE, LABEL, LEADER_WORKER_SET, KUEUE = (
+    "PodGroup",
+    "CompositePodGroup",
+    "label",
+    "LeaderWorkerSet",
+    "Kueue",
+)
 """Where it is said that pods are a group."""
 
 RECOGNIZED: Mapping[str, tuple[str, str]] = {
@@ -38,7 +46,7 @@ NO_KINDS: frozenset[str] = frozenset()
 
 
 class GroupKey(NamedTuple):
-    """Which group a pod is in. source: one of POD_GROUP, LABEL and RECOGNIZED."""
+    """Which group a pod is in. source: one of POD_GROUP, COMPOSITE, LABEL and RECOGNIZED."""
 
     source: str
     namespace: str
@@ -71,6 +79,8 @@ class GroupOfPods:
     """Why it is refused whatever is free; empty where it is not."""
     held: str = ""
     """Why it waits for other objects; empty where it does not."""
+    tree: GroupTree | None = None
+    """What each of its groups needs, where it is a group of groups."""
 
     @property
     def bound(self) -> list[Pod]:
@@ -84,15 +94,44 @@ class GroupOfPods:
 
     @property
     def missing(self) -> int:
-        """How many of the waiting ones have to be placed at once; a group that has begun needs one."""
-        return max(self.minimum - len(self.bound), 1)
+        """How many of the waiting ones have to be placed at once, at least; a group that has begun needs one."""
+        needed = self.tree.needs(self.counts(self.bound)) if self.tree else self.minimum - len(self.bound)
+        return max(needed, 1)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Its own, and those of the groups in it."""
+        return frozenset({self.key.name, *(one.name for one in (self.tree.all if self.tree else ()))})
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether as many members have their node as it needs."""
+        return self.tree.is_met(self.counts(self.bound)) if self.tree else len(self.bound) >= self.minimum
+
+    @staticmethod
+    def counts(pods: Iterable[Pod]) -> Counter[str]:
+        """Of these members how many are in each PodGroup."""
+        return Counter(pod.group for pod in pods)
 
     def __str__(self) -> str:
         return str(self.key)
 
 
-def key_of(pod: Pod, recognized: Collection[str] = NO_KINDS) -> GroupKey | None:
-    """The group of the pod; None for a pod of its own. recognized: the kinds of RECOGNIZED that are read."""
+def key_of(pod: Pod, index: PodGroupIndex, recognized: Collection[str] = NO_KINDS) -> GroupKey | None:
+    """The group of the pod, the outermost one; None for a pod of its own. recognized: as for `own_key_of`."""
+    own = own_key_of(pod, recognized)
+    return None if own is None else outermost(own, index)
+
+
+def outermost(own: GroupKey, index: PodGroupIndex) -> GroupKey:
+    """The group of groups that the group is in, or the group itself."""
+    found = index.get(own.namespace, own.name) if own.source == POD_GROUP else None
+    root = index.root_name(found) if found is not None else ""
+    return GroupKey(COMPOSITE, own.namespace, root) if root else own
+
+
+def own_key_of(pod: Pod, recognized: Collection[str] = NO_KINDS) -> GroupKey | None:
+    """The group that the pod names; None for a pod of its own. recognized: the kinds of RECOGNIZED that are read."""
     if pod.group:
         return GroupKey(POD_GROUP, pod.namespace, pod.group)
     if name := pod.labels.get(GROUP):
@@ -107,7 +146,7 @@ def groups_of(pods: Iterable[Pod], index: PodGroupIndex, recognized: Collection[
     """The groups of these pods, those that are over aside, in the order of their first members."""
     by_key: dict[GroupKey, list[Pod]] = {}
     for pod in pods:
-        if not pod.is_over and (key := key_of(pod, recognized)):
+        if not pod.is_over and (key := key_of(pod, index, recognized)):
             by_key.setdefault(key, []).append(pod)
     return [group_of(key, members, index) for key, members in by_key.items()]
 
@@ -115,11 +154,13 @@ def groups_of(pods: Iterable[Pod], index: PodGroupIndex, recognized: Collection[
 def group_of(key: GroupKey, pods: Iterable[Pod], index: PodGroupIndex) -> GroupOfPods:
     """The group of that key. pods: all of it that are not over."""
     members = tuple(sorted(pods, key=member_order))
+    if key.source == COMPOSITE:
+        return _of_composite(key, members, index)
     pod_group = index.get(key.namespace, key.name) if key.source == POD_GROUP else None
     if key.source == POD_GROUP and pod_group is None:
         held = f'waiting for pods\'s pod group "{key.name}" to appear in scheduling queue'
         return GroupOfPods(key, members, 1, _priority(members), held=held)
-    group = _of_object(key, members, pod_group, index) if pod_group is not None else _of_marks(key, members)
+    group = _of_object(key, members, pod_group) if pod_group is not None else _of_marks(key, members)
     problem = group.problem or next(_uneven(group), "")
     return replace(group, problem=problem, held=_few(group))
 
@@ -133,14 +174,10 @@ def _priority(members: Sequence[Pod]) -> int:
     return max((pod.priority or 0 for pod in members), default=0)
 
 
-def _of_object(key: GroupKey, members: tuple[Pod, ...], found: PodGroup, index: PodGroupIndex) -> GroupOfPods:
+def _of_object(key: GroupKey, members: tuple[Pod, ...], found: PodGroup) -> GroupOfPods:
     terms, problem = _terms(members, found.annotations)
     if found.topology:
         terms = replace(terms, required=found.topology[0])
-    parent = index.parent_of(found)
-    if found.parent:
-        name = parent.name if parent else found.parent
-        problem = problem or f"CompositePodGroup {found.namespace}/{name}: groups of groups are not supported"
     return GroupOfPods(
         key,
         members,
@@ -154,6 +191,42 @@ def _of_object(key: GroupKey, members: tuple[Pod, ...], found: PodGroup, index: 
         found.goes_whole,
         problem,
     )
+
+
+def _of_composite(key: GroupKey, members: tuple[Pod, ...], index: PodGroupIndex) -> GroupOfPods:
+    """The members of all groups in it, one group after the other."""
+    found = index.composite(key.namespace, key.name)
+    if found is None:
+        own = members[0].group if members else key.name
+        return GroupOfPods(key, members, 1, _priority(members), held=not_created(own))
+    by_group = {name: [pod for pod in members if pod.group == name] for name in dict.fromkeys(p.group for p in members)}
+    tree, problem = tree_of(found, index, lambda own: _terms(by_group.get(own.name, ()), own.annotations))
+    places = {leaf.name: place for place, leaf in enumerate(tree.pod_groups)}
+    group = GroupOfPods(
+        key,
+        tuple(sorted(members, key=lambda pod: places.get(pod.group, len(places)))),
+        tree.needs({}),
+        _priority(members) if found.priority is None else found.priority,
+        found.minimum is not None,
+        GroupTerms(tree.required),
+        found.uid,
+        goes_whole=found.goes_whole,
+        tree=tree,
+    )
+    counts = group.counts(members)
+    held = "" if tree.is_met(counts) else quorum(group, counts)
+    return replace(group, problem=problem or next(_uneven(group), ""), held=held)
+
+
+def not_created(name: str) -> str:
+    """Why the pods of a PodGroup wait for others."""
+    return f'pod group "{name}" or one of its composite pod group ancestors has not been created yet'
+
+
+def quorum(group: GroupOfPods, counts: Counts) -> str:
+    """What a group of groups waits for."""
+    assert group.tree is not None
+    return f"waiting for {COMPOSITE} {group} to meet its quorum: {group.tree.lacking(counts)}"
 
 
 def _of_marks(key: GroupKey, members: tuple[Pod, ...]) -> GroupOfPods:
@@ -197,24 +270,24 @@ _OF_NUMBERS = (MINIMUM, LEADER_SIZE, KUEUE_TOTAL)
 
 def _uneven(group: GroupOfPods) -> Iterator[str]:
     """What members have to have in common, and have not. Source: kube-scheduler 1.37's schedule_one_podgroup.go."""
-    of_group = group.key.source == POD_GROUP
+    of_group = group.key.source in (POD_GROUP, COMPOSITE)
+    scope, root = ("a pod group hierarchy", "root ") if group.tree else ("a single pod group", "")
     waiting = group.waiting
     for pod in (*waiting, *group.bound) if waiting else ():
         first = waiting[0]
         if pod.scheduler_name != first.scheduler_name:
             yield (
-                "all pods in a single pod group should have the same .spec.schedulerName set, "
+                f"all pods in {scope} should have the same .spec.schedulerName set, "
                 f'got: "{pod.scheduler_name}" and "{first.scheduler_name}"'
             )
         if (pod.priority or 0) != group.priority and of_group:
             yield (
-                "all pods in a single pod group should have the same priority as the pod group's priority, "
+                f"all pods in {scope} should have the same priority as the {root}pod group's priority, "
                 f"got {pod.priority or 0} and {group.priority}"
             )
         if pod.preempts != first.preempts:
             yield (
-                "all pods in a single pod group should have the same preemption policy, "
-                f"got {_policy(pod)} and {_policy(first)}"
+                f"all pods in {scope} should have the same preemption policy, got {_policy(pod)} and {_policy(first)}"
             )
 
 

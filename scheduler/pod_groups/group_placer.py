@@ -20,7 +20,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.device_terms import NOBODYS, ChosenValues, DeviceTerms
 from scheduler.decision.pod_cycle import PodCycle, classes_of
 from scheduler.plugins.plugin import OF_GROUP, Refusal
-from scheduler.pod_groups.group import GroupOfPods, group_of, key_of
+from scheduler.pod_groups.group import COMPOSITE, POD_GROUP, GroupOfPods, group_of, key_of
 from scheduler.pod_groups.group_members import GroupMembers, Member
 from scheduler.pod_groups.group_result import (
     GroupDomain,
@@ -33,14 +33,18 @@ from scheduler.pod_groups.group_result import (
     PlacedMember,
 )
 from scheduler.pod_groups.group_search import (
+    NO_RUN,
     NOWHERE,
     CountedSearch,
     GroupSearch,
     LimitedSearch,
+    Part,
     Placement,
     RunsOfMembers,
     TreeSearch,
+    begun_of,
     best_subset,
+    left_in_runs,
     states_of,
 )
 from scheduler.pod_groups.packing import Packing
@@ -73,7 +77,7 @@ def place_group(
     if group.problem or group.held:
         return GroupNotPlaced(group.problem or group.held, held=not group.problem)
     members, unready = ready or ready_members(cluster, group)
-    if len(members) < group.missing:
+    if parts_of(group, members)(range(len(members))) is None:
         reason = next(iter(unready.values()), "no member waits for a node")
         return GroupNotPlaced(reason, held=True, needed=group.missing)
     steps = GroupSteps(most_steps, cluster.time_limit.is_over)
@@ -82,6 +86,20 @@ def place_group(
             return _GroupPlacer(cluster, group, members, steps, cluster.fleet.all & within).result()
     except OutOfGroupSteps:
         return GroupUnknown(most_steps)
+
+
+def parts_of(group: GroupOfPods, members: Sequence[Member]) -> Part:
+    """Which of some of these members may be placed if no others are."""
+    if (tree := group.tree) is None:
+        missing = group.missing
+        return lambda places: list(places) if len(places) >= missing else None
+    bound = group.counts(group.bound)
+
+    def part(places: Sequence[int]) -> list[int] | None:
+        staying = tree.staying(bound + group.counts(members[place].pod for place in places))
+        return [place for place in places if members[place].pod.group in staying] or None
+
+    return part
 
 
 def ready_members(cluster: Cluster, group: GroupOfPods) -> ReadyMembers:
@@ -130,6 +148,7 @@ class _GroupPlacer:
         everywhere = [within] * len(members)
         bound = list(_claims_of(cluster, group.bound))
         self._members = GroupMembers(cluster, members, everywhere, terms=self._terms, bound=bound)
+        self._part = parts_of(group, members)
         self._by_values: dict[Hashable, GroupMembers] = {}
         self._of_runs: Sequence[_NodeDomain] = ()
 
@@ -142,7 +161,7 @@ class _GroupPlacer:
         if (
             len(domains) == 1
             and not self._group.terms.preferred
-            and (placement := self._one_by_one(everyone, domains[0]))
+            and (placement := self._one_by_one(self._part(everyone) or (), domains[0]))
         ):
             return self._placed(placement, domains[0])
         if self._terms.matches:
@@ -178,7 +197,7 @@ class _GroupPlacer:
         )
 
     def _subset(self, domain: _NodeDomain, search: GroupSearch) -> list[int] | None:
-        return best_subset(self._members_in(domain), self._group.missing, search, self._steps, self._runs)
+        return best_subset(self._members_in(domain), self._part, search, self._steps, self._runs)
 
     def _with_values(self, domain: _NodeDomain) -> Iterator[_NodeDomain]:
         claims = (claim for member in self._members.members for claim in member.claims)
@@ -200,8 +219,8 @@ class _GroupPlacer:
         return GroupPlaced(tuple(found), left, domain.name, self._steps.taken)
 
     def _one_by_one(self, places: Sequence[int], domain: _NodeDomain) -> Placement | None:
-        """Each member on the best node there; None as soon as one has none, and where they are placed in runs."""
-        if self._group.terms.slice_size:
+        """Each member on the best node there; None as soon as one has none, and where some are kept together."""
+        if self._kept:
             return None
         members = self._members_in(domain)
         placement: list[PlacedMember] = []
@@ -222,11 +241,13 @@ class _GroupPlacer:
     def _required(self) -> list[_NodeDomain] | str:
         """The domains of which one has to have all members, or why there is none."""
         key = self._group.terms.required
+        labels = {one.required: f"{one.kind} {one.name}" for one in (self._group.tree.all if self._group.tree else ())}
+        for label, name in {key: f"group {self._group}", **labels}.items():
+            if label and not self._domains(label):
+                return f"no node has the label {label}, by which {name} must be kept together"
         if not key:
             return [_NodeDomain("", self._within)]
         domains = self._domains(key)
-        if not domains:
-            return f"no node has the label {key}, by which group {self._group} must be kept together"
         begun = {self._value(pod.node_name, key) for pod in self._group.bound}
         if self._group.terms.slice_size:
             begun = set()
@@ -254,12 +275,13 @@ class _GroupPlacer:
 
     def _taken(self, key: str) -> Mapping[str, GroupOfPods]:
         """The domains that are closed to the group, with the group in the way."""
-        own, taken = self._group, dict[str, GroupOfPods]()
+        own, taken, index = self._group, dict[str, GroupOfPods](), self._cluster.pod_groups
         for number, pod in self._cluster.pods.on_nodes():
-            if (other := key_of(pod)) is None or other == own.key:
+            if (other := key_of(pod, index)) is None or other == own.key:
                 continue
-            group = group_of(other, [pod], self._cluster.pod_groups)
-            if group.terms.required == key and (group.terms.exclusive or own.terms.exclusive):
+            group = group_of(other, [pod], index)
+            keys = {group.terms.required, *(one.required for one in (group.tree.all if group.tree else ()))}
+            if key in keys and (group.terms.exclusive or own.terms.exclusive):
                 taken[self._cluster.fleet.node(number).labels.get(key, "")] = group
         return taken
 
@@ -298,7 +320,7 @@ class _GroupPlacer:
         by_domain: dict[int, GroupSearch] = {}
         for own in by_members.values():
             members = self._members_in(own[0])
-            searches = map(self._in_runs, own) if self._group.terms.slice_size else self._of_domains(members, own)
+            searches = map(self._in_runs, own) if self._kept else self._of_domains(members, own)
             by_domain.update((id(domain), search) for domain, search in zip(own, searches, strict=True))
         yield from (by_domain[id(domain)] for domain in domains)
 
@@ -321,54 +343,70 @@ class _GroupPlacer:
             yield LimitedSearch(members, counted, tree) if members.limits else counted
 
     @cached_property
-    def _run_of(self) -> Mapping[str, int]:
-        """By member (uid) the run of the group that it is in."""
-        size = self._group.terms.slice_size
-        return {pod.uid: place // size for place, pod in enumerate(self._group.members)}
+    def _kept(self) -> Sequence[tuple[Mapping[str, int], Sequence[_NodeDomain]]]:
+        """Which members are in one domain with which others, inside of the group: by uid their run; and the domains."""
+        members = self._group.members
+        if size := self._group.terms.slice_size:
+            return [({pod.uid: place // size for place, pod in enumerate(members)}, self._of_runs)]
+        by_label: dict[str, dict[str, int]] = {}
+        kept = self._group.tree.kept(frozenset({self._group.terms.required})) if self._group.tree else ()
+        for run, (label, names) in enumerate(kept):
+            by_label.setdefault(label, {}).update((pod.uid, run) for pod in members if pod.group in names)
+        return [(run_of, self._domains(label)) for label, run_of in by_label.items()]
 
     @cached_property
-    def _runs(self) -> Sequence[int]:
-        """Of the members that wait; none where the group is not in runs."""
-        if not self._group.terms.slice_size:
-            return ()
-        return [self._run_of[member.pod.uid] for member in self._members.members]
+    def _runs(self) -> Sequence[Hashable]:
+        """Of the members that wait: those of different ones cannot be exchanged. None where all can."""
+        waiting = [member.pod for member in self._members.members]
+        if self._group.tree:
+            return [pod.group for pod in waiting]
+        return [run_of[pod.uid] for run_of, _ in self._kept for pod in waiting]
+
+    def _runs_in(self, whole: _NodeDomain) -> tuple[list[RunsOfMembers], list[_NodeDomain]]:
+        """For each label the runs with the domains that they have there; and the domains of the last one."""
+        runs, domains = [], list[_NodeDomain]()
+        for run_of, everywhere in self._kept:
+            domains = [replace(one, nodes=both) for one in everywhere if (both := one.nodes & whole.nodes)]
+            homes: dict[int, int] = {}
+            for pod in self._group.bound:
+                if (run := run_of.get(pod.uid)) is not None:
+                    number = self._cluster.number_of(pod.node_name)
+                    there = (at for at, one in enumerate(domains) if number is not None and one.nodes >> number & 1)
+                    home = next(there, NOWHERE)
+                    homes[run] = home if homes.get(run, home) == home else NOWHERE
+            own = [run_of.get(member.pod.uid, NO_RUN) for member in self._members.members]
+            runs.append(RunsOfMembers(own, homes, [one.nodes for one in domains]))
+        return runs, domains
 
     def _in_runs(self, whole: _NodeDomain) -> GroupSearch:
         """Each run of members in one of the domains."""
         members = self._members_in(whole)
-        runs, run_of = self._runs, self._run_of
-        domains = [one for one in self._of_runs if one.nodes & whole.nodes]
-        homes: dict[int, int] = {}
-        for pod in self._group.bound:
-            number, run = self._cluster.number_of(pod.node_name), run_of[pod.uid]
-            there = (at for at, one in enumerate(domains) if number is not None and one.nodes >> number & 1)
-            home = next(there, NOWHERE)
-            homes[run] = home if homes.get(run, home) == home else NOWHERE
-        if not members.are_independent or members.limits:
-            return TreeSearch(
-                members, self._steps, whole.nodes, RunsOfMembers(runs, homes, [one.nodes for one in domains])
-            )
-        kinds = list(members.kinds().values())
-        masks = _masks(kinds)
+        runs, domains = self._runs_in(whole)
+        if len(runs) > 1 or NO_RUN in runs[0].runs or not members.are_independent or members.limits:
+            return TreeSearch(members, self._steps, whole.nodes, runs)
+        masks = _masks(list(members.kinds().values()))
         alike = [tuple(map(len, _split(masks, one.nodes))) for one in domains]
         searches = list(self._of_domains(members, domains))
-        return SliceSearch(members, searches, alike, runs=runs, homes=homes, steps=self._steps)
+        return SliceSearch(members, searches, alike, runs=runs[0].runs, homes=runs[0].homes, steps=self._steps)
 
     # -- why not
 
     def _why_not(self, domain: _NodeDomain, search: GroupSearch) -> GroupDomain:
         members = self._members_in(domain)
-        subset = best_subset(members, 0, search, self._steps, self._runs) or []
+        subset = best_subset(members, list, search, self._steps, self._runs) or []
         left = [place for place in range(len(members)) if place not in subset]
         largest = tuple(members.members[place].pod for place in subset)
+        placement, (runs, _) = search.placement(subset), self._runs_in(domain)
         with ExitStack() as undo:
-            for member in search.placement(subset):
+            for member in placement:
                 undo.enter_context(self._cluster.assumed(member.pod, member.placed))
             if not left:
                 return GroupDomain(domain.text, largest)
             # Why none of these nodes has a place for the member beside those that are assumed.
-            why = refusal_of(members.cycle(left[0]), domain.nodes)
-            return GroupDomain(domain.text, largest, members.members[left[0]].pod, why)
+            nodes = left_in_runs(domain.nodes, runs, left[0], begun_of(runs, members, subset, placement))
+            pod = members.members[left[0]].pod
+            child = f"{POD_GROUP} {pod.group}" if self._group.tree else ""
+            return GroupDomain(domain.text, largest, pod, refusal_of(members.cycle(left[0]), nodes), child)
 
 
 def _claims_of(cluster: Cluster, pods: Iterable[Pod]) -> Iterator[Claim]:
@@ -416,7 +454,7 @@ _MOST_DOMAINS = 3
 def group_refusal(found: GroupNotPlaced, group: GroupOfPods, claims: Iterable[Claim]) -> Refusal:
     """One for all: what helps any of its members may help the group. claims: of those that wait."""
     refusals = [one.refusal for one in found.domains if one.refusal is not None]
-    problem = f"pod group {group} does not fit"
+    problem = f"{COMPOSITE if group.tree else 'pod group'} {group} does not fit"
     return Refusal(
         frozenset({OF_GROUP}.union(*(one.reasons for one in refusals))),
         _NOTHING,
@@ -439,4 +477,5 @@ def _of_domain(one: GroupDomain, count: int) -> str:
     where = f"in {one.name}, " if one.name else ""
     if one.next_member is None:
         return f"{where}{len(one.largest)} of {count} fit"
-    return f"{where}{len(one.largest)} of {count} fit; pod {one.next_member.name}: {one.why}"
+    of_child = f" of {one.child}" if one.child else ""
+    return f"{where}{len(one.largest)} of {count} fit; pod {one.next_member.name}{of_child}: {one.why}"

@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from allocator.bits import bits
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_group import AnyPodGroup
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.pod_groups.group import GroupOfPods, key_of
 from scheduler.pod_groups.group_placer import GROUP_STEPS, ReadyMembers, place_group
@@ -139,24 +140,21 @@ class _GroupPreemptor:
 
 def units_below(cluster: Cluster, group: GroupOfPods) -> list[Unit]:
     """Who can go for the group, the most important first: pods, and groups that go only together."""
-    whole: dict[tuple[str, str], list[Pod]] = {}
+    whole: dict[tuple[type, str], tuple[AnyPodGroup, list[Pod]]] = {}
     units: list[Unit] = []
     for number in bits(cluster.fleet.all):
         for pod in cluster.by_priority.on(number):
-            own = cluster.pod_groups.of(pod)
-            if key_of(pod) == group.key:
+            if key_of(pod, cluster.pod_groups) == group.key:
                 continue
-            if own is not None and own.goes_whole:
-                whole.setdefault(own.key, []).append(pod)
+            if (own := cluster.pod_groups.whole_of(pod)) is not None:
+                whole.setdefault((type(own), str(own)), (own, []))[1].append(pod)
             else:
                 units.append(Unit.of(pod))
-    units += (_unit_of(cluster, key, pods) for key, pods in whole.items())
+    units += (_unit_of(own, pods) for own, pods in whole.values())
     lower = (unit for unit in units if all(priority_of(pod) < group.priority for pod in unit.pods))
     return sorted((unit for unit in lower if unit.priority < group.priority), key=lambda unit: unit.importance)
 
 
-def _unit_of(cluster: Cluster, key: tuple[str, str], pods: Sequence[Pod]) -> Unit:
-    own = cluster.pod_groups.get(*key)
-    highest = max(map(priority_of, pods))
-    priority = highest if own is None or own.priority is None else own.priority
+def _unit_of(own: AnyPodGroup, pods: Sequence[Pod]) -> Unit:
+    priority = max(map(priority_of, pods)) if own.priority is None else own.priority
     return Unit(tuple(pods), priority, min(moment(pod.started) for pod in pods))

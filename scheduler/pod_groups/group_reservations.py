@@ -186,7 +186,7 @@ class GroupReservations:
             if other.priority < group.priority and _meet(domain, other.domain):
                 self._give_back(key)
         records = []
-        for member in plan.members[: group.missing]:
+        for member in plan.members if group.tree else plan.members[: group.missing]:
             # Its nomination is of this process alone: under a uid of its own, what the watch shows leaves it alone.
             pod = replace(member.pod, uid=f"{member.pod.uid}/reservation", nominated_node=member.placed.node)
             record = PreemptionRecord.placed(pod, member.placed, since=now)

@@ -60,6 +60,8 @@ class GroupDomain:
     largest: tuple[Pod, ...] = ()
     next_member: Pod | None = None
     refusal: Refusal | None = None
+    child: str = ""
+    """The group of the next member, in a group of groups."""
 
     @property
     def why(self) -> str:

@@ -7,7 +7,7 @@ choice of devices, until all have a place.
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, Protocol
 
@@ -130,6 +130,9 @@ class _NodesToFill:
 NOWHERE = -1
 """In place of a domain: where a run that is in several already would have to go."""
 
+NO_RUN = -1
+"""Of a member that may go to any domain."""
+
 
 class RunsOfMembers(NamedTuple):
     """Members that are in one domain with the others of their run. runs: of each. homes: the domains of begun ones."""
@@ -138,18 +141,41 @@ class RunsOfMembers(NamedTuple):
     homes: Mapping[int, int]
     domains: Sequence[Mask]
 
-    @property
-    def domain_of(self) -> Mapping[int, int]:
-        """By node."""
-        return {number: domain for domain, nodes in enumerate(self.domains) for number in bits(nodes)}
+    def domain_of(self, number: int) -> int | None:
+        """Of a node."""
+        return next((domain for domain, nodes in enumerate(self.domains) if nodes >> number & 1), None)
 
-    def left_to(self, place: int, begun: Mapping[int, int]) -> Mask:
+    def begun(self, places: Sequence[int], numbers: Sequence[int]) -> Mapping[int, int | None]:
+        """By run the domain of its members that are on these nodes."""
+        on_nodes = zip(places, numbers, strict=False)
+        return {self.runs[place]: self.domain_of(number) for place, number in on_nodes if self.runs[place] != NO_RUN}
+
+    def left_to(self, place: int, begun: Mapping[int, int | None]) -> Mask:
         """The nodes of the member's domain, or of all where its run has none yet."""
         run = self.runs[place]
+        if run == NO_RUN:
+            return -1
         domain = begun.get(run, self.homes.get(run))
         if domain is None:
             return union(self.domains)
         return 0 if domain == NOWHERE else self.domains[domain]
+
+
+Begun = Sequence[Mapping[int, int | None]]
+"""The domains of runs that members have begun, for each label."""
+
+
+def begun_of(runs: Sequence[RunsOfMembers], members: GroupMembers, places: Sequence[int], found: Placement) -> Begun:
+    """What these members have begun, which have these places."""
+    numbers = [members.cluster.number_of(one.placed.node) for one in found] if runs else []
+    return [one.begun(places, [number for number in numbers if number is not None]) for one in runs]
+
+
+def left_in_runs(nodes: Mask, runs: Sequence[RunsOfMembers], place: int, begun: Begun) -> Mask:
+    """Those of the nodes that its runs leave to the member."""
+    for one, own in zip(runs, begun, strict=True):
+        nodes &= one.left_to(place, own)
+    return nodes
 
 
 class _RememberingSearch(ABC):
@@ -179,10 +205,13 @@ class _RememberingSearch(ABC):
 
 
 class TreeSearch(_RememberingSearch):
-    """Members of which one may change what is left to another one anywhere. runs: of those that are in one domain."""
+    """Members of which one may change what is left to another one anywhere.
+
+    runs: of those that are in one domain, for each label that makes domains.
+    """
 
     def __init__(
-        self, members: GroupMembers, steps: GroupSteps, nodes: Mask = -1, runs: "RunsOfMembers | None" = None
+        self, members: GroupMembers, steps: GroupSteps, nodes: Mask = -1, runs: Sequence[RunsOfMembers] = ()
     ) -> None:
         super().__init__()
         self._members = members
@@ -206,8 +235,7 @@ class TreeSearch(_RememberingSearch):
         place = places[len(found)]
         cycle = self._members.cycle(place)
         left = 0 if cycle.refused_everywhere() else self._members.within[place] & self._nodes
-        if self._runs is not None:
-            left &= self._runs.left_to(place, self._begun(places, found))
+        left = left_in_runs(left, self._runs, place, self._begun(places, found))
         tried: set[Hashable] = set()
         while (number := cycle.best(left)) is not None:
             left &= ~(1 << number)
@@ -239,15 +267,11 @@ class TreeSearch(_RememberingSearch):
             (self._members.classes[place], one.placed.node, _devices(one.placed))
             for place, one in zip(places, found, strict=False)
         )
-        runs = tuple(sorted(self._begun(places, found).items())) if self._runs is not None else ()
+        runs = tuple(frozenset(begun.items()) for begun in self._begun(places, found))
         return len(found), frozenset(there.items()), runs
 
-    def _begun(self, places: Sequence[int], found: Sequence[PlacedMember]) -> Mapping[int, int]:
-        """By run the node of one of its members, as the number of the domain."""
-        runs, cluster = self._runs, self._members.cluster
-        assert runs is not None
-        by_name = zip(places, (cluster.number_of(one.placed.node) for one in found), strict=False)
-        return {runs.runs[place]: runs.domain_of[number] for place, number in by_name if number is not None}
+    def _begun(self, places: Sequence[int], found: Sequence[PlacedMember]) -> Sequence[Mapping[int, int | None]]:
+        return begun_of(self._runs, self._members, places, found)
 
     def _kind(self, cycle: PodCycle, number: int) -> Hashable:
         """Equal for nodes that are the same to all members, as things are now."""
@@ -259,8 +283,8 @@ class TreeSearch(_RememberingSearch):
         passes = tuple(mask >> number & 1 for mask in self._members.allowed)
         hardware = tuple(self._hardware_of(place, number) for place in range(len(self._members)))
         used = fleet.usage_on(number), fleet.shared_on(number), cycle.view.nominated.get(number) and number
-        domain = self._runs.domain_of.get(number) if self._runs is not None else None
-        return free, passes, hardware, used, domain
+        domains = tuple(one.domain_of(number) for one in self._runs)
+        return free, passes, hardware, used, domains
 
     def _hardware_of(self, place: int, number: int) -> Hashable:
         claims = self._members.claims_of(place)
@@ -293,23 +317,27 @@ class LimitedSearch(_RememberingSearch):
         return self._tree.placement(places) if self._tree.fits(places) else None
 
 
+Part = Callable[[Sequence[int]], list[int] | None]
+"""Those of some members who may be placed if all others are not; None where they are too few."""
+
+
 def best_subset(
-    members: GroupMembers, least: int, search: GroupSearch, steps: GroupSteps, runs: Sequence[int] = ()
+    members: GroupMembers, part: Part, search: GroupSearch, steps: GroupSteps, runs: Sequence[Hashable] = ()
 ) -> list[int] | None:
-    """The members to place: each in order, if with those before it at least so many have a place at once.
+    """The members to place: each in order, if with those before it enough have a place at once.
 
     So it is the lexicographically greatest subset; of equal members the first ones. None where there is no such subset.
     runs: of members, where equal ones of different runs cannot be exchanged.
     """
     order = [place for place in range(len(members)) if place not in members.refused]
     classes = list(zip(members.classes, runs, strict=True)) if runs else members.classes
-    return _SubsetSearch(classes, least, search, steps).extended([], order, frozenset())
+    return _SubsetSearch(classes, part, search, steps).extended([], order, frozenset())
 
 
 class _SubsetSearch:
-    def __init__(self, classes: Sequence[Hashable], least: int, search: GroupSearch, steps: GroupSteps) -> None:
+    def __init__(self, classes: Sequence[Hashable], part: Part, search: GroupSearch, steps: GroupSteps) -> None:
         self._classes = classes
-        self._least = least
+        self._part = part
         self._search = search
         self._steps = steps
 
@@ -317,13 +345,15 @@ class _SubsetSearch:
         """The greatest subset of these and of the rest. left_out: classes of which a member was left out before."""
         self._steps.take()
         # Equal members can be exchanged: who leaves one out leaves out all that follow.
-        left = [place for place in rest if self._classes[place] not in left_out]
-        if len(chosen) + len(left) < self._least:
+        whole = self._part_with(chosen, [place for place in rest if self._classes[place] not in left_out])
+        if whole is None:
             return None
-        if self._search.fits([*chosen, *left]):
-            return [*chosen, *left]
-        if len(chosen) + len(left) == self._least:  # none of them can be left out
-            return None
+        left = whole[len(chosen) :]
+        if self._search.fits(whole):
+            return whole
+        ends = {self._classes[place]: place for place in left}.values()
+        if all(self._part_with(chosen, [place for place in left if place != end]) is None for end in ends):
+            return None  # none of them can be left out
         most = self._longest(chosen, left)
         for count in range(most, -1, -1):
             out = left_out | {self._classes[left[count]]}
@@ -331,6 +361,10 @@ class _SubsetSearch:
             if subset is not None:
                 return subset
         return None
+
+    def _part_with(self, chosen: Sequence[int], left: Sequence[int]) -> list[int] | None:
+        part = self._part([*chosen, *left])
+        return None if part is None or part[: len(chosen)] != chosen else part
 
     def _longest(self, chosen: Sequence[int], left: Sequence[int]) -> int:
         """How many of them in order have a place beside the chosen ones: not all. Cost: O(log members) questions."""

@@ -10,9 +10,19 @@ from dataclasses import replace
 from itertools import chain
 
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_group import PodGroup
+from scheduler.core_v1.pod_group import AnyPodGroup, PodGroup
 from scheduler.decision.cluster import Cluster
-from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, GroupKey, GroupOfPods, group_of, key_of
+from scheduler.pod_groups.group import (
+    COMPOSITE,
+    NO_KINDS,
+    POD_GROUP,
+    GroupKey,
+    GroupOfPods,
+    group_of,
+    outermost,
+    own_key_of,
+    quorum,
+)
 from scheduler.state.cluster_changes import Event, PodChanged, PodGroupChanged
 
 HELD_S = 120.0
@@ -43,15 +53,29 @@ class Groups:
 
     def key_of(self, pod: Pod) -> GroupKey | None:
         """The group of the pod, None for a pod of its own."""
-        return key_of(pod, self._recognized) if self._is_ours(pod) else None
+        own = self._own_key_of(pod)
+        return None if own is None else self._outermost(own)
+
+    def _own_key_of(self, pod: Pod) -> GroupKey | None:
+        return own_key_of(pod, self._recognized) if self._is_ours(pod) else None
+
+    def _outermost(self, own: GroupKey) -> GroupKey:
+        return outermost(own, self._cluster.pod_groups)
 
     def members(self, key: GroupKey) -> Collection[str]:
         """The uids of the group's pods that are not over."""
-        return self._members.get(key, {}).keys()
+        if key.source != COMPOSITE:
+            return self._members.get(key, {}).keys()
+        return [uid for own in self._parts(key) for uid in self._members.get(own, ())]
+
+    def _parts(self, key: GroupKey) -> list[GroupKey]:
+        """The PodGroups in a group of groups."""
+        found = self._cluster.pod_groups.pod_groups_in((key.namespace, key.name))
+        return [GroupKey(POD_GROUP, one.namespace, one.name) for one in found]
 
     def all(self) -> list[GroupOfPods]:
         """All groups, as they are now."""
-        return [self.group(key) for key in list(self._members)]
+        return [self.group(key) for key in dict.fromkeys(map(self._outermost, self._members))]
 
     def group(self, key: GroupKey) -> GroupOfPods:
         """The group as it is now, with assumed pods on their nodes. Cost: O(members log(members))."""
@@ -63,21 +87,45 @@ class Groups:
         """The group as if the pod were its only member. Cost: O(1)."""
         return group_of(key, [pod], self._cluster.pod_groups)
 
-    def object_of(self, key: GroupKey) -> PodGroup | None:
-        """The PodGroup that the key names."""
-        return self._cluster.pod_groups.get(key.namespace, key.name) if key.source == POD_GROUP else None
+    def object_of(self, key: GroupKey) -> AnyPodGroup | None:
+        """The PodGroup or CompositePodGroup that the key names."""
+        index = self._cluster.pod_groups
+        if key.source == COMPOSITE:
+            return index.composite(key.namespace, key.name)
+        return index.get(key.namespace, key.name) if key.source == POD_GROUP else None
+
+    def objects_of(self, group: GroupOfPods) -> Iterator[tuple[AnyPodGroup, bool]]:
+        """The object of the group, then those of the groups in it; each with whether it has what it needs."""
+        whole, index = self.object_of(group.key), self._cluster.pod_groups
+        if whole is not None:
+            yield whole, group.has_enough
+        counts = group.counts(group.bound)
+        for one in group.tree.all if group.tree else ():
+            is_leaf = one.children is None
+            found = (index.get if is_leaf else index.composite)(group.key.namespace, one.name)
+            if found is not None and found is not whole:
+                yield found, one.is_met(counts)
 
     def gate(self, pod: Pod) -> str:
         """Why the pod is not to be tried before others of its group come; "" where it may be. Cost: O(1)."""
         key = self.key_of(pod)
         if key is None or pod.node_name:
             return ""
+        if key.source == COMPOSITE:
+            return self._gate_of_groups(key, pod)
         # With one member the group says how many it needs, and why it waits if they are too few.
         alone = self.of_one(key, pod)
         missing = alone.minimum - len(self.members(key))
         if key.source == POD_GROUP or not alone.held:
             return alone.held if missing > 0 or self.object_of(key) is None else ""
         return f"waiting for {missing} of {alone.minimum} pods of group {key}" if missing > 0 else ""
+
+    def _gate_of_groups(self, key: GroupKey, pod: Pod) -> str:
+        alone = self.of_one(key, pod)
+        counts = {own.name: len(self.members(own)) for own in self._parts(key)}
+        if alone.tree is None or alone.problem:
+            return "" if alone.problem else alone.held
+        return "" if alone.tree.is_met(counts) else quorum(alone, counts)
 
     def waiting(self, pods: Iterable[Pod]) -> list[dict[str, object]]:
         """The groups of these pods, which wait, as JSON objects in their order. Cost: O(pods)."""
@@ -109,7 +157,7 @@ class Groups:
                 yield group, self._waits(group)
 
     def _waits(self, group: GroupOfPods) -> str:
-        if group.key.source == POD_GROUP and self.object_of(group.key) is None:
+        if group.tree or (group.key.source in (POD_GROUP, COMPOSITE) and self.object_of(group.key) is None):
             return group.held
         missing = group.minimum - len(group.members)
         return f"waiting for {missing} of {group.minimum} pods of group {group} to be created"
@@ -121,21 +169,26 @@ class Groups:
         if isinstance(event, PodGroupChanged):
             pod_group = event.new or event.old
             assert pod_group is not None
-            key = GroupKey(POD_GROUP, pod_group.namespace, pod_group.name)
-            self._note_held(key)
-            return list(self.members(key))
+            is_leaf = isinstance(pod_group, PodGroup)
+            own = GroupKey(POD_GROUP if is_leaf else COMPOSITE, pod_group.namespace, pod_group.name)
+            root = self._cluster.pod_groups.root_name(pod_group)
+            key = GroupKey(COMPOSITE, pod_group.namespace, root) if root else own
+            for changed in {own, key}:  # until now it may have been on its own, and from now on it may be
+                self._note_held(changed)
+            return list(dict.fromkeys((*self.members(own), *self.members(key))))
         if not isinstance(event, PodChanged):
             return ()
         pod, keys = event.new, []
         if event.old is not None and (before := self._keys.get(event.old.uid)) is not None:
             keys.append(before)
             self._forget(event.old.uid, before)
-        if pod is not None and not pod.is_over and (now := self.key_of(pod)) is not None:
+        if pod is not None and not pod.is_over and (now := self._own_key_of(pod)) is not None:
             keys.append(now)
             self._keys[pod.uid] = now
             self._members.setdefault(now, {})[pod.uid] = None
         # Of a group that waits for members all wait already: to look at each again with each that comes takes long.
-        complete = [changed for changed in dict.fromkeys(keys) if not self._note_held(changed)]
+        outer = dict.fromkeys(map(self._outermost, keys))
+        complete = [changed for changed in outer if not self._note_held(changed)]
         is_same = event.old is not None and pod is not None and len(set(keys)) < 2 and _counts_alike(event.old, pod)
         return [] if is_same else list(chain.from_iterable(map(self.members, complete)))
 
@@ -149,7 +202,7 @@ class Groups:
     def _note_held(self, key: GroupKey) -> bool:
         """Whether the group waits for members; since when, is noted."""
         first = next((pod for uid in self.members(key) if (pod := self._cluster.pods.known(uid)) is not None), None)
-        if first is None or not self.gate(replace(first, node_name="")):
+        if first is None or self.key_of(first) != key or not self.gate(replace(first, node_name="")):
             self._held_since.pop(key, None)
             self._late.discard(key)
             return False

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.bits import Mask
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.preemption.victims import LOWEST, EvictionCost, Unit
 from scheduler.state.disruption_budgets import violated_of

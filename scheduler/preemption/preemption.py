@@ -18,8 +18,8 @@ from allocator.explain.text import inner_cause
 from allocator.model import Claim, DeviceID
 from allocator.outcome import Allocated, LimitReached
 from allocator.policies.least_fragmentation import ThenLeastFragmentation
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.filters import fit_error
 from scheduler.decision.pod_cycle import NO_DEVICES, EligibleNodes, PodCycle, Rejections, Requirements

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from math import inf
 
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.state.disruption_budgets import DisruptionBudgets
 from scheduler.state.pods_by_priority import priority_of
 

@@ -55,7 +55,7 @@ class WinnableClaims:
         if holding is None or holding.watched is None:
             return ""
         users = {one.uid for one in holding.watched.reserved_for if cluster.is_live(one.uid)}
-        users |= {pod.uid for pod in cluster.pods.in_flight() if uid in cluster.claims.of_pod(pod)}
+        users |= cluster.claims.users_in_flight(uid, cluster.pods)
         staying = [pod for one in sorted(users.difference(gone)) if (pod := cluster.pods.known(one)) is not None]
         if not staying:
             return ""
@@ -87,11 +87,8 @@ class WinnableClaims:
     def _unused(self) -> Sequence[tuple[str, Claim]]:
         cluster = self._cluster
         unused = cluster.claims.unused(cluster.is_live) if self.is_on else ()
-        if not unused:
-            return ()
         # Pods that are about to be bound use claims that do not name them yet.
-        taken = {uid for pod in cluster.pods.in_flight() for uid in cluster.claims.of_pod(pod)}
-        return [(uid, claim) for uid, claim in unused if uid not in taken]
+        return [(uid, claim) for uid, claim in unused if not cluster.claims.users_in_flight(uid, cluster.pods)]
 
     def _is_of(self, node: str, claim: Claim) -> bool:
         return self._nodes_of(claim) == {node}

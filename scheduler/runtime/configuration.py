@@ -24,12 +24,12 @@ from allocator.policies.contract import FIRST_FIT
 from scheduler.core_v1.label_selectors import requirements, selects
 from scheduler.core_v1.pod import Pod
 from scheduler.input.documents import Finding, read
-from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.dynamic_resources import DYNAMIC_RESOURCES
 from scheduler.plugins.plugin import Plugin
 from scheduler.plugins.profile import (
     ALL,
     FILTERS,
+    PLUGINS,
     SCORES,
     InvalidProfile,
     PluginSet,

@@ -19,17 +19,16 @@ from allocator.model import DeviceClass, Node, Slice
 from scheduler import garbage
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ANNOTATION, ClaimRef, RawClaim, key_of
-from scheduler.attempt.decision import AttemptOutcome, Decision
-from scheduler.attempt.step import Listener, Point
+from scheduler.attempt.decision import AttemptOutcome, Decision, Listener, Point
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
-from scheduler.cache.watch_events import Found, Undecoded
-from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import CONFIG_MAPS, Resource
 from scheduler.client.connection import Api, Connection
 from scheduler.client.discovery import Served
 from scheduler.client.errors import CallFailed
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
+from scheduler.client.watch_events import Found, Undecoded
+from scheduler.client.watcher import Reflector, Watcher
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.time_limits import DecisionTimeLimit
 from scheduler.kinds import KINDS, WatchedClaim

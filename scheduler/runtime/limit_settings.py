@@ -4,6 +4,7 @@ Both hold the same list. One that has an error counts for nothing: the program d
 on with the limits that it had while such a ConfigMap is there.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
@@ -17,9 +18,10 @@ from allocator.api.findings import FieldError, shown
 from allocator.gates import DEFAULT_RELEASE, Features
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, CountedUnit, Namespaces, TenantLimit
 from cel.values.quantity import Format, Quantity
-from scheduler.cache.watch_events import Undecodable
 from scheduler.client.raw_json import RawJson, loads_leniently
+from scheduler.client.watch_events import Undecodable
 from scheduler.core_v1.label_selectors import requirements
+from scheduler.core_v1.object_fields import first_errors
 from scheduler.input import yaml_1_1
 from scheduler.runtime.section import Section, label_query, object_name, refused, typed
 
@@ -27,6 +29,7 @@ KEY: Final = "limits"
 """Of the ConfigMap's data: the list as YAML or JSON."""
 
 _PERCENT: Final = 100
+_SHARE: Final = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,9})?%")
 
 
 def _namespace(name: str) -> str:
@@ -64,12 +67,10 @@ def _share(text: str) -> str:
 
 
 def _fraction(text: str) -> Fraction | None:
-    number, percent, rest = text.partition("%")
-    try:
-        share = Fraction(number) / _PERCENT
-    except (ValueError, ZeroDivisionError):
+    if not _SHARE.fullmatch(text):  # Fraction would take exponents too, and work out a number of any size
         return None
-    return share if percent and not rest and 0 < share <= 1 and "/" not in number else None
+    share = Fraction(text[:-1]) / _PERCENT
+    return share if 0 < share <= 1 else None
 
 
 class NamespacesSection(Section):
@@ -160,13 +161,13 @@ class LimitSection(Section):
 
     def _problems_of_most(self, path: str, most: int | str) -> Iterator[FieldError]:
         try:
-            quantity = Quantity.parse(str(most))
+            nanos = Quantity.parse(str(most)).nanos
         except ValueError as error:
             yield FieldError(path, most, str(error))
             return
-        if quantity.sign < 0:
+        if nanos < 0:
             yield FieldError(path, most, "must not be negative")
-        elif self.count.unit == "devices" and quantity.nanos % ONE_DEVICE:
+        elif self.count.unit == "devices" and nanos % ONE_DEVICE:
             yield FieldError(path, most, "must be a whole number of devices")
 
     def limit(self) -> TenantLimit:
@@ -191,23 +192,23 @@ class LimitList(Section):
 
 def limit_problems(limits: Sequence[LimitSection], taken: Collection[str] = ()) -> Iterator[FieldError]:
     """The problems of these limits. taken: names of others that hold too."""
-    names_before = list(taken)
+    names_before = set(taken)
     for position, limit in enumerate(limits):
         path = f"limits[{position}]"
         yield from limit.problems(path)
         if limit.name in names_before:
             yield FieldError(f"{path}.name", limit.name, "must be unique")
-        names_before.append(limit.name)
+        names_before.add(limit.name)
 
 
 def limits_in(raw: Mapping[str, Any], taken: Collection[str]) -> tuple[TenantLimit, ...]:
-    """The limits of a ConfigMap. taken: names of limits that hold too. Raises Undecodable with every error."""
+    """The limits of a ConfigMap. taken: names of limits that hold too. Raises Undecodable with the first errors."""
     try:
         value = [document for _, document in yaml_1_1.documents(_text(raw))]
     except yaml_1_1.InvalidYAML as error:
         raise Undecodable(f"data[{KEY}]: {error}") from error
     section, errors = typed(LimitList, {KEY: value[0] if len(value) == 1 else value})
-    problems = list(errors if section is None else limit_problems(section.limits, taken))
+    problems = first_errors(errors if section is None else limit_problems(section.limits, taken))
     if section is None or problems:
         raise Undecodable("; ".join(f"data[{KEY}]: {problem}" for problem in problems))
     return tuple(limit.limit() for limit in section.limits)

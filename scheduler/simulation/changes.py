@@ -1,4 +1,4 @@
-"""Changes of a fleet, one line each: for what-ifs before a run, and for events during it.
+"""Events of a simulated cluster, and changes of a fleet, one line each: for what-ifs before a run, and during it.
 
 `drain:NODE`, `cordon:NODE`, `uncordon:NODE`, `taint:NODE:KEY[=VALUE]:EFFECT`, `untaint:NODE:KEY`, `fail:NODE`,
 `recover:NODE`, `add:NODE:COUNT` (copies of the node with its own slices), `remove:node/NODE`,
@@ -15,12 +15,58 @@ from typing import Any
 
 from allocator.api import TaintRule
 from allocator.api.allocation import Consumer
-from allocator.model import Node, Slice, Taint
+from allocator.model import DeviceClass, Node, Slice, Taint
 from allocator.words import did_you_mean
 from scheduler.core_v1.pod import Pod, belongs_to_node
 from scheduler.input.inventory import TAINT_EFFECTS, InputClaim, Inventory
-from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
+
+
+@dataclass(frozen=True, slots=True)
+class PodArrives:
+    """A pod is created. duration_s: how long it runs once it has its node; None: it stays."""
+
+    pod: Pod
+    duration_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodGoes:
+    """The pod with that uid is deleted or ends, bound or pending."""
+
+    uid: str
+
+
+FleetObject = Node | Slice | DeviceClass | TaintRule
+
+
+@dataclass(frozen=True, slots=True)
+class Appears:
+    """An object is created, or updated: taints, cordon, allocatable resources of a node, devices of a slice.
+
+    Pods that do not tolerate NoExecute taints of their node or devices, by whatever object these have them, are
+    evicted, at once or after their tolerationSeconds.
+    """
+
+    found: FleetObject
+
+
+@dataclass(frozen=True, slots=True)
+class Goes:
+    """The object is deleted: a node's pods are evicted, those with devices of a slice keep them."""
+
+    found: FleetObject
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDrains:
+    """The pods of the node of that name are evicted."""
+
+    name: str
+
+
+SimulationEvent = PodArrives | PodGoes | Appears | Goes | NodeDrains
+
 
 _HOSTNAME = "kubernetes.io/hostname"
 _UNREACHABLE = "node.kubernetes.io/unreachable"

@@ -30,13 +30,13 @@ from scheduler.pod_groups.group_result import GroupNotPlaced, GroupPlaced
 from scheduler.pod_groups.groups import Groups
 from scheduler.preemption.preemption import Preemptor
 from scheduler.queue import PodBackoff, PodPlace, Queue, QueuedPod
-from scheduler.simulation.events import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
+from scheduler.simulation.changes import Appears, FleetObject, Goes, NodeDrains, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.jobs import unscheduled
 from scheduler.simulation.moves import DefragTerms, plan_for, targets
 from scheduler.state.cluster_changes import ClaimChanged, PodChanged
 from scheduler.state.cluster_changes import Event as Change
-from scheduler.state.evicting_taints import EvictingTaints, devices_of, has_evicting
 from scheduler.state.pods_by_priority import priority_of
+from scheduler.state.taints import EvictingTaints, devices_of, has_evicting
 
 _SETTLED_S = 24 * 3600.0
 """After so long without any change time is passed over until the next: that pods are tried again comes to nothing."""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from math import copysign
 from typing import NamedTuple
 
-from allocator.exact import exact
+from allocator.memo import exact
 from allocator.model import Claim, Device, DeviceID, PoolID, Slice
 from allocator.policies.hardware import UNIT
 from allocator.policies.published import fragment, fragment_by_cause

@@ -7,7 +7,7 @@ have a controller that makes it again.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from allocator.exact import exact
+from allocator.memo import exact
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.defrag.movable import Movability, MoveRules

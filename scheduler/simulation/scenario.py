@@ -27,9 +27,9 @@ from scheduler.pod_groups.group import NO_KINDS, POD_GROUP, GroupOfPods
 from scheduler.pod_groups.group_placer import ReadyMembers
 from scheduler.pod_groups.group_result import GroupResult
 from scheduler.pod_groups.groups import Groups
+from scheduler.simulation.changes import Appears, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import Appears, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures
 from scheduler.simulation.group_figures import GroupFigures
 from scheduler.simulation.jobs import (

@@ -23,8 +23,7 @@ from scheduler.core_v1.pod_status import POD_SCHEDULED
 from scheduler.input.documents import Finding, InvalidJSON, Place, RawObject, require_single_keys
 from scheduler.input.identity import uid_of
 from scheduler.input.inventory import Inventory, take_inventory
-from scheduler.simulation.changes import ChangingFleet, InvalidChange, claims_without
-from scheduler.simulation.events import Appears, PodGoes, SimulationEvent
+from scheduler.simulation.changes import Appears, ChangingFleet, InvalidChange, PodGoes, SimulationEvent, claims_without
 from scheduler.simulation.jobs import LATEST_S, InvalidWorkload, Job, unscheduled
 
 _GZIP = b"\x1f\x8b"
@@ -429,7 +428,7 @@ def orders(file: Path, pods: int, nodes: int) -> dict[int, DrawnOrder]:
     for line in json_lines(file):
         order = _order(line, pods, nodes)
         if order.seed in by_seed:
-            raise line.error("seed", f"{order.seed} is the seed of another line, too")
+            raise line.error("seed", f"{order.seed} is the seed of an earlier line")
         by_seed[order.seed] = order
     if not by_seed:
         raise InvalidLine(f"{file}: holds no order")

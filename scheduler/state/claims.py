@@ -10,12 +10,13 @@ from typing import Any, Protocol
 from allocator.api.allocation import RESERVED_FOR_MAX, Consumer
 from allocator.api.metadata import Metadata
 from allocator.cluster.usage import occupying
-from allocator.extended_resources import CLAIM_ANNOTATION
 from allocator.fleet.fleet import Fleet
 from allocator.model import Allocation, Claim, DeviceID, DeviceResult
+from allocator.pod_resources import CLAIM_ANNOTATION
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.state.extended_resources import claim_name, may_ask
+from scheduler.core_v1.pod import Pod, PodClaim, claim_keys
+from scheduler.state.pod_resources import claim_name, may_ask
+from scheduler.state.pods import NodePods
 
 # Which claims hold which devices: what the watch has shown, together with reservations since then.
 #
@@ -243,14 +244,13 @@ class ClaimIndex:
         self,
         pods: Sequence[Pod],
         is_live: Callable[[str], bool],
-        in_flight: Callable[[], Iterable[Pod]],
+        on_nodes: NodePods,
         frees: Callable[[str], bool],
     ) -> Iterator[None]:
         """As if these pods did not use their claims, until the end of the context.
 
         A claim that none uses then has no devices, if it `frees` them. is_live: whether there is such a pod, by uid,
-        and it does not end. in_flight: the pods that go on to use what their claims have. Neither names one of these
-        pods.
+        and it does not end. on_nodes: where they are, those in flight among them. Neither has one of these pods.
         Cost: O(claims of the pods, and what is in use in the pools of those that come free).
         """
         used: dict[str, list[Pod]] = {}
@@ -258,8 +258,8 @@ class ClaimIndex:
             for uid in self._used_by(pod):
                 used.setdefault(uid, []).append(pod)
         left = {uid: self._left(self._holdings[uid], users, is_live) for uid, users in used.items()}
-        if unused := {uid for uid, is_used in left.items() if not is_used and frees(uid)}:
-            unused.difference_update(*map(self.of_pod, in_flight()))
+        unused = {uid for uid, is_used in left.items() if not is_used and frees(uid)}
+        unused = {uid for uid in unused if not self.users_in_flight(uid, on_nodes)}
         with ExitStack() as undo:
             for uid, users in used.items():
                 undo.enter_context(self._reduced(uid, users, is_free=uid in unused))
@@ -361,6 +361,16 @@ class ClaimIndex:
         """The claims that are there, by uid: those that the pod names, and what was made for its extended resources."""
         named = {uid: None for key in claim_keys(pod) if (uid := self._by_name.get(key)) is not None}
         return {**named, **self._extended.get(pod.uid, {})}
+
+    def users_in_flight(self, uid: str, on_nodes: NodePods) -> frozenset[str]:
+        """The pods (uids) in flight that go on to use what the claim has; it may not name them yet. See `of_pod`."""
+        holding = self._holdings.get(uid)
+        if holding is None or holding.watched is None:
+            return frozenset()
+        key = holding.watched.claim.namespace, holding.watched.claim.name
+        naming = on_nodes.in_flight_with(key) if self._by_name.get(key) == uid else ()
+        made_for = (owner for owner in _owners_of_extended(holding.watched) if on_nodes.assumed_pod(owner))
+        return frozenset((*naming, *made_for))
 
     def held_by(self, pods: Iterable[Pod]) -> list[str]:
         """Those of the pods' claims, by uid, that have devices, as the watch shows them."""
@@ -517,13 +527,6 @@ class Waiting:
     is_unsupported: bool = False
     is_behind: bool = False
     kept: ClaimObject | None = None
-
-
-def claim_keys(pod: Pod) -> Iterator[NamespacedName]:
-    """The claims of the pod by name, as far as they have names yet."""
-    for entry in pod.claims:
-        if name := entry.claim_name or pod.claim_statuses.get(entry.name):
-            yield pod.namespace, name
 
 
 def awaited_claims(pod: Pod) -> Iterator[NamespacedName]:

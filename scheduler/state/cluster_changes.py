@@ -14,7 +14,7 @@ from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.object_fields import NamespacedName
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_group import PodGroup
+from scheduler.core_v1.pod_group import AnyPodGroup
 
 Object = TypeVar("Object")
 
@@ -111,8 +111,8 @@ class VolumeAttachmentChanged(Changed[VolumeAttachment]):
     """A VolumeAttachment."""
 
 
-class PodGroupChanged(Changed[PodGroup]):
-    """A PodGroup."""
+class PodGroupChanged(Changed[AnyPodGroup]):
+    """A PodGroup, or a CompositePodGroup."""
 
 
 @dataclass(frozen=True, slots=True)

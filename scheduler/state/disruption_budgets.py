@@ -5,10 +5,10 @@ Source: kube-scheduler's preemption/util.go FilterVictimsWithPDBViolation.
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from cel.lru import LruCache
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
+from cel.cache import LruCache
 from scheduler.core_v1.label_selectors import selects
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 
 MOST_KINDS = 1 << 10
 """Kinds of pods, by namespace and labels, for which the budgets that select them are remembered."""

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from allocator.bits import Mask, union
-from allocator.journal import ChangedNumbers
+from allocator.memo import ChangedNumbers
 from allocator.model import Image, Node
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.core_v1.label_selectors import Labels, PodAffinity
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import ANY_ADDRESS, HostPort

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from cel.lru import LruCache
+from cel.cache import LruCache
 from scheduler.core_v1.label_selectors import AffinityTerm, Labels, LabelSelector, selects
 from scheduler.state.labels import Domains, DomainSums
 from scheduler.state.masks import Numbers

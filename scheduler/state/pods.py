@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import NamedTuple, Protocol
 
 from allocator.model import Container
-from allocator.node_allocatable_resources import Amounts, PodResources, pod_need
+from allocator.pod_resources import Amounts, PodResources, pod_need
 from cel.values.quantity import Format, Quantity
 from scheduler.core_v1.object_fields import NamespacedName
-from scheduler.core_v1.pod import Pod
-from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
+from scheduler.core_v1.pod import Pod, claim_keys
+from scheduler.core_v1.pod_group import AnyPodGroup, CompositePodGroup, PodGroup
 
 # What a pod takes from a node's resources: as NodeResourcesFit counts it, and as LeastAllocated does.
 #
@@ -234,6 +234,7 @@ class NodePods:
         self._away: set[str] = set()
         self._watched: dict[str, Pod] = {}
         self._assumed: dict[str, tuple[Pod, str]] = {}
+        self._assumed_with: dict[NamespacedName, set[str]] = {}
         self._on_node: dict[str, dict[str, Pod]] = {}
         self._places: dict[str, str] = {}
 
@@ -265,25 +266,37 @@ class NodePods:
             return
         self._watched[pod.uid] = pod
         if pod.node_name:
-            self._assumed.pop(pod.uid, None)
+            self._assume_no_more(pod.uid)
         self._recount(pod.uid)
 
     def remove(self, uid: str) -> None:
         """The watch shows that the pod is gone."""
         self._watched.pop(uid, None)
-        self._assumed.pop(uid, None)
+        self._assume_no_more(uid)
         self._recount(uid)
 
     def assume(self, pod: Pod, node: str) -> None:
         """A decision puts the pod on the node."""
         if not self._is_bound(pod.uid):
+            self._assume_no_more(pod.uid)
             self._assumed[pod.uid] = (pod, node)
+            for key in claim_keys(pod):
+                self._assumed_with.setdefault(key, set()).add(pod.uid)
             self._recount(pod.uid)
 
     def forget(self, uid: str) -> None:
         """The decision came to nothing."""
-        if self._assumed.pop(uid, None) is not None:
+        if self._assume_no_more(uid):
             self._recount(uid)
+
+    def _assume_no_more(self, uid: str) -> bool:
+        """Whether it was assumed."""
+        pod, _ = self._assumed.pop(uid, (None, ""))
+        for key in set(claim_keys(pod)) if pod is not None else ():
+            self._assumed_with[key].discard(uid)
+            if not self._assumed_with[key]:
+                del self._assumed_with[key]
+        return pod is not None
 
     @contextmanager
     def without(self, uids: Collection[str]) -> Iterator[None]:
@@ -311,9 +324,9 @@ class NodePods:
         """The pod as a decision has put it on a node, with that node's name, until it is seen there."""
         return None if uid in self._away else self._assumed.get(uid)
 
-    def in_flight(self) -> Iterator[Pod]:
-        """The pods that a decision has put on a node, and that are not seen there yet."""
-        return (pod for uid, (pod, _) in self._assumed.items() if uid not in self._away)
+    def in_flight_with(self, claim: NamespacedName) -> Iterator[str]:
+        """The pods (uids) that name the claim, and are where a decision has put them, and not seen there yet."""
+        return (uid for uid in self._assumed_with.get(claim, ()) if uid not in self._away)
 
     def on_nodes(self) -> Iterator[tuple[int, Pod]]:
         """All pods that are counted, with the numbers of their nodes."""
@@ -469,37 +482,113 @@ def without_entries(by_node: dict[str, dict[str, Pod]], gone: Mapping[str, Itera
 # The PodGroups and CompositePodGroups of a cluster, as the watches show them.
 
 
+def index_of(groups: Iterable[PodGroup], composites: Iterable[CompositePodGroup] = ()) -> "PodGroupIndex":
+    """These groups, and groups of groups."""
+    index = PodGroupIndex()
+    for group in groups:
+        index.set(group)
+    for composite in composites:
+        index.set_composite(composite)
+    return index
+
+
 class PodGroupIndex:
     """The groups by namespace and name."""
 
     def __init__(self) -> None:
         self._groups: dict[NamespacedName, PodGroup] = {}
         self._composites: dict[NamespacedName, CompositePodGroup] = {}
+        self._children: dict[NamespacedName, dict[tuple[str, str], AnyPodGroup]] = {}
 
     def set(self, group: PodGroup) -> None:
         """The group is there, or has changed."""
+        self.remove(group)
         self._groups[group.key] = group
+        self._put_in(group)
 
     def remove(self, group: PodGroup) -> None:
         """The group is gone."""
-        self._groups.pop(group.key, None)
+        if (old := self._groups.pop(group.key, None)) is not None:
+            self._take_out(old)
 
     def set_composite(self, group: CompositePodGroup) -> None:
         """The group of groups is there, or has changed."""
+        self.remove_composite(group)
         self._composites[group.key] = group
+        self._put_in(group)
 
     def remove_composite(self, group: CompositePodGroup) -> None:
         """The group of groups is gone."""
-        self._composites.pop(group.key, None)
+        if (old := self._composites.pop(group.key, None)) is not None:
+            self._take_out(old)
+
+    def _put_in(self, group: AnyPodGroup) -> None:
+        if group.parent:
+            self._children.setdefault((group.namespace, group.parent), {})[type(group).__name__, group.name] = group
+
+    def _take_out(self, group: AnyPodGroup) -> None:
+        if group.parent:
+            children = self._children[group.namespace, group.parent]
+            del children[type(group).__name__, group.name]
+            if not children:
+                del self._children[group.namespace, group.parent]
 
     def get(self, namespace: str, name: str) -> PodGroup | None:
         """The group of that name."""
         return self._groups.get((namespace, name))
 
+    def composite(self, namespace: str, name: str) -> CompositePodGroup | None:
+        """The group of groups of that name."""
+        return self._composites.get((namespace, name))
+
     def of(self, pod: Pod) -> PodGroup | None:
         """The group of the pod, None where it is in none, or that is not there."""
         return self.get(pod.namespace, pod.group) if pod.group else None
 
-    def parent_of(self, group: PodGroup | CompositePodGroup) -> CompositePodGroup | None:
-        """The group that this one is in, None where it is in none, or that is not there."""
-        return self._composites.get((group.namespace, group.parent)) if group.parent else None
+    def children_of(self, key: NamespacedName) -> list[AnyPodGroup]:
+        """The groups in that group of groups, by name."""
+        return [child for _, child in sorted(self._children.get(key, {}).items(), key=lambda item: item[0][::-1])]
+
+    def pod_groups_in(self, key: NamespacedName) -> list[PodGroup]:
+        """The PodGroups in that group of groups, and in those in it."""
+        found, queue, seen = [], [key], {key}
+        while queue:
+            for child in self.children_of(queue.pop()):
+                if isinstance(child, PodGroup):
+                    found.append(child)
+                elif child.key not in seen:
+                    seen.add(child.key)
+                    queue.append(child.key)
+        return found
+
+    def above(self, group: AnyPodGroup) -> list[CompositePodGroup]:
+        """The groups of groups that it is in, from its own on, each once; as far as they are there."""
+        found: list[CompositePodGroup] = []
+        parent = self._composites.get((group.namespace, group.parent)) if group.parent else None
+        while parent is not None and parent not in found:
+            found.append(parent)
+            parent = self._composites.get((parent.namespace, parent.parent)) if parent.parent else None
+        return found
+
+    def root_name(self, group: AnyPodGroup) -> str:
+        """The name of the outermost group of groups that it is in, "" where it is in none; it may not be there.
+
+        Of those that are in one another the first by name.
+        """
+        above = self.above(group)
+        if not above:
+            return group.parent
+        last = above[-1]
+        if any(one.name == last.parent for one in above):
+            return min(one.name for one in self.above(last))
+        return last.parent or last.name
+
+    def is_in_a_circle(self, group: CompositePodGroup) -> bool:
+        """Whether it is in itself."""
+        return group in self.above(group)
+
+    def whole_of(self, pod: Pod) -> AnyPodGroup | None:
+        """The largest group around the pod that is evicted only together."""
+        own = self.of(pod)
+        around: list[AnyPodGroup] = [own, *self.above(own)] if own is not None else []
+        return next((one for one in reversed(around) if one.goes_whole), None)

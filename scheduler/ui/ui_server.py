@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aiohttp import web
 
 from scheduler.decision.cluster import Cluster
-from scheduler.ui.decision_log import DecisionLog
-from scheduler.ui.time_line import AllocatedShares, TimeLine
+from scheduler.ui.time_line import AllocatedShares, DecisionLog, TimeLine
 
 if TYPE_CHECKING:
     from scheduler.ui.live_view import LiveView

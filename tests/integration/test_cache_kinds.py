@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from scheduler import kinds
-from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import (
     NAMESPACES,
     NODES,
@@ -23,6 +22,7 @@ from scheduler.client.api_resources import (
     taint_rules,
 )
 from scheduler.client.connection import Connection, connect
+from scheduler.client.watcher import Reflector, Watcher
 from tests.controlplane.contents import manifests, restore
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import TIMEOUT_S

@@ -13,7 +13,7 @@ import yaml
 
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import ALL_POINTS, points_of, profiles_of, read
-from scheduler.kube_scheduler.setup import Setup, document, flags
+from scheduler.kube_scheduler.conversion import Setup, document, flags
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.certificates import Certificates
 from tests.controlplane.polling import TIMEOUT_S

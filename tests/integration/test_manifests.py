@@ -38,6 +38,7 @@ CLUSTER_WIDE: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("storage.k8s.io", "storageclasses"): READ,
     ("scheduling.k8s.io", "podgroups"): READ,
     ("scheduling.k8s.io", "podgroups/status"): ("patch",),
+    ("scheduling.k8s.io", "compositepodgroups/status"): ("patch",),
     ("scheduling.k8s.io", "compositepodgroups"): READ,
     ("storage.k8s.io", "csinodes"): READ,
     ("storage.k8s.io", "csidrivers"): READ,

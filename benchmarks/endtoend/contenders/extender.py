@@ -11,7 +11,7 @@ from benchmarks.endtoend.contender import Running
 from benchmarks.endtoend.contenders.kube_scheduler import UNLIMITED, metrics_at
 from benchmarks.endtoend.workload import SCHEDULER
 from scheduler.extender.configuration import Mode
-from scheduler.kube_scheduler.setup import Setup, document, flags
+from scheduler.kube_scheduler.conversion import Setup, document, flags
 from tests.controlplane.certificates import Certificates
 from tests.controlplane.ours import Extender
 from tests.controlplane.plane import ControlPlane, free_ports

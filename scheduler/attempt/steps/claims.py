@@ -33,8 +33,7 @@ from scheduler.attempt.claim_step import (
     intent_write,
     stored_by,
 )
-from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry, Unschedulable
-from scheduler.attempt.step import Step
+from scheduler.attempt.decision import AttemptEnded, ExtendedPlan, Retry, Step, Unschedulable
 from scheduler.attempt.write_outcome import WriteOutcome, write_outcome
 from scheduler.client.errors import CallFailed
 from scheduler.core_v1.object_fields import in_seconds
@@ -125,13 +124,8 @@ def _allocation_write(attempt: Attempt, wanted: Mapping[str, Any]) -> Write:
     pod = attempt.decision.pod
 
     def is_stored(current: RawClaim) -> bool:
-        allocation = allocation_of(current)
-        return (
-            allocation is not None
-            and claim_objects.is_same_allocation(allocation, wanted)
-            and pod.uid in consumers_of(current)
-            and intent_of(current) == attempt.intent
-        )
+        is_allocated = claim_objects.is_allocated(current, wanted, pod.name, pod.uid)
+        return is_allocated and intent_of(current) == attempt.intent
 
     def check(current: RawClaim) -> None:
         check_not_allocated(current)
@@ -349,7 +343,7 @@ class Reserve(ClaimStep):
         write = Write(
             claim_calls.put_consumers,
             lambda current: claim_objects.reserved(current, pod.name, pod.uid),
-            lambda current: pod.uid in consumers_of(current),
+            lambda current: claim_objects.is_reserved(current, pod.name, pod.uid),
             self._check_room,
             "the pod's reservation",
             is_anonymous=True,

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from scheduler.attempt.attempt import Attempt
-from scheduler.attempt.decision import Bound
-from scheduler.attempt.step import Point, Step
+from scheduler.attempt.decision import Bound, Point, Step
 from scheduler.attempt.steps.claims import Allocate, Reserve
 from scheduler.attempt.steps.pod import Bind
 from scheduler.attempt.together import Together

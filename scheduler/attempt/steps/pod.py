@@ -14,10 +14,9 @@ from scheduler.attempt.attempt import Attempt, WrittenClaim, ended
 from scheduler.attempt.binder import Binder, pause_s
 from scheduler.attempt.claim_objects import allocation_of, consumers_of, is_of_another_attempt, key_of
 from scheduler.attempt.claim_step import renew
-from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Pending, Retry
+from scheduler.attempt.decision import AttemptEnded, Bound, BoundElsewhere, Gone, Pending, Point, Retry, Step
 from scheduler.attempt.device_readiness import DevicesFailed, DevicesPending, state_of
 from scheduler.attempt.pod_fate import Known, Pod, Unknown, look, unless_shown, waiting, write_status
-from scheduler.attempt.step import Point, Step
 from scheduler.attempt.steps.volumes import awaited_volumes
 from scheduler.attempt.watched_objects import Subject, node_subject, resource_claim_subject
 from scheduler.attempt.write_outcome import MUTATED, may_pass

@@ -16,18 +16,17 @@ from typing import TypeVar
 from allocator.model import Allocation, DeviceResult, NodeSelector, Requirement, Term
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimRef, RawClaim, allocation_of, key_of, results_of
-from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, PodKey
+from scheduler.attempt.decision import AttemptOutcome, ClaimPlan, Decision, ExtendedPlan, Listener, PodKey, Point
 from scheduler.attempt.pod_calls import device_status
 from scheduler.attempt.run import bind_pod
-from scheduler.attempt.step import Listener, Point
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import Resource, claims
 from scheduler.client.connection import JSON, Api, connect
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
-from scheduler.state.extended_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.node_infos import NodeInfos
+from scheduler.state.pod_resources import ExtendedClaim, ExtendedResources
 from scheduler.state.rivals import Rival
 from tests.builders import a_class, kubernetes
 from tests.controlplane import faults

@@ -16,7 +16,7 @@ from scheduler.attempt.claim_objects import (
     is_made_for,
     key_of,
 )
-from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.claim_step import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
     Bound,
@@ -31,7 +31,7 @@ from scheduler.attempt.run import bind_pod
 from scheduler.client.connection import Api
 from scheduler.repair import recover
 from scheduler.state.claims import FINALIZER
-from scheduler.state.extended_resources import claim_name
+from scheduler.state.pod_resources import claim_name
 from tests.controlplane.faults import Fault, Hold, cut_before, lose_answer, meanwhile, refuse, send_twice
 from tests.controlplane.polling import poll_until
 from tests.controlplane.rest import CLAIM, ApiError, Json, Kind

@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.attempt.binder import Binder
 from scheduler.attempt.claim_objects import allocation_of, consumers_of, intent_of, key_of
-from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.claim_step import deallocate_one
 from scheduler.attempt.decision import Bound, ClaimPlan, Decision, Retry
 from scheduler.attempt.run import bind_pod
 from scheduler.client.connection import Api

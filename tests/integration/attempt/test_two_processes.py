@@ -13,9 +13,9 @@ from scheduler.attempt.claim_objects import ClaimRef, allocation_of, consumers_o
 from scheduler.attempt.decision import AttemptOutcome, Bound, ClaimPlan, Decision
 from scheduler.attempt.run import bind_pod
 from scheduler.attempt.watched_objects import WatchedClaims
-from scheduler.cache.watcher import Reflector, Watcher
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection, connect
+from scheduler.client.watcher import Reflector, Watcher
 from scheduler.kinds import WatchedClaim, claim_of
 from scheduler.state.rivals import Rival
 from tests.controlplane.rest import CLAIM, Json

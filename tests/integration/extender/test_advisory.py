@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.attempt.claim_objects import ANNOTATION as INTENT
 from scheduler.extender.configuration import Mode
-from scheduler.kube_scheduler.setup import Setup, document, flags
+from scheduler.kube_scheduler.conversion import Setup, document, flags
 from tests.controlplane.plane import ControlPlane, free_ports
 from tests.controlplane.process import Process
 from tests.integration.extender.beside import SCHEDULER, Beside, Door

@@ -1,5 +1,6 @@
 """A plugin that hangs while the API server refuses what it gave before: all that can go on does, and it is told."""
 
+import errno
 import json
 import os
 import sys
@@ -9,7 +10,7 @@ import pytest
 
 from tests.controlplane.faults import refuse
 from tests.controlplane.identities import OURS
-from tests.controlplane.ours import Scheduler
+from tests.controlplane.ours import WITHOUT_LEASE, Scheduler
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.polling import poll_until
 from tests.controlplane.proxy import Proxy
@@ -30,7 +31,18 @@ class ExecPlugin:
 
     def let(self) -> None:
         """Returns once it has run and given the token."""
-        self._answers.write_text(self._answer)
+        writing = poll_until(lambda end: end is not None, self._opened, "that the plugin runs")
+        assert writing is not None
+        with os.fdopen(writing, "w") as answers:
+            answers.write(self._answer)
+
+    def _opened(self) -> int | None:
+        try:
+            return os.open(self._answers, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # nobody reads
+                raise
+            return None
 
 
 @pytest.fixture
@@ -45,7 +57,8 @@ def test_plugin_that_hangs_is_reported_and_the_program_goes_on_when_it_answers(
     config["users"][0]["user"] = plugin.user
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(json.dumps(config))
-    program = Scheduler(plane, kubeconfig=kubeconfig)
+    # A lease that is written meanwhile would say that the server knows us: only reads are refused here.
+    program = Scheduler(plane, WITHOUT_LEASE, kubeconfig=kubeconfig)
     try:
         plugin.let()
         program.await_readyz()

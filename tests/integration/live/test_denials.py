@@ -142,6 +142,8 @@ def changed(request: Json) -> Json:
     if name == "device" and status.get("allocation") and not stood.get("allocation"):
         path = "/status/allocation/devices/results/0/device"
         return patch({"op": "replace", "path": path, "value": ANOTHER})
+    if name == "name" and status.get("reservedFor") and subresource == "status":
+        return patch({"op": "replace", "path": "/status/reservedFor/0/name", "value": ANOTHER})
     if name == "kept" and stood.get("allocation") and not status.get("allocation"):
         return patch({"op": "add", "path": "/status", "value": stood})
     of, path = PARTS.get(name, (None, ""))
@@ -165,7 +167,7 @@ def are_told_of_changes(world: World) -> bool:
 def test_what_a_webhook_changes_is_not_relied_on_and_costs_the_pods_of_its_namespace_alone(world: World) -> None:
     world.a_cluster(nodes=2, devices=100)
     with Webhook(world.plane, [CHANGED], changed, configuration=MUTATING) as webhook:
-        for name in (*PARTS, "device", "kept"):
+        for name in (*PARTS, "device", "name", "kept"):
             a_pod(world, CHANGED, name)
         are_bound(world, "beside-changes")
         world.program.await_ready(lambda: are_told_of_changes(world))

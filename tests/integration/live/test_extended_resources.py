@@ -7,7 +7,7 @@ import pytest
 
 from scheduler.attempt.claim_objects import ANNOTATION
 from scheduler.core_v1.pod import Pod
-from scheduler.state.extended_resources import claim_name
+from scheduler.state.pod_resources import claim_name
 from tests.controlplane.faults import CutAndGoOn, Hold
 from tests.controlplane.rest import CLAIM, CLASS, Json
 from tests.integration.attempt.scene import CLAIMS, Landing

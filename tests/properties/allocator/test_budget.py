@@ -13,17 +13,16 @@ import pytest
 import cel
 from allocator.allocate import allocate
 from allocator.bits import Mask, bits
+from allocator.candidates import MAX_RESULTS, problem_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.explain.node_explanation import NodeExplanation, explain_on
 from allocator.features.contract import attempt_of
 from allocator.fleet.fleet import Fleet
 from allocator.model import Alternative, Claim, CounterConsumption, CounterSet, Device, Request
-from allocator.outcome import Allocated, Exhausted, NotTogether, Outcome, Refused
+from allocator.outcome import FREE_STEPS, Allocated, Budget, Exhausted, NotTogether, Outcome, Refused
 from allocator.policies import policy_of
 from allocator.policies.contract import search_by
-from allocator.requests.candidates import MAX_RESULTS, problem_of
 from allocator.search.backtracking import Answer, BudgetSpent, Memory, NotFound, OrderEffort, Search, Terms
-from allocator.search.budget import FREE_STEPS, Budget
 from allocator.search.rules import Candidates, DeviceSlot, Pick
 from cel.values.quantity import Quantity
 from tests.builders import (

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from allocator.exact import deciding
 from allocator.features import FEATURES
 from allocator.features.contract import Feature, NodeAttempt
 from allocator.fleet.fleet import Fleet
+from allocator.memo import deciding
 from allocator.model import (
     Alternative,
     CounterConsumption,
@@ -86,7 +86,7 @@ def same(slice_: Slice) -> dict[str, Any]:
 def agrees(monkeypatch: pytest.MonkeyPatch, refuses: Refuses, pools: list[list[Slice]]) -> None:
     """Of two nodes with pools of these slices one can, and the fleet says so."""
     features = (*FEATURES, Choosy(refuses))
-    for module in ("allocator.features", "allocator.requests.candidates", "allocator.fleet.alike"):
+    for module in ("allocator.features", "allocator.candidates", "allocator.fleet.alike"):
         monkeypatch.setattr(f"{module}.FEATURES", features)
     claim = a_claim(a_request())
     nodes = [a_node(f"n{number}") for number in range(len(pools))]

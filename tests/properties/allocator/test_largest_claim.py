@@ -7,10 +7,10 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.bits import bits
+from allocator.candidates import MAX_RESULTS
 from allocator.model import Alternative, Claim, Node, Request
 from allocator.outcome import Allocated, AllocationError
 from allocator.policies.contract import FIRST_FIT
-from allocator.requests.candidates import MAX_RESULTS
 from allocator.status import LargestClaims, largest_claim
 from tests.properties.allocator.choices import Choices, Values
 from tests.properties.allocator.instances import ABOUT

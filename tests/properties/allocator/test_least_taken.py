@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from allocator.policies.fill_choices import FillAmounts, NodeState, NodeTakes, choices_on, least_taken
 from allocator.policies.fill_rollouts import PRICE, FillShape, Rollouts, Takes, UnitStates
+from allocator.policies.fill_value import FillAmounts, NodeState, NodeTakes, choices_on, least_taken
 from allocator.policies.hardware import UNIT, Cells, UnitCells
 
 DRIVERS = ("gpu.example.com", "nic.example.com")

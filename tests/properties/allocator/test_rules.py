@@ -12,6 +12,8 @@ import pytest
 
 import allocator
 from allocator.bits import Mask, bits
+from allocator.candidates import problem_of
+from allocator.constraints import DistinctAttribute, MatchAttribute
 from allocator.features.admin_access import Occupation
 from allocator.features.consumable_capacity import Capacity
 from allocator.features.contract import attempt_of
@@ -21,8 +23,6 @@ from allocator.features.tenant_limits import LimitRule
 from allocator.limits.count import LimitsInForce
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, TenantLimit
 from allocator.model import CounterConsumption, CounterSet, Device, Request, RequestPolicy
-from allocator.requests.candidates import problem_of
-from allocator.requests.constraints import DistinctAttribute, MatchAttribute
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Rule, Trail
 from cel.values.quantity import Quantity
 from tests.builders import (

@@ -7,11 +7,11 @@ import pytest
 
 from allocator.allocate import allocate
 from allocator.bits import Mask, bits
+from allocator.candidates import MAX_RESULTS, Problem, problem_of
 from allocator.cluster.snapshot import Snapshot
 from allocator.features.contract import attempt_of
 from allocator.model import Allocation, Claim, Device, Node
 from allocator.outcome import Allocated, AllocationError, Exhausted
-from allocator.requests.candidates import MAX_RESULTS, Problem, problem_of
 from allocator.search.backtracking import Poisoned, Search, Terms
 from allocator.search.rules import Candidates, DeviceSlot, Pick, Rule
 from tests.builders import DRIVER, a_claim, a_device, a_node, a_request, a_slice, a_snapshot, distinct, match

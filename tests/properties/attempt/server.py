@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 
 from allocator.api.versions import Json
-from scheduler.attempt.claim_objects import allocation_of, consumers_of, is_made_for, results_of
+from scheduler.attempt.claim_objects import allocation_of, consumers_of, is_made_for, is_reserved, results_of
 from scheduler.client.connection import JSON
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 
@@ -184,7 +184,7 @@ class Server:
             for name in claims_of(pod):
                 claim = self.objects.get(("resourceclaims", name), {"metadata": {}})
                 allocation = allocation_of(claim)
-                if allocation is None or uid not in consumers_of(claim):
+                if allocation is None or not is_reserved(claim, pod["metadata"]["name"], uid):
                     self.wrongs.append(f"after {after}: pod {uid} is bound without claim {name or 'of its own'}")
                     continue
                 if node not in nodes_of(allocation, node):

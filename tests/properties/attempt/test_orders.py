@@ -18,12 +18,12 @@ from random import Random
 import pytest
 
 from allocator.api.versions import Json
-from allocator.extended_resources import CountRequest, RequestMapping
 from allocator.model import Allocation, Claim, DeviceResult, NodeSelector, Requirement, Term
+from allocator.pod_resources import CountRequest, RequestMapping
 from scheduler.attempt.attempt import new_attempt
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ClaimRef, allocation_of, is_made_for, key_of, results_of, version_of
-from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.claim_step import deallocate_one
 from scheduler.attempt.decision import (
     AttemptOutcome,
     Bound,
@@ -32,11 +32,11 @@ from scheduler.attempt.decision import (
     Decision,
     ExtendedPlan,
     Gone,
+    Listener,
     PodKey,
 )
 from scheduler.attempt.run import run, steps
 from scheduler.attempt.slots import CallLimit
-from scheduler.attempt.step import Listener
 from scheduler.attempt.steps.claims import MakeClaim
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
@@ -44,7 +44,7 @@ from scheduler.client.errors import CallFailed
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_status import EXTENDED_STATUS
 from scheduler.state.cluster_changes import PodChanged
-from scheduler.state.extended_resources import ExtendedClaim, claim_name
+from scheduler.state.pod_resources import ExtendedClaim, claim_name
 from scheduler.state.rivals import Rival
 from tests import extent
 from tests.builders import a_pod
@@ -365,7 +365,10 @@ def test_no_bound_pod_is_ever_without_the_claim_that_was_made_for_it_and_no_othe
 
 
 def changed_back(chance: Random, stored: Json, changed: Json) -> Json:
-    """What a mutating webhook makes of an object: it undoes a part of the write, or gives a claim another device."""
+    """What a mutating webhook makes of an object.
+
+    It undoes a part of the write, gives a claim another device, or reserves it for a pod that is not there.
+    """
     if chance.randint(0, 3):
         return changed
     before = stored.get("status") or {}
@@ -379,6 +382,9 @@ def changed_back(chance: Random, stored: Json, changed: Json) -> Json:
     if name == "allocation" and fields.get(name) and chance.randint(0, 1):
         (result,) = results_of(fields[name])
         fields[name] = {**fields[name], "devices": {"results": [{**result, "device": FABRIC[0]}]}}
+    elif name == "reservedFor" and fields.get(name) and chance.randint(0, 1):
+        were = kept.get(name) or ()
+        fields[name] = [entry if entry in were else {**entry, "name": "another"} for entry in fields[name]]
     else:
         fields[name] = kept.get(name)
     return {

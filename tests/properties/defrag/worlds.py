@@ -10,9 +10,9 @@ from random import Random
 
 from allocator.api.allocation import Consumer
 from allocator.model import Allocation, Claim
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, SpreadConstraint, equal_labels
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from tests.builders import a_class, a_container, a_node, a_pod, amounts, kubernetes, watched
 from tests.properties.preemption.worlds import (

@@ -4,9 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allocator.model import Claim
-from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod import Pod, PodClaim, claim_keys
 from scheduler.live.program import Prescheduled
-from scheduler.state.claims import claim_keys
 from scheduler.state.cluster_changes import ClaimChanged, GivenBack, PodChanged
 from tests.builders import a_claim, a_pod, an_allocated_claim
 

@@ -6,7 +6,7 @@ Written to be read, and to share nothing with what it judges but the worlds.
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
 
-from tests.properties.pod_groups.worlds import SHARED, Machine, Piece, Wish, World, with_only
+from tests.properties.pod_groups.worlds import SHARED, ZONE, Branch, Machine, Piece, Wish, World, with_only
 
 Places = dict[str, tuple[str, frozenset[str]]]
 """By member its node and its devices."""
@@ -16,9 +16,31 @@ def best(world: World) -> list[str]:
     """The members to be placed: the lexicographically greatest part that is large enough and has a place at once."""
     for chosen in product((True, False), repeat=len(world.wishes)):
         part = [wish for wish, is_in in zip(world.wishes, chosen, strict=True) if is_in]
-        if len(part) >= world.least and any(_has_place(world, part, zone) for zone in _zones(world)):
+        if _is_enough(world, [wish.name for wish in part]) and any(
+            _has_place(world, part, zone) for zone in _zones(world)
+        ):
             return [wish.name for wish in part]
     return []
+
+
+def _is_enough(world: World, names: Sequence[str]) -> bool:
+    """Whether each group with one of these members has as many as it needs."""
+    tree = world.tree
+    if tree is None:
+        return len(names) >= world.least
+
+    def is_met(branch: Branch) -> bool:
+        return sum(is_met(child) for child in branch.branches) + len({*branch.members} & {*names}) >= branch.least
+
+    return is_met(tree) and all(is_met(branch) for branch in _branches(tree) if _inside(branch) & {*names})
+
+
+def _branches(branch: Branch) -> list[Branch]:
+    return [branch, *(inner for child in branch.branches for inner in _branches(child))]
+
+
+def _inside(branch: Branch) -> set[str]:
+    return {name for one in _branches(branch) for name in one.members}
 
 
 def victims(world: World) -> tuple[frozenset[str], list[str]] | None:
@@ -75,7 +97,7 @@ def is_valid(world: World, places: Places) -> bool:
             return False
         if len(there) > 1 and any(wish.apart for wish in there):
             return False
-    if not _keeps_to_rails(world, places) or not _keeps_runs(world, places):
+    if not all(keeps(world, places) for keeps in (_keeps_to_rails, _keeps_runs, _keeps_branches)):
         return False
     given: list[str] = []
     shared: set[frozenset[str]] = set()
@@ -109,6 +131,16 @@ def _keeps_runs(world: World, places: Places) -> bool:
         if world.run and wish.name in places:
             zones.setdefault(place // world.run, set()).add(zone_of[places[wish.name][0]])
     return all(len(one) == 1 for one in zones.values())
+
+
+def _keeps_branches(world: World, places: Places) -> bool:
+    zone_of = {machine.name: machine.zone for machine in world.machines}
+    for branch in _branches(world.tree) if world.tree else ():
+        nodes = [places[name][0] for name in places if name in _inside(branch)]
+        values = [zone_of[node] if branch.keeps == ZONE else node for node in nodes]
+        if branch.keeps and len(set(values)) > 1:
+            return False
+    return True
 
 
 def _reached_from(world: World, node: str) -> frozenset[str]:

@@ -15,6 +15,7 @@ from tests.properties.pod_groups.worlds import (
     a_full_world,
     a_world,
     a_world_of_terms,
+    a_world_of_trees,
     cluster_of_world,
     with_only,
 )
@@ -24,6 +25,7 @@ WORLDS = extent.chosen("GROUP_WORLDS", 300, 20_000)
 SEED = extent.chosen("GROUP_SEED", 1, extent.day())
 FULL_WORLDS = extent.chosen("FULL_GROUP_WORLDS", 60, 2_000)
 TERM_WORLDS = extent.chosen("TERM_GROUP_WORLDS", 300, 10_000)
+TREE_WORLDS = extent.chosen("TREE_GROUP_WORLDS", 300, 10_000)
 DEEP = 30
 """In so many of them all that the cluster holds is compared before and after."""
 
@@ -93,6 +95,24 @@ def test_devices_of_all_members_keep_to_terms_and_runs_to_their_domain_as_in_an_
             raise
     kinds = product(("match", "distinct", "runs"), ("refused", "searched"))
     assert min(outcomes[kind] for kind in kinds) > TERM_WORLDS // 100
+
+
+def test_each_group_of_a_tree_has_what_it_needs_or_nobody_as_in_an_exhaustive_search() -> None:
+    outcomes: Counter[str] = Counter()
+    for number in range(TREE_WORLDS):
+        world = a_world_of_trees(Random(f"{SEED}/trees/{number}"))  # noqa: S311 - not for secrets
+        try:
+            found = check(world, is_deep=number < DEEP)
+        except AssertionError as error:
+            error.add_note(f"GROUP_SEED={SEED}, world of trees {number}: {world}")
+            raise
+        assert world.tree
+        outcomes[found] += 1
+        outcomes[f"{found}, kept"] += any(one.keeps for one in world.tree.branches)
+        outcomes[f"{found}, deep"] += any(one.branches for one in world.tree.branches)
+    kinds = ("refused", "searched", "searched, kept", "searched, deep")
+    assert min(outcomes[kind] for kind in kinds) > TREE_WORLDS // 30
+    assert outcomes["one by one"] > TREE_WORLDS // 100
 
 
 def check_victims(world: World, *, is_deep: bool) -> str:

@@ -7,13 +7,15 @@ things, some of them for a claim that others use as well; some keep away from ea
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from random import Random
+from typing import Any
 
 from allocator.model import Allocation, Claim, Request, Slice
 from scheduler.core_v1.group_terms import ANY_REQUEST, AttributeTerm, GroupTerms
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity, equal_labels
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup
 from scheduler.decision.cluster import Cluster
-from scheduler.pod_groups.group import POD_GROUP, GroupKey, GroupOfPods
+from scheduler.pod_groups.group import POD_GROUP, GroupKey, GroupOfPods, groups_of
 from tests.builders import (
     DRIVER,
     a_claim,
@@ -88,6 +90,17 @@ class Low:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """A group of the tree: members, or branches. least: so many of these are placed. keeps: the label of one domain."""
+
+    name: str
+    least: int
+    keeps: str = ""
+    members: tuple[str, ...] = ()
+    branches: tuple["Branch", ...] = ()
+
+
+@dataclass(frozen=True)
 class World:
     """network: devices that all nodes reach, or those of a zone if `network_zone` is not empty.
 
@@ -105,6 +118,7 @@ class World:
     rails: str = ""
     of_own: bool = False
     run: int = 0
+    tree: Branch | None = None
 
 
 PRIORITY = 10
@@ -169,6 +183,24 @@ def a_world_of_terms(rng: Random) -> World:
     )
 
 
+def a_world_of_trees(rng: Random) -> World:
+    """The same with a group of groups, some of which keep to a domain of their own."""
+    world = replace(a_world(rng), keeps_zone=False)
+    leaves, rest = list[Branch](), [wish.name for wish in world.wishes]
+    while rest:
+        size = rng.randint(1, min(3, len(rest)))
+        leaves.append(Branch(f"a{len(leaves)}", rng.randint(1, size), _label(rng), tuple(rest[:size])))
+        rest = rest[size:]
+    if len(leaves) > 1 and rng.random() < 0.4:
+        last = tuple(leaves[-2:])
+        leaves = [*leaves[:-2], Branch("b", rng.randint(1, 2), _label(rng), branches=last)]
+    return replace(world, tree=Branch("root", rng.randint(1, len(leaves)), _label(rng), branches=tuple(leaves)))
+
+
+def _label(rng: Random) -> str:
+    return rng.choice(["", "", ZONE, HOST])
+
+
 def _on_rails(rng: Random, pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
     return tuple(replace(piece, rail=rng.choice([-1, 0, 0, 1, 1, 2])) for piece in pieces)
 
@@ -221,8 +253,30 @@ def cluster_of_world(world: World) -> tuple[Cluster, GroupOfPods]:
     for low in world.lows:
         _put(cluster, low)
     members = tuple(_member(cluster, wish) for wish in world.wishes)
+    if world.tree:
+        _put_tree(cluster, world.tree, "")
+        own = [replace(pod, group=_leaf_of(world.tree, pod.name)) for pod in members]
+        (group,) = groups_of(own, cluster.pod_groups)
+        return cluster, group
     terms = _terms(world)
     return cluster, GroupOfPods(GroupKey(POD_GROUP, "default", "g"), members, world.least, PRIORITY, terms=terms)
+
+
+def _put_tree(cluster: Cluster, branch: Branch, parent: str) -> None:
+    topology = (branch.keeps,) if branch.keeps else ()
+    common: dict[str, Any] = {"minimum": branch.least, "priority": PRIORITY, "topology": topology, "parent": parent}
+    if branch.branches:
+        cluster.pod_groups.set_composite(CompositePodGroup("default", branch.name, **common))
+    else:
+        cluster.pod_groups.set(PodGroup("default", branch.name, **common))
+    for child in branch.branches:
+        _put_tree(cluster, child, branch.name)
+
+
+def _leaf_of(branch: Branch, member: str) -> str:
+    if member in branch.members:
+        return branch.name
+    return next(filter(None, (_leaf_of(child, member) for child in branch.branches)), "")
 
 
 def _terms(world: World) -> GroupTerms:

@@ -13,9 +13,9 @@ from random import Random
 from allocator.api.allocation import Consumer
 from allocator.model import Allocation, Claim, CounterConsumption, CounterSet, Device, DeviceResult, Request, Slice
 from cel.values.quantity import Quantity
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.label_selectors import equal_labels
 from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from tests.builders import (
     DRIVER,

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod, PodClaim
-from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import Refusal
+from scheduler.plugins.profile import REASONS
 from scheduler.queue import PodPlace, Queue, helps
 from scheduler.state.cluster_changes import (
     ClaimChanged,

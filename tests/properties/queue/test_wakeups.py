@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.filters import rejections
-from scheduler.plugins.default import REASONS
 from scheduler.plugins.plugin import NO_NODES, Refusal
+from scheduler.plugins.profile import REASONS
 from scheduler.queue import concerned, helps
 from scheduler.state.cluster_changes import Event, NodeChanged, PodChanged
 from scheduler.state.pods import pod_requests

@@ -15,9 +15,8 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.changes import ChangingFleet, InvalidChange
+from scheduler.simulation.changes import Appears, ChangingFleet, InvalidChange, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.engine import Attempted, Follower, Simulation
-from scheduler.simulation.events import Appears, PodArrives, PodGoes, SimulationEvent
 from tests.unit.scheduler.manifests import (
     Json,
     a_claim,

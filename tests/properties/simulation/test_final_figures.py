@@ -20,10 +20,9 @@ from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
 from scheduler.pod_groups.groups import Groups
-from scheduler.simulation.changes import ChangingFleet
+from scheduler.simulation.changes import ChangingFleet, PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.demand import Demand
 from scheduler.simulation.engine import Attempted, Simulation
-from scheduler.simulation.events import PodArrives, PodGoes, SimulationEvent
 from scheduler.simulation.figures import Alignments, FleetFigures, RunFigures
 from scheduler.simulation.group_figures import GroupFigures
 from scheduler.simulation.result import Summary

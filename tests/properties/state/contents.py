@@ -10,8 +10,8 @@ from types import FunctionType, MethodType
 import numpy as np
 
 from allocator.fleet.answer_cache import AnswerCache, HardwareKinds, KnownChoices
-from allocator.journal import Journal
-from cel.lru import LruCache
+from allocator.memo import Journal
+from cel.cache import LruCache
 from scheduler.state.pod_counts import PodLabels
 from scheduler.state.pods import PodRequests
 

@@ -121,6 +121,15 @@ def objects_without(objects: Json, pods: Sequence[Pod], gone: Collection[str]) -
     return changed
 
 
+def in_flight(cluster: Cluster, pods: Sequence[Pod]) -> set[str]:
+    """The pods (uids) in flight; asserts that each is known as a user of all its claims."""
+    flying = [one.uid for one in pods if cluster.pods.assumed_pod(one.uid)]
+    of_pods = {one.uid: cluster.claims.of_pod(one) for one in pods}
+    for claim in {uid for uids in of_pods.values() for uid in uids}:
+        assert cluster.claims.users_in_flight(claim, cluster.pods) == {uid for uid in flying if claim in of_pods[uid]}
+    return set(flying)
+
+
 def test_without_pods_it_decides_as_one_made_anew_without_them() -> None:
     changed: Counter[bool] = Counter()
     for seed in range(CASES):
@@ -134,10 +143,10 @@ def test_without_pods_it_decides_as_one_made_anew_without_them() -> None:
         half = len(some) // 2
         all_there, before = answer(cluster, own), held(cluster)
         with cluster.without(some[:half]), cluster.without(some[half:]):
-            without, now = answer(cluster, own), {pod.uid for pod in cluster.pods.in_flight()}
+            without, now = answer(cluster, own), in_flight(cluster, pods)
         anew, _, _ = loaded(objects_without(objects, pods, some))
         reserved.again(anew, some)
-        assert now == {pod.uid for pod in anew.pods.in_flight()}, f"seed {seed}"
+        assert now == in_flight(anew, [one for one in pods if one.uid not in some]), f"seed {seed}"
         assert without == answer(anew, own), f"seed {seed}"
         assert differences(before, held(cluster)) == [], f"seed {seed}"
         assert answer(cluster, own) == all_there, f"seed {seed}"

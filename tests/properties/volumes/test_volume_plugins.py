@@ -10,8 +10,7 @@ from allocator.model import Node
 from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import PodVolumes
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Plugin
+from scheduler.plugins.plugin import Cycle, Plugin
 from scheduler.plugins.volume_binding import plan
 from tests.properties.volumes import naive
 from tests.properties.volumes.strategies import extras, furniture, pods_that_ask, steps

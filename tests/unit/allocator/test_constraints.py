@@ -3,10 +3,10 @@ from itertools import permutations
 import pytest
 
 from allocator.cluster.snapshot import Snapshot
+from allocator.constraints import covers, lookup
 from allocator.gates import Features
 from allocator.model import Attribute, Constraint, Device
 from allocator.outcome import Allocated, InvalidClaim, Refused
-from allocator.requests.constraints import covers, lookup
 from tests.builders import (
     DRIVER,
     Scalar,
@@ -262,8 +262,8 @@ def test_attribute_without_a_value_counts_like_a_list_without_the_gate() -> None
     assert unmet(decide(numas(NO_VALUE, NO_VALUE), a_claim(a_request(count=2), constraints=[match(NUMA)]))).best == 1
 
 
-def with_lists(*values: Scalar | Attribute) -> Snapshot:
-    return a_snapshot(a_slice(*with_numas(*values)), features=LISTS)
+def with_lists(*values: Scalar | Attribute, features: Features = LISTS) -> Snapshot:
+    return a_snapshot(a_slice(*with_numas(*values)), features=features)
 
 
 def test_lists_match_where_all_have_one_value_in_common() -> None:
@@ -282,10 +282,12 @@ def test_chain_of_lists_without_a_common_value_does_not_match() -> None:
         assert unmet(decide(with_lists(*order), claim)).best == 2
 
 
-def test_common_values_are_restored_when_a_device_is_given_back() -> None:
+@pytest.mark.parametrize("release", ["1.36", "1.37", "1.38"])
+def test_common_values_are_restored_when_a_device_is_given_back(release: str) -> None:
     values = [strings("a", "b"), strings("a"), strings("b"), strings("b")]
     claim = a_claim(a_request(count=3), constraints=[match(NUMA)])
-    assert names(decide(with_lists(*values), claim)) == ["d0", "d2", "d3"]
+    features = kubernetes(release, DRAListTypeAttributes=True)
+    assert names(decide(with_lists(*values, features=features), claim)) == ["d0", "d2", "d3"]
 
 
 def test_single_value_matches_a_list_that_holds_it() -> None:

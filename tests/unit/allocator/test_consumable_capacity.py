@@ -179,7 +179,7 @@ def test_a_capacity_of_another_domain_is_another_one() -> None:
 
 
 def test_a_request_that_names_a_capacity_twice_is_reported_where_a_device_has_it() -> None:
-    with pytest.raises(Unrepresentable, match=f"'{LONG}' is requested as 'memory', too"):
+    with pytest.raises(Unrepresentable, match=f"'{LONG}' is also requested as 'memory', its other name"):
         part({"memory": "4"}, {"memory": "1", LONG: "1"})
     assert part({"slots": "4"}, {"memory": "1", LONG: "1"}) is None
     elsewhere = a_device("x", capacity={"memory": "4", LONG: "4"}, driver="other.example")

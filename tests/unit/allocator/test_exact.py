@@ -2,7 +2,7 @@
 
 import pytest
 
-from allocator.exact import exact, is_exactly
+from allocator.memo import exact, is_exactly
 from allocator.model import DeviceID
 from cel.values.quantity import Quantity
 

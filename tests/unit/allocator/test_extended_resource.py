@@ -4,14 +4,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from allocator.extended_resources import (
+from allocator.model import Container, DeviceClass
+from allocator.pod_resources import (
     CLASS_PREFIX,
     Generated,
     classes_by_resource,
     generate,
     is_extended,
 )
-from allocator.model import Container, DeviceClass
 from cel.values.quantity import Quantity
 
 GPU = "example.com/gpu"

@@ -8,7 +8,7 @@ from allocator.bits import bits
 from allocator.explain.text import OPERATOR, node_text
 from allocator.fleet.alike import SPARE, fingerprint_of
 from allocator.fleet.fleet import Fleet
-from allocator.journal import LEAST_CHANGES
+from allocator.memo import LEAST_CHANGES
 from allocator.model import Claim, Constraint, CounterConsumption, CounterSet, Node, Reach, Slice, Taint
 from allocator.outcome import Allocated, NotEnough, Refused
 from allocator.policies import policy_of

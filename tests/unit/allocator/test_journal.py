@@ -2,7 +2,7 @@
 
 from random import Random
 
-from allocator.journal import LEAST_CHANGES, ChangedNumbers
+from allocator.memo import LEAST_CHANGES, ChangedNumbers
 
 
 def test_numbers_that_have_changed_since_are_named_once_in_their_order() -> None:

@@ -3,7 +3,7 @@ from collections.abc import Mapping
 import pytest
 
 from allocator.model import Allocation, Container, Device, DeviceID, DeviceResult
-from allocator.node_allocatable_resources import (
+from allocator.pod_resources import (
     Amounts,
     ClaimResources,
     OverBudget,

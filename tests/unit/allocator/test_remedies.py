@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allocator.allocate import allocate
-from allocator.explain.asking import Asking
 from allocator.explain.conflict import Conflict, ConflictingConstraint, ConflictingRequest, Member, conflict_of
-from allocator.explain.corrections import Correction
 from allocator.explain.node_explanation import NodeExplanation, explain_on
+from allocator.explain.offer import Asking
 from allocator.explain.remedies import (
     ClaimsReleased,
     ConstraintDropped,
+    Correction,
     CountLowered,
     Remedy,
     SelectorCorrected,

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from allocator.allocate import allocate, share_id_of
+from allocator.candidates import problem_of
 from allocator.features.contract import attempt_of
 from allocator.model import Claim, CounterConsumption, CounterSet, Device, Request, RequestPolicy, Slice
 from allocator.outcome import Allocated, Exhausted, InvalidClaim, Outcome, Refused
-from allocator.requests.candidates import problem_of
 from cel import Cancelled
 from cel.values.quantity import Quantity
 from tests.builders import (

@@ -3,7 +3,7 @@
 import cel
 from allocator.explain.selector_operands import OperandAnswers, SelectorOperand, blaming, guilty
 from allocator.model import Device
-from allocator.search.budget import FREE_STEPS, WORK_OF_A_STEP, Budget
+from allocator.outcome import FREE_STEPS, WORK_OF_A_STEP, Budget
 from tests.builders import a_device
 
 DRIVER = "nic.example"

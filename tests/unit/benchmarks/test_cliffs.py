@@ -2,8 +2,8 @@
 
 import pytest
 
+from allocator.candidates import MAX_RESULTS
 from allocator.outcome import Allocated, Exhausted, Refused
-from allocator.requests.candidates import MAX_RESULTS
 from benchmarks.cliffs.cases import MOST_OF_SLICE, HardCase, designed, drawn
 from benchmarks.cliffs.figures import EXPLAIN, CliffRun, rows
 from benchmarks.cliffs.run import SUBJECTS, measured

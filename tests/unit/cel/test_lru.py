@@ -1,6 +1,6 @@
 import pytest
 
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 
 def kept(cache: LruCache[str, str], *keys: str) -> list[str]:

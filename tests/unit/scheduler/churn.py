@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.cache.watch_events import Applied, Deleted, Entry, Key, Restarted
-from scheduler.cache.watcher import Reflector
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
+from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Restarted
+from scheduler.client.watcher import Reflector
 from scheduler.kinds import BY_NAME, claim_of, namespace_of, node_of, pod_of, slice_of
 from tests.builders import a_class
 

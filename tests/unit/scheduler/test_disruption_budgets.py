@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from allocator.model import Requirement
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget, decode_disruption_budget
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget, decode_disruption_budget
 from scheduler.state.disruption_budgets import DisruptionBudgets
 from tests.builders import a_pod
 

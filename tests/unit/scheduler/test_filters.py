@@ -3,10 +3,10 @@ import pytest
 from allocator.gates import Features
 from allocator.model import Node, Requirement, Taint, Term, Toleration
 from scheduler.core_v1.pod import Pod
-from scheduler.plugins.default import PLUGINS, in_order, refusal
 from scheduler.plugins.node_affinity import node_affinity
 from scheduler.plugins.node_name import node_name
 from scheduler.plugins.node_unschedulable import node_unschedulable
+from scheduler.plugins.profile import PLUGINS, in_order, refusal
 from scheduler.plugins.taint_toleration import taint_toleration
 
 ANYWHERE = Pod("default", "p")

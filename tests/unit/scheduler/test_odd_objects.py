@@ -14,13 +14,13 @@ import pytest
 from allocator.api import allocation_to_v1
 from allocator.model import Toleration
 from scheduler.attempt.claim_objects import Intent, allocated, deallocated, marked
-from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.watch_events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
-from scheduler.cache.watcher import Reflector
 from scheduler.client.api_resources import taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
 from scheduler.client.raw_json import dumps
+from scheduler.client.watch_events import Applied, Deleted, Entry, Found, Undecoded, Unreadable
+from scheduler.client.watch_states import input_of, page_of
+from scheduler.client.watcher import Reflector
 from scheduler.core_v1.pod import Pod
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide

@@ -6,7 +6,7 @@ from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.gates import Features
 from allocator.outcome import Exhausted, NotEnough, Refused
 from scheduler.offline.placement import PlacedPod, UnplacedPod, is_pending
-from scheduler.state.extended_resources import ExtendedResources
+from scheduler.state.pod_resources import ExtendedResources
 from tests.unit.scheduler.manifests import (
     DRIVER,
     Json,

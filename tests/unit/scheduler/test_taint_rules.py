@@ -1,7 +1,7 @@
 import pytest
 
 from allocator.model import Slice, Taint
-from scheduler.state.slices import tainted
+from scheduler.state.taints import tainted
 from tests.unit.scheduler.manifests import DRIVER, RESOURCE, Json, a_cluster, a_pod, a_slice, an_object
 from tests.unit.scheduler.scenario import inventory_of, run
 

@@ -1,7 +1,7 @@
 import pytest
 
 from allocator.model import Requirement, Term
-from scheduler.plugins.default import refusal
+from scheduler.plugins.profile import refusal
 from tests.unit.scheduler.manifests import Json, a_node, a_pod, a_pod_template, a_workload, owned_by
 from tests.unit.scheduler.scenario import inventory_of, virtual_pods
 

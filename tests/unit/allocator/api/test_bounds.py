@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from allocator.api.bounds import FIELDS_MAX, LEVELS_MAX, LISTS, TEXT_MAX, excess
+from allocator.api.decode import FIELDS_MAX, LEVELS_MAX, LISTS, TEXT_MAX, excess
 
 RESULT = {"request": "r", "driver": "d", "pool": "p", "device": "x"}
 

@@ -7,7 +7,7 @@ import pytest
 from allocator.api import decode
 from allocator.api.capacity import _shared
 from allocator.api.device import _usual_attribute
-from allocator.api.field_types import _recently_counted
+from allocator.api.schema import _recently_counted
 from tests.unit.allocator.api.raw_objects import (
     Raw,
     a_claim,

@@ -5,7 +5,6 @@ from random import Random
 
 import pytest
 
-from allocator.policies.fill_choices import FillAmounts
 from allocator.policies.fill_rollouts import (
     LENGTHS,
     NONE,
@@ -19,6 +18,7 @@ from allocator.policies.fill_rollouts import (
     _drawn,
     tightest,
 )
+from allocator.policies.fill_value import FillAmounts
 from allocator.policies.hardware import UnitCells
 
 MILLI = (1000, 500, 300, 100)

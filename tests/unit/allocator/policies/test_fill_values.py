@@ -9,8 +9,8 @@ from random import Random
 import numpy as np
 import pytest
 
-from allocator.policies.fill_choices import NodeTakes, least_taken
 from allocator.policies.fill_rollouts import PRICE, SEQUENCES, FillShape, Takes, UnitStates, _drawn
+from allocator.policies.fill_value import NodeTakes, least_taken
 from allocator.policies.fill_values import FIRST, Array, FillNode, FillValues, IntArray, PodCosts
 from allocator.policies.hardware import UNIT, UnitCells
 

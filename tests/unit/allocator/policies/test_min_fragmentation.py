@@ -12,9 +12,9 @@ from allocator.policies.least_fragmentation import Partitions, partitioned
 from allocator.policies.min_fragmentation import layout_of, score_of_left
 from scheduler.input.documents import Place, RawObject
 from scheduler.input.inventory import take_inventory
-from scheduler.synthetic.blueprint import slices
-from scheduler.synthetic.catalogue import MACHINES
-from scheduler.synthetic.devices import A100_80GB, GPU_DRIVER, H100_80GB, Host, MigProfile, Partitioning
+from scheduler.simulation.blueprint import slices
+from scheduler.simulation.catalogue import MACHINES
+from scheduler.simulation.devices import A100_80GB, GPU_DRIVER, H100_80GB, Host, MigProfile, Partitioning
 from tests.builders import a_node, a_result, an_allocated_claim
 from tests.unit.allocator.policies.hardware import a_partition, holding, mig_slices
 from tests.unit.allocator.policies.simulation import chosen

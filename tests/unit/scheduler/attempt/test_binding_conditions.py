@@ -16,8 +16,8 @@ from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Decision, P
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.steps.pod import LOOK_S, AwaitConditions
 from scheduler.attempt.watched_objects import WatchedChanges, WatchedClaims
-from scheduler.cache.watch_events import Applied, Deleted, Entry, Key, Undecoded
-from scheduler.cache.watcher import Store
+from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Undecoded
+from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import WatchedClaim
 from scheduler.state.cluster_changes import ClaimChanged, NodeChanged

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from allocator.api.versions import Json
-from allocator.extended_resources import CountRequest
 from allocator.model import Claim
+from allocator.pod_resources import CountRequest
 from scheduler.attempt import claim_objects
 from scheduler.attempt.claim_objects import ANNOTATION, RawClaim, intent_of, is_same_allocation
 from scheduler.kinds import claim_of
 from scheduler.state.claims import FINALIZER
-from scheduler.state.extended_resources import ExtendedClaim
+from scheduler.state.pod_resources import ExtendedClaim
 from tests.unit.scheduler.attempt.raw_claims import OURS, a_raw_claim, an_allocation
 
 TYPE = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim"}
@@ -140,6 +140,49 @@ SENT = ExtendedClaim(
 )
 
 
+def _with(stored: Json, path: str, value: object) -> Json:
+    *way, last = path.split("/")
+    place: Any = stored
+    for step in way:
+        place = place[int(step) if step.isdecimal() else step]
+    place[int(last) if last.isdecimal() else last] = value
+    return stored
+
+
+RESULT, RESERVATION = "status/allocation/devices/results/0", "status/reservedFor/0"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "is_kept"),
+    [
+        (f"{RESULT}/tolerations", [{"operator": "Exists"}], True),
+        ("status/allocation/devices/config", [], True),
+        (f"{RESULT}/adminAccess", False, True),
+        (f"{RESULT}/consumedCapacity", {"memory": "1024Mi"}, True),
+        (f"{RESULT}/consumedCapacity", {"memory": "1Mi"}, False),
+        (f"{RESULT}/consumedCapacity", {}, False),
+        (f"{RESULT}/adminAccess", True, False),
+        (f"{RESULT}/device", "gpu-1", False),
+        ("status/allocation/nodeSelector", None, False),
+        ("status/allocation/nodeSelector/nodeSelectorTerms/0/matchFields/0/values/0", "another", False),
+        (f"{RESERVATION}/name", "another", False),
+        (f"{RESERVATION}/uid", "another", False),
+        (f"{RESERVATION}/resource", "podgroups", False),
+        (f"{RESERVATION}/apiGroup", "example.com", False),
+        ("status/reservedFor", [], False),
+        ("status/allocation", None, False),
+    ],
+)
+def test_claim_is_allocated_whatever_stands_beside_what_was_sent(path: str, value: object, *, is_kept: bool) -> None:
+    """With less of a capacity, with admin access or for other nodes, others would get what the pod has."""
+    wanted = an_allocation("gpu-0", more={"consumedCapacity": {"memory": "1Gi"}})
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["node"]}]
+    wanted["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    sent = claim_objects.allocated(a_raw_claim(), copy.deepcopy(wanted), "pod", "pod-uid")
+    assert claim_objects.is_allocated(sent, wanted, "pod", "pod-uid")
+    assert claim_objects.is_allocated(_with(sent, path, value), wanted, "pod", "pod-uid") == is_kept
+
+
 @pytest.mark.parametrize(
     ("path", "value", "is_kept"),
     [
@@ -162,9 +205,4 @@ def test_claim_is_as_made_whatever_stands_beside_what_was_sent(path: str, value:
     """The API server adds defaults, and labels are the user's; with other requests it would not be what was decided."""
     stored = copy.deepcopy(claim_objects.made(SENT, "pod", "pod-uid", OURS))
     assert claim_objects.is_as_made(stored, SENT, "pod-uid")
-    *way, last = path.split("/")
-    place: Any = stored
-    for step in way:
-        place = place[int(step) if step.isdecimal() else step]
-    place[int(last) if last.isdecimal() else last] = value
-    assert claim_objects.is_as_made(stored, SENT, "pod-uid") == is_kept
+    assert claim_objects.is_as_made(_with(stored, path, value), SENT, "pod-uid") == is_kept

@@ -10,8 +10,7 @@ import pytest
 
 from scheduler.attempt import pod_fate
 from scheduler.attempt.attempt import Attempt, WrittenPod
-from scheduler.attempt.binder import Binder
-from scheduler.attempt.current_steps import CurrentSteps
+from scheduler.attempt.binder import Binder, CurrentSteps
 from scheduler.attempt.decision import (
     AttemptOutcome,
     Bound,

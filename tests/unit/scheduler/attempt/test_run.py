@@ -9,13 +9,20 @@ from typing import Any, cast
 import pytest
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
-from scheduler.attempt.binder import Binder
-from scheduler.attempt.current_steps import CurrentSteps
-from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Bound, BoundElsewhere, Pending, Retry, Stopped
+from scheduler.attempt.binder import Binder, CurrentSteps
+from scheduler.attempt.decision import (
+    AttemptEnded,
+    AttemptOutcome,
+    Bound,
+    BoundElsewhere,
+    Pending,
+    Retry,
+    Step,
+    Stopped,
+)
 from scheduler.attempt.pod_fate import UndoStopped
 from scheduler.attempt.run import run
 from scheduler.attempt.slots import Slots
-from scheduler.attempt.step import Step
 from scheduler.attempt.watched_objects import WatchedChanges
 from scheduler.client.errors import ApiError, ApiStatus
 

@@ -10,7 +10,7 @@ import pytest
 
 from scheduler.attempt import slots as slots_module
 from scheduler.attempt.binder import Binder
-from scheduler.attempt.deallocate import deallocate_one
+from scheduler.attempt.claim_step import deallocate_one
 from scheduler.attempt.decision import ClaimPlan, Decision, PodKey
 from scheduler.attempt.slots import (
     BESIDE_MAX,

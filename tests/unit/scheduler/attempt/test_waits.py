@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Pending, Retry
-from scheduler.attempt.step import Step
+from scheduler.attempt.decision import AttemptEnded, AttemptOutcome, Pending, Retry, Step
 from scheduler.attempt.steps.pod import Waits
 
 

@@ -8,8 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from scheduler.attempt.attempt import Attempt, WrittenPod
-from scheduler.attempt.binder import Binder
-from scheduler.attempt.current_steps import CurrentSteps
+from scheduler.attempt.binder import Binder, CurrentSteps
 from scheduler.attempt.decision import Decision, PodKey
 from scheduler.attempt.slots import Slots
 from scheduler.attempt.watched_objects import WatchedChanges, WatchedVolumes

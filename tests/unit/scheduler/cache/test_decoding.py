@@ -6,10 +6,9 @@ from typing import Any
 import orjson
 import pytest
 
-from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.states import ListEnd, Page
-from scheduler.cache.watch_events import Applied, Deleted, Entry, Key, Progressed, Undecodable, Undecoded, Unreadable
 from scheduler.client.errors import ApiError, Unanswered
+from scheduler.client.watch_events import Applied, Deleted, Entry, Key, Progressed, Undecodable, Undecoded, Unreadable
+from scheduler.client.watch_states import ListEnd, Page, input_of, page_of
 from scheduler.kinds import node_of
 
 Raw = dict[str, Any]

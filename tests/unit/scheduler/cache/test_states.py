@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from scheduler.cache.states import (
+from scheduler.client.errors import ApiError, ApiStatus, Unanswered
+from scheduler.client.watch_events import Outdated, Progressed, Restarted, Unreadable, WatchEvent
+from scheduler.client.watch_states import (
     Broken,
     Cut,
     Empty,
@@ -23,8 +25,6 @@ from scheduler.cache.states import (
     query_of,
     step,
 )
-from scheduler.cache.watch_events import Outdated, Progressed, Restarted, Unreadable, WatchEvent
-from scheduler.client.errors import ApiError, ApiStatus, Unanswered
 from tests.unit.scheduler.cache.objects import an_entry, applied, deleted
 
 A, B, C = an_entry("a", 1), an_entry("b", 2), an_entry("c", 3)

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.cache.watch_events import Applied, Entry, Found, Interrupted, Key, Progressed, Restarted
-from scheduler.cache.watcher import Store
 from scheduler.client.errors import Unanswered
+from scheduler.client.watch_events import Applied, Entry, Found, Interrupted, Key, Progressed, Restarted
+from scheduler.client.watcher import Store
 from tests.unit.scheduler.cache.objects import a_refused, an_entry, applied, deleted
 
 Change = tuple[Found[str] | None, Found[str] | None]

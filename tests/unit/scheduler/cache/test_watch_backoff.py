@@ -1,7 +1,7 @@
 """Waits between failed calls."""
 
-from scheduler.cache.watcher import WatchBackoff
 from scheduler.client.errors import ApiError, ApiStatus, Unanswered
+from scheduler.client.watcher import WatchBackoff
 
 CUT = Unanswered("GET /x", "cut", is_ambiguous=True)
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.cache.watch_events import Interrupted, Outdated, Progressed, Restarted, WatchEvent
-from scheduler.cache.watcher import PAGE_BYTES, VAIN_OPENINGS, WatchBackoff, Watcher
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
 from scheduler.client.errors import TooLarge
+from scheduler.client.watch_events import Interrupted, Outdated, Progressed, Restarted, WatchEvent
+from scheduler.client.watcher import PAGE_BYTES, VAIN_OPENINGS, WatchBackoff, Watcher
 
 PAGE = orjson.dumps({"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "7"}, "items": []})
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"7"}}}'
@@ -95,7 +95,7 @@ def test_lists_that_make_up_for_the_same_again_and_again_come_ever_later() -> No
 def test_defect_of_our_own_does_not_end_the_watch(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("scheduler.cache.watcher.input_of", failing)
+    monkeypatch.setattr("scheduler.client.watcher.input_of", failing)
     events = reported(Server((BOOKMARK,), (BOOKMARK,)))
     assert [type(event) for event in events].count(Restarted) == 3
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [

@@ -8,10 +8,10 @@ from typing import cast
 import orjson
 import pytest
 
-from scheduler.cache.watch_events import WatchEvent
-from scheduler.cache.watcher import WatchBackoff, Watcher
 from scheduler.client.api_resources import PODS
 from scheduler.client.connection import Connection
+from scheduler.client.watch_events import WatchEvent
+from scheduler.client.watcher import WatchBackoff, Watcher
 
 LIST = {"apiVersion": "v1", "kind": "PodList", "metadata": {"resourceVersion": "5"}, "items": []}
 BOOKMARK = b'{"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5"}}}'
@@ -53,7 +53,7 @@ def waits(monkeypatch: pytest.MonkeyPatch, *watches: tuple[bytes, ...]) -> list[
     """What the watcher waits after its calls."""
     server = Server(*watches)
     reported: list[WatchEvent[str]] = []
-    monkeypatch.setattr("scheduler.cache.watcher.asyncio.sleep", server.sleep)
+    monkeypatch.setattr("scheduler.client.watcher.asyncio.sleep", server.sleep)
     connection, backoff = cast(Connection, server), WatchBackoff(1.0, longest_s=5.0)
     watcher = Watcher(connection, PODS, lambda _: "", lambda: 0.0, lists_by_watch=False, backoff=backoff)
     with pytest.raises(WatcherWaitsOver):

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from allocator.policies import NAMES
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress
 from scheduler.input.yaml_1_1 import MAX_DEPTH, documents
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (

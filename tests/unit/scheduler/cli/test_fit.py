@@ -85,8 +85,7 @@ def test_a_file_is_the_pod_that_it_creates(tmp_path: Path) -> None:
     refused = dra("fit", several, saved(tmp_path, *cluster(), name="cluster.yaml"))
     assert refused.code == 2
     assert (
-        "must contain one pod or one object that creates pods, but contains 2 (pod default/a, pod default/b"
-        in refused.err
+        "one object that creates pods or one group of pods, but contains 2 (pod default/a, pod default/b" in refused.err
     )
 
 

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from scheduler.input.documents import Finding, read
-from scheduler.synthetic.catalogue import MIXES, PRESETS
+from scheduler.simulation.catalogue import MIXES, PRESETS
 from tests.unit.scheduler.cli.command import dra
 from tests.unit.scheduler.cli.test_simulation_pages import blocks
 

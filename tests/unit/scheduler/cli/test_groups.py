@@ -112,7 +112,7 @@ def test_claim_of_a_pod_group_is_made_once_for_all(tmp_path: Path) -> None:
     group = changed("podgroup.yaml", tmp_path, ("---", of_group))
     run = dra("allocate", FLEET, CLAIMS, group, "-o", "json")
     claims: list[Any] = [one for one in json.loads(run.out)["items"] if one["kind"] == "ResourceClaim"]
-    (shared,) = (one for one in claims if one["metadata"]["name"].startswith("train-gpu-"))
+    (shared,) = (one for one in claims if one["metadata"]["name"].startswith("tune-gpu-"))
     assert [owner["kind"] for owner in shared["metadata"]["ownerReferences"]] == ["PodGroup"]
     assert len(claims) == 4
 
@@ -231,3 +231,65 @@ def test_what_cannot_be_asked_of_groups_is_named(arguments: tuple[str, ...], tol
     run = dra(command, *rest[:1], FLEET, CLAIMS, EXAMPLE / "job.yaml", *rest[1:])
     assert run.code == 2
     assert told in run.err
+
+
+KINDS = {
+    "job": ("ml/train", "label", 3),
+    "jobset": ("ml/rails", "label", 4),
+    "leaderworkerset": ("ml/serve", "label", 3),
+    "mpijob": ("ml/mpi", "label", 2),
+    "raycluster": ("ml/ray", "label", 3),
+    "podgroup": ("ml/tune", "PodGroup", 3),
+    "kueue": ("ml/plain", "Kueue", 2),
+    "kueue-workload": ("ml/queued", "Kueue", 3),
+}
+"""By example the group that its object is expanded into, by what it says so, and how many pods that has."""
+
+
+@pytest.mark.parametrize("example", KINDS)
+def test_every_command_sees_the_group_of_an_object_that_creates_pods(example: str) -> None:
+    group, source, number = KINDS[example]
+    read = (FLEET, CLAIMS, EXAMPLE / f"{example}.yaml", "--groups-of", "Kueue")
+    _, told = placed(EXAMPLE / f"{example}.yaml", "--groups-of", "Kueue")
+    assert f"{number} of {number} placed" in told
+    fitting = json.loads(dra("fit", EXAMPLE / f"{example}.yaml", *read[:2], *read[3:], "-o", "json").out)
+    assert (fitting["group"]["group"], fitting["group"]["pods"]) == (group, number)
+    assert fitting["copies"] > 1
+    assert sum(one["pods"] for one in fitting["nodes"]) == number * fitting["copies"]
+    explained = json.loads(dra("explain", f"group/{group}", *read, "-o", "json").out)
+    assert (explained["source"], explained["minimum"], explained["verdict"]) == (source, number, "Fits")
+    listed = json.loads(dra("status", "--by", "group", *read, "-o", "json").out)["groups"]
+    assert [(one["group"], one["source"], one["state"]) for one in listed] == [(group, source, "Fits")]
+    # Each node has devices for two members: on one, larger groups have no place, and then none of their members has.
+    gone = [option for at in range(1, 4) for option in ("--overlay", f"remove:node/node-{at}")]
+    compared = json.loads(dra("whatif", *read, *gone, "-o", "json").out)
+    with_devices = sum(bool(one["devices"]) for one in explained["members"])
+    assert (compared["before"]["placed"], compared["after"]["placed"]) == (number, number if with_devices < 3 else 0)
+
+
+def test_folder_of_all_examples_is_one_cluster() -> None:
+    run = dra("status", "--by", "group", EXAMPLE, "--groups-of", "Kueue", "-o", "json")
+    assert run.code == 0
+    assert {one["group"]: one["state"] for one in json.loads(run.out)["groups"]} == {
+        group: "Fits" for group, *_ in KINDS.values()
+    }
+
+
+def test_pods_beside_the_group_of_a_file_are_not_copied_and_named() -> None:
+    run = dra("fit", EXAMPLE / "mpijob.yaml", FLEET, CLAIMS)
+    assert run.out.startswith("4 more of group ml/mpi fit\n")
+    assert "mpijob.yaml is not in group ml/mpi, and not copied" in run.err
+
+
+def test_file_with_several_groups_does_not_say_which_is_copied(tmp_path: Path) -> None:
+    both = tmp_path / "both.yaml"
+    both.write_text("---\n".join((EXAMPLE / f"{name}.yaml").read_text() for name in ("job", "mpijob")))
+    run = dra("fit", both, FLEET, CLAIMS)
+    assert run.code == 2
+    assert "contains 2 groups of pods (ml/mpi, ml/train ...): name one of them, such as group/ml/mpi" in run.err
+
+
+def test_kinds_of_groups_are_no_choice_of_other_tables() -> None:
+    run = dra("status", FLEET, "--groups-of", "Kueue")
+    assert run.code == 2
+    assert "--groups-of says what a group is: use it with --by group." in run.err

@@ -1,6 +1,6 @@
 import pytest
 
-from scheduler.cli.progress import after_delay
+from scheduler.cli.printing import after_delay
 
 
 def test_what_takes_long_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

@@ -585,7 +585,7 @@ def test_a_trace_may_begin_with_a_mark_of_its_encoding_and_have_lines_of_windows
         ({"seed": 42, "pods": [0], "nodes": [0, 0]}, ", line 1: nodes[1]: 0 is there twice"),
         ({"seed": 42, "pods": [0], "node": [0]}, ", line 1: node: is no field of an order; did you mean nodes?"),
         ({"seed": 7, "pods": [0]}, ": has no line with seed 42, only 7"),
-        ('{"seed": 42, "pods": [0]}\n{"seed": 42, "pods": [1]}', ", line 2: seed: 42 is the seed of another line, too"),
+        ('{"seed": 42, "pods": [0]}\n{"seed": 42, "pods": [1]}', ", line 2: seed: 42 is the seed of an earlier line"),
     ],
 )
 def test_an_order_of_arrivals_that_cannot_be_used_is_reported(tmp_path: Path, line: Any, problem: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from allocator.policies import NAMES
 from scheduler.cli import run_scenarios, scenarios
-from scheduler.cli.progress import Progress
+from scheduler.cli.printing import Progress
 from scheduler.cli.run_scenarios import MOST_RUNS, opened
 from scheduler.cli.scenarios import Case, Plan
 from scheduler.simulation.figures import RunFigures

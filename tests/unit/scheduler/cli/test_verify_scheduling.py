@@ -258,6 +258,7 @@ def test_every_name_of_a_difference_is_in_the_list_of_differences() -> None:
         (json.dumps(a_case(nodes=5)), "nodes must be a list, not 5"),
         (json.dumps(a_case(pods=[5])), "pods[0] must be an object, not 5"),
         (json.dumps(a_case(pod={"metadata": {}})), "pod: Pod default/pod--1: spec: is required"),
+        (json.dumps(a_case(pod=BUSY)), 'pod.spec.nodeName is "node-1": kube-scheduler places no pod that has a node'),
         (json.dumps(a_case(expected={})), "preFilter is missing"),
         (json.dumps(a_case(expected=fits(scores={"node-1": {}}))), "plugins is missing"),
     ],

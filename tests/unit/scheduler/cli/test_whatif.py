@@ -4,7 +4,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from allocator.extended_resources import CLAIM_ANNOTATION
+from allocator.pod_resources import CLAIM_ANNOTATION
 from tests.unit.scheduler.cli.command import Run, dra, saved
 from tests.unit.scheduler.manifests import (
     DRIVER,

@@ -123,6 +123,31 @@ def test_plugin_that_hangs_leaves_what_it_gave_before_in_use_and_all_that_are_re
     assert asyncio.run(used()) == ["Bearer t1", True, True, True, "Bearer t2"]
 
 
+def test_what_the_server_refused_counts_as_refused_for_as_long_as_the_plugin_hangs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = CredentialsAnswers(tmp_path)
+    path = a_kubeconfig(tmp_path / "config", exec=answers.user)
+    monkeypatch.setattr("scheduler.client.credentials.LASTS_S", 1e-9)
+
+    async def refused() -> list[bool]:
+        loading = asyncio.create_task(load(path, None, {}, tmp_path))
+        await asyncio.to_thread(answers.give, a_status("t1"))
+        credentials = await loading
+        credentials.refused()
+        said = [credentials.is_refused]  # once, and nobody waits: it may have been a server that has just started
+        waiting = asyncio.create_task(credentials.renewed("Bearer t1"))
+        await asyncio.sleep(0)
+        said.append(credentials.is_refused)
+        credentials.accepted()
+        said.append(credentials.is_refused)
+        await asyncio.to_thread(answers.give, a_status("t2"))
+        await waiting
+        return said
+
+    assert asyncio.run(refused()) == [False, True, False]
+
+
 def test_what_expires_soon_is_renewed_beside_the_calls(tmp_path: Path) -> None:
     answers = CredentialsAnswers(tmp_path)
     path = a_kubeconfig(tmp_path / "config", exec=answers.user)

@@ -7,7 +7,7 @@ from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision.cluster import NodeOrder
 from scheduler.decision.filters import Groups, pick
 from scheduler.decision.pod_signatures import PodSignatures
-from scheduler.plugins.normalize import normalized
+from scheduler.plugins.plugin import normalized
 from scheduler.plugins.scoring_strategies import least_allocated
 from scheduler.state.node_infos import NodeInfos
 from scheduler.state.pods import pod_requests

@@ -9,10 +9,9 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.resources import HostPort
 from scheduler.decision.filters import feasible, fit_error, refused_by_all, rejections
 from scheduler.decision.pod_signatures import PodSignatures
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, Rejected
+from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, Rejected
+from scheduler.plugins.profile import PLUGINS
 from scheduler.state.node_infos import NodeInfos
 from tests.builders import a_container, a_cycle, a_node, a_pod, amounts, requires
 

@@ -4,8 +4,7 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced
 from scheduler.decision.why_not import unfit
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Dynamic, Plugin, Reason, Rejected
+from scheduler.plugins.plugin import Cycle, Dynamic, Plugin, Reason, Rejected
 from scheduler.plugins.profile import Profile
 from tests.builders import a_node, a_pod, kubernetes
 

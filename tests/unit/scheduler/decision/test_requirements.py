@@ -19,7 +19,7 @@ from scheduler.plugins.dynamic_resources import DEVICES
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.profile import Profile
 from scheduler.state.claims import Waiting
-from scheduler.state.extended_resources import claim_name
+from scheduler.state.pod_resources import claim_name
 from tests.builders import (
     a_claim,
     a_class,

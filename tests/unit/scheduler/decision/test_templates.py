@@ -9,10 +9,9 @@ from cel import Cancelled
 from scheduler.core_v1.pod import Pod, Preference
 from scheduler.decision import pod_signatures
 from scheduler.decision.pod_signatures import MOST_SIGNATURES, NOT_NAMED, PodSignatures
-from scheduler.plugins.default import PLUGINS
 from scheduler.plugins.node_affinity import NODE_AFFINITY
 from scheduler.plugins.plugin import Plugin, Static
-from scheduler.plugins.profile import PluginSet, PluginSets, plugins_of
+from scheduler.plugins.profile import PLUGINS, PluginSet, PluginSets, plugins_of
 from tests.builders import a_node, a_pod, a_term, amounts, named, requires
 
 TAINT = Taint("k", "v", "NoSchedule")

@@ -6,7 +6,7 @@ from typing import Any
 from allocator.gates import DEFAULT_RELEASE, RELEASES, Release
 from scheduler.extender.configuration import Mode
 from scheduler.kube_scheduler.configuration import KubeSchedulerConfiguration, read
-from scheduler.kube_scheduler.setup import Setup, document
+from scheduler.kube_scheduler.conversion import Setup, document
 from scheduler.kube_scheduler.traps import Judged, Trap, traps_of
 from tests.unit.scheduler.manifests import Json
 

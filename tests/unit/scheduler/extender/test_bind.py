@@ -11,7 +11,7 @@ import pytest
 from allocator.model import Claim, PoolID
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
-from scheduler.attempt.step import Listener
+from scheduler.attempt.decision import Listener
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Api

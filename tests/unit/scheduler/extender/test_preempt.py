@@ -6,8 +6,8 @@ from typing import Any
 
 from allocator.api.allocation import RESERVED_FOR_MAX
 from allocator.model import Allocation, Claim, Requirement
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.schedule_result import Placed
 from scheduler.extender.configuration import ExtenderConfiguration

@@ -7,7 +7,7 @@ import pytest
 from allocator.gates import RELEASES, V1_36, V1_37, V1_38, Features, Release
 from scheduler.cli.cluster_source import gates_of
 from scheduler.extender.configuration import Mode
-from scheduler.kube_scheduler.setup import document, flags
+from scheduler.kube_scheduler.conversion import document, flags
 from scheduler.kube_scheduler.traps import Severity
 from tests.unit.scheduler.extender.setups import OFF, a_document, a_setup, found, places, profiles
 from tests.unit.scheduler.manifests import Json

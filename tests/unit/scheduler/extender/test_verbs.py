@@ -21,7 +21,7 @@ from scheduler.extender.verbs import Verbs
 from scheduler.extender.wire import ExtenderBindingArgs
 from scheduler.kinds import pod_of
 from scheduler.runtime.server import Malformed
-from scheduler.ui.decision_log import DecisionLog
+from scheduler.ui.time_line import DecisionLog
 from tests.builders import (
     a_claim,
     a_node,

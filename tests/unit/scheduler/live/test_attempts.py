@@ -12,12 +12,12 @@ import pytest
 from scheduler.attempt.attempts import FASTER_S, Attempts
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import ANNOTATION, Intent
-from scheduler.attempt.step import Listener
+from scheduler.attempt.decision import Listener
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
-from scheduler.cache.watcher import Reflector
 from scheduler.client.api_resources import claims
 from scheduler.client.connection import Connection
 from scheduler.client.errors import ApiError, ApiStatus
+from scheduler.client.watcher import Reflector
 from scheduler.core_v1.pod import Pod, PodClaim
 from scheduler.decision.cluster import Cluster
 from scheduler.kinds import claim_of

@@ -13,7 +13,7 @@ from scheduler.attempt import claim_objects
 from scheduler.attempt.attempts import INTERNAL, Attempts
 from scheduler.attempt.binder import Binder, Time
 from scheduler.attempt.claim_objects import Intent
-from scheduler.attempt.step import Listener
+from scheduler.attempt.decision import Listener
 from scheduler.attempt.watched_objects import WatchedClaims, WatchedVolumes
 from scheduler.attempt.write_outcome import PROBE_S
 from scheduler.client.api_resources import claims

@@ -10,9 +10,9 @@ import pytest
 
 from allocator.model import Allocation, DeviceResult
 from scheduler.attempt.eviction import NOMINATION, StoredRecord, stored_record
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.label_selectors import equal_labels
 from scheduler.core_v1.pod import Pod
+from scheduler.core_v1.pod_selector import PodDisruptionBudget
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed

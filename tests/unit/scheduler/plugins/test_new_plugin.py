@@ -9,10 +9,8 @@ from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle, decide
 from scheduler.decision.schedule_result import NotPlaced, Placed
 from scheduler.decision.why_not import plugin_refusal, refusing_plugins
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.default import PLUGINS
-from scheduler.plugins.plugin import Change, Plugin, RefusingNode, Static
-from scheduler.plugins.profile import Profile
+from scheduler.plugins.plugin import Change, Cycle, Plugin, RefusingNode, Static
+from scheduler.plugins.profile import PLUGINS, Profile
 from scheduler.queue import helps
 from scheduler.state.cluster_changes import NodeChanged
 from tests.builders import a_node, a_pod, amounts, kubernetes

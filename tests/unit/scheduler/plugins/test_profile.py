@@ -2,8 +2,7 @@
 
 import pytest
 
-from scheduler.plugins.default import PLUGINS
-from scheduler.plugins.profile import InvalidProfile, PluginSet, PluginSets, is_filter, plugins_of
+from scheduler.plugins.profile import PLUGINS, InvalidProfile, PluginSet, PluginSets, is_filter, plugins_of
 
 DEFAULT = [plugin.name for plugin in PLUGINS]
 

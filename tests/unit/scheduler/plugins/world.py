@@ -8,8 +8,7 @@ from scheduler.core_v1.pod import Pod
 from scheduler.core_v1.pod_volumes import ZONE
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import PodCycle
-from scheduler.plugins.cycle import Cycle
-from scheduler.plugins.plugin import Plugin, Refusal, RefusedPod
+from scheduler.plugins.plugin import Cycle, Plugin, Refusal, RefusedPod
 from scheduler.state.cluster_changes import Event
 from scheduler.state.masks import numbers_of
 from scheduler.state.pods import pod_requests

@@ -10,15 +10,26 @@ from scheduler.core_v1.group_terms import (
     GROUP,
     MATCH,
     MINIMUM,
+    NO_TERMS,
     PREFERRED,
     REQUIRED,
     SLICE,
     AttributeTerm,
+    annotations_read,
     group_terms,
 )
 from scheduler.core_v1.pod import Pod, decode_pod
 from scheduler.core_v1.pod_group import CompositePodGroup, PodGroup, decode_composite_pod_group, decode_pod_group
-from scheduler.pod_groups.group import KUEUE, LABEL, LEADER_WORKER_SET, POD_GROUP, GroupKey, GroupOfPods, groups_of
+from scheduler.pod_groups.group import (
+    COMPOSITE,
+    KUEUE,
+    LABEL,
+    LEADER_WORKER_SET,
+    POD_GROUP,
+    GroupKey,
+    GroupOfPods,
+    groups_of,
+)
 from scheduler.state.pods import PodGroupIndex
 from tests.builders import a_pod
 
@@ -153,13 +164,123 @@ def test_members_of_another_priority_than_the_group_are_refused_by_name() -> Non
     )
 
 
-def test_group_of_groups_is_read_and_refused_by_name() -> None:
-    raw = {"metadata": {"name": "all"}, "spec": {"schedulingPolicy": {"gang": {"minGroupCount": 2}}}}
-    composite, errors = decode_composite_pod_group(raw)
-    assert composite, errors
-    assert composite.minimum == 2
-    group = only_group(members(2), gang(2, parentCompositePodGroupName="all"), composite)
-    assert group.problem == "CompositePodGroup default/all: groups of groups are not supported"
+def composite(name: str, minimum: int | None = 1, **spec: Any) -> CompositePodGroup:
+    policy: dict[str, Any] = {"basic": {}} if minimum is None else {"gang": {"minGroupCount": minimum}}
+    found, errors = decode_composite_pod_group(
+        {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy, **spec}}
+    )
+    assert found, errors
+    return found
+
+
+def child(name: str, minimum: int = 1, parent: str = "all", **spec: Any) -> PodGroup:
+    return replace(gang(minimum, parentCompositePodGroupName=parent, **spec), name=name)
+
+
+def of(name: str, number: int, **more: Any) -> list[Pod]:
+    return [a_pod(name=f"{name}-{place}", group=name, **more) for place in range(number)]
+
+
+def test_group_of_groups_has_the_members_of_all_groups_in_it() -> None:
+    inner = composite("inner", parentCompositePodGroupName="all")
+    pods = [*of("z", 2), *of("a", 3)]
+    group = only_group(pods, composite("all", 2), child("a", 3), inner, child("z", 2, "inner"), child("y", 9, "inner"))
+    assert (group.key, group.problem, group.held) == (GroupKey(COMPOSITE, "default", "all"), "", "")
+    assert [pod.name for pod in group.members] == ["a-0", "a-1", "a-2", "z-0", "z-1"]
+    assert (group.minimum, group.missing, group.has_enough) == (5, 5, False)
+    assert group.names == {"all", "a", "inner", "z", "y"}
+    on_nodes = [replace(pod, node_name="n") for pod in pods]
+    bound = only_group(on_nodes, composite("all", 2), child("a", 3), inner, child("z", 2, "inner"))
+    assert (bound.missing, bound.has_enough) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("objects", "text"),
+    [
+        ([child("a", 2)], 'pod group "a" or one of its composite pod group ancestors has not been created yet'),
+        (
+            [child("a", 2, "inner"), composite("inner", parentCompositePodGroupName="all")],
+            'pod group "a" or one of its composite pod group ancestors has not been created yet',
+        ),
+        (
+            [composite("all", 2), child("a", 2), child("b", 2)],
+            "waiting for CompositePodGroup default/all to meet its quorum: PodGroup b has 0 of 2 pods",
+        ),
+        (
+            [composite("all", 2), child("a", 2)],
+            "waiting for CompositePodGroup default/all to meet its quorum: it has 1 of 2 groups",
+        ),
+    ],
+)
+def test_group_of_groups_waits_for_its_objects_and_for_enough_groups_with_enough_pods(
+    objects: list[PodGroup | CompositePodGroup], text: str
+) -> None:
+    assert only_group(of("a", 2), *objects).held == text
+
+
+ROOT = composite("all", workloadRef={"workloadName": "w"})
+
+
+@pytest.mark.parametrize(
+    ("objects", "problem"),
+    [
+        ([composite("all"), child("a", priority=5)], "all pod groups in a hierarchy should have the same priority"),
+        (
+            [ROOT, child("a", workloadRef={"workloadName": "x"})],
+            "PodGroup default/a: pod group workload does not match",
+        ),
+        ([composite("all"), child("a", preemptionPolicy="Never")], "should have the same preemption policy: PodGroup"),
+        (
+            [composite("all"), replace(child("a"), minimum=None)],
+            "gang parent CompositePodGroup default/all cannot have basic child PodGroup default/a",
+        ),
+        (
+            [composite("all", disruptionMode={"all": {}}), child("a")],
+            "with All disruption mode cannot have child PodGroup default/a with Single disruption mode",
+        ),
+        (
+            [composite("all", parentCompositePodGroupName="all"), child("a")],
+            "CompositePodGroup default/all: is in a group that is in it",
+        ),
+        (
+            [
+                composite("all", parentCompositePodGroupName="b"),
+                composite("b", parentCompositePodGroupName="all"),
+                child("a"),
+            ],
+            "CompositePodGroup default/all: is in a group that is in it",
+        ),
+        (
+            [
+                *(composite(f"c{at}", parentCompositePodGroupName=f"c{at - 1}" if at else "all") for at in range(3)),
+                composite("all"),
+                child("a", 1, "c2"),
+            ],
+            "CompositePodGroup default/c2: hierarchy depth exceeds maximum allowed depth 4",
+        ),
+        (
+            [composite("all"), replace(child("a"), annotations={PREFERRED: "rack"})],
+            "PodGroup default/a: of our annotations, only topology-required is supported in a CompositePodGroup",
+        ),
+    ],
+)
+def test_tree_that_cannot_be_placed_is_refused_by_name(
+    objects: list[PodGroup | CompositePodGroup], problem: str
+) -> None:
+    assert problem in only_group(of("a", 1), *objects).problem
+
+
+def test_pods_of_a_tree_have_one_priority() -> None:
+    group = only_group([*of("a", 1), *of("b", 1, priority=6)], composite("all"), child("a"), child("b"))
+    assert group.problem == (
+        "all pods in a pod group hierarchy should have the same priority as the root pod group's priority, got 0 and 6"
+    )
+
+
+def test_basic_group_of_groups_needs_one_and_lets_its_groups_be_basic() -> None:
+    basic = replace(child("a"), minimum=None)
+    group = only_group([*of("a", 2), *of("b", 1)], composite("all", None), basic, child("b", 2))
+    assert (group.minimum, group.is_gang, group.problem, group.held) == (1, False, "", "")
 
 
 def test_label_and_annotation_make_a_group() -> None:
@@ -287,11 +408,48 @@ def test_terms_that_cannot_be_understood_are_named(annotations: dict[str, str], 
     assert error in str(errors[0])
 
 
-def test_other_schedulers_names_for_the_same_wish_are_aliases() -> None:
-    terms, errors = group_terms(
-        {
-            "kai.scheduler/topology-required-placement": "block",
-            "kai.scheduler/topology-preferred-placement": "rack",
-        }
-    )
-    assert (terms.required, terms.preferred, errors) == ("block", ("rack",), ())
+RACK = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+
+
+@pytest.mark.parametrize("on_pods", [True, False], ids=["pods", "PodGroup"])
+@pytest.mark.parametrize(
+    ("annotations", "spec", "required", "preferred"),
+    [
+        ({REQUIRED: "rack"}, {}, "rack", ()),
+        ({}, RACK, "rack", ()),
+        ({"kai.scheduler/topology-required-placement": "rack"}, {}, "rack", ()),
+        ({"kai.scheduler/topology-preferred-placement": "rack"}, {}, "", ("rack",)),
+        ({"kai.scheduler/topology-required-placement": "block", REQUIRED: "rack"}, {}, "rack", ()),
+        ({"kai.scheduler/topology-preferred-placement": "x", PREFERRED: "block,rack"}, {}, "", ("block", "rack")),
+        ({"kai.scheduler/topology-required-placement": "block"}, RACK, "rack", ()),
+    ],
+)
+def test_other_names_for_the_same_wish_are_aliases(
+    annotations: dict[str, str],
+    spec: dict[str, Any],
+    required: str,
+    preferred: tuple[str, ...],
+    on_pods: bool,  # noqa: FBT001
+) -> None:
+    raw = {"metadata": {"name": "p", "annotations": annotations if on_pods else {}}, "spec": {"containers": []}}
+    pod, _ = decode_pod(raw, validate=False)
+    assert pod is not None
+    pods = members(2, grouping=pod.grouping)
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = only_group(pods, decoded({**policy, **spec}, annotations={} if on_pods else annotations))
+    assert (group.terms.required, group.terms.preferred, group.problem) == (required, preferred, "")
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        "kueue.x-k8s.io/podset-required-topology",
+        "kueue.x-k8s.io/podset-preferred-topology",
+        "alpha.jobset.sigs.k8s.io/exclusive-topology",
+        "leaderworkerset.sigs.k8s.io/exclusive-topology",
+    ],
+)
+def test_what_other_controllers_write_as_selectors_themselves_is_no_wish(annotation: str) -> None:
+    assert annotations_read({annotation: "rack", MATCH: "*=d/rail"}) == {MATCH: "*=d/rail"}
+    terms, errors = group_terms({annotation: "rack"})
+    assert (terms, errors) == (NO_TERMS, ())

@@ -6,9 +6,8 @@ import pytest
 from allocator.model import Allocation, Node, Taint, Toleration
 from scheduler.core_v1.label_selectors import AffinityTerm, PodAffinity
 from scheduler.core_v1.node import Namespace
-from scheduler.core_v1.pod import Pod, PodClaim
+from scheduler.core_v1.pod import Pod, PodClaim, claim_keys
 from scheduler.core_v1.resources import HostPort
-from scheduler.plugins.default import REASONS
 from scheduler.plugins.dynamic_resources import ADMIN_ACCESS, CLAIMS, CLASSES, DEVICES
 from scheduler.plugins.inter_pod_affinity import INTER_POD_AFFINITY
 from scheduler.plugins.node_affinity import NODE_AFFINITY
@@ -17,9 +16,9 @@ from scheduler.plugins.node_ports import NODE_PORTS
 from scheduler.plugins.node_resources_fit import NODE_RESOURCES_FIT
 from scheduler.plugins.node_unschedulable import NODE_UNSCHEDULABLE
 from scheduler.plugins.plugin import NO_NODES, UNSUPPORTED, Reason, Refusal
+from scheduler.plugins.profile import REASONS
 from scheduler.plugins.taint_toleration import TAINT_TOLERATION
 from scheduler.queue import concerned, helps
-from scheduler.state.claims import claim_keys
 from scheduler.state.cluster_changes import (
     ClaimChanged,
     ClassChanged,

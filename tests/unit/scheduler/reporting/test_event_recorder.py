@@ -8,9 +8,9 @@ import pytest
 
 from scheduler import reporting as module
 from scheduler.attempt.decision import PodKey
-from scheduler.cache.watch_events import Key
 from scheduler.client.api_resources import NODES, claims
 from scheduler.client.errors import ApiError, ApiStatus
+from scheduler.client.watch_events import Key
 from scheduler.reporting import (
     FINISHED_S,
     NOTE_MAX_BYTES,

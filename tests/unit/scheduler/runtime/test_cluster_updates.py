@@ -7,12 +7,12 @@ from typing import Any, cast
 import orjson
 
 from allocator.model import DeviceID, PoolID
-from scheduler.cache.decoding import input_of
-from scheduler.cache.watch_events import Applied, Deleted, Key, Undecoded
-from scheduler.cache.watcher import Reflector
 from scheduler.client.api_resources import Resource, taint_rules
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
+from scheduler.client.watch_events import Applied, Deleted, Key, Undecoded
+from scheduler.client.watch_states import input_of
+from scheduler.client.watcher import Reflector
 from scheduler.decision.cluster import Cluster
 from scheduler.decision.pod_cycle import decide
 from scheduler.decision.schedule_result import NotPlaced, Placed

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from allocator.limits.limit import ONE_DEVICE, CountedDevices, Namespaces, TenantLimit
 from allocator.model import Requirement
 from cel.values.quantity import Format
-from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.watch_events import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded
-from scheduler.cache.watcher import Store
 from scheduler.client.api_resources import CONFIG_MAPS
+from scheduler.client.watch_events import Applied, Deleted, Entry, Found, Key, Restarted, Undecoded
+from scheduler.client.watch_states import input_of, page_of
+from scheduler.client.watcher import Store
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
@@ -76,6 +76,9 @@ def test_limits_are_what_the_file_says(tmp_path: Path) -> None:
         ("{name: a, most: 1500m}", 'limits[0].most: must be a whole number of devices (got "1500m")'),
         ("{name: a, share: 101%}", "limits[0].share: must be a percentage above 0% and up to 100%"),
         ("{name: a, share: 1/2%}", "limits[0].share: must be a percentage above 0% and up to 100%"),
+        ("{name: a, share: 1e-999999999%}", "limits[0].share: must be a percentage above 0% and up to 100%"),
+        ("{name: a, share: 0.0000000001%}", "limits[0].share: must be a percentage above 0% and up to 100%"),
+        ("{name: a, most: 1e999999999}", "limits[0].most: quantities of more than 10240 digits are not supported"),
         ("{name: A, most: 1}", "limits[0].name: "),
         ("{name: a, most: 1, hard: true}", "limits[0].hard: unknown field (got true)"),
         ("{name: a, most: 1, namespaces: {names: []}}", "limits[0].namespaces.names: "),
@@ -155,6 +158,48 @@ def test_error_in_a_config_map_names_field_and_value(data: Json, problem: str) -
     found = found_in(data, "of-file")
     assert isinstance(found, Undecoded)
     assert found.error.startswith(problem)
+
+
+ABSURD = (
+    *("1e999999999", "'1e999999999'", "-1e999999999", "1e-999999999", "0x" + "f" * 5000, "9" * 20_000, "1:30", ".inf"),
+    *(
+        "'1e999999999%'",
+        "\uff11\uff12",
+        "\uff11\uff12%",
+        "1_0%",
+        "",
+        "~",
+        "yes",
+        "2020-01-01",
+        "'\\ud800'",
+        "a" * 50_000,
+    ),
+    *("a" * 50_000, "[]", "{}", "&a [*a]", "*a", "!!binary aaaa", "[" * 5000),
+    *("[" + "A_B," * 50_000 + "]", "'" + "a," * 5000 + "'"),
+)
+FIELDS = ("name", "most", "share", "soft", "namespaces", "count", "namespaces: {names", "namespaces: {selector")
+FIELDS_OF_COUNT = tuple(f"count: {{{one}" for one in ("capacity", "counter", "driver", "deviceClassName", "selector"))
+LONGEST_PROBLEM = 50_000
+
+
+@given(st.sampled_from((*FIELDS, *FIELDS_OF_COUNT)), st.sampled_from(ABSURD), st.integers(0, 300))
+def test_whatever_a_config_map_holds_it_is_refused_in_few_words_and_is_no_error_of_the_program(
+    field: str, value: str, more: int
+) -> None:
+    closing = "}" if "{" in field else ""
+    limit = f"- {{name: a, most: 1, {field}: {value}{closing}}}\n"
+    for found in (found_in({"limits": limit}), found_in({"limits": limit + "- {name: a, most: 1}\n" * more})):
+        if isinstance(found, Undecoded):
+            assert found.defect is None
+            assert len(found.error) < LONGEST_PROBLEM
+
+
+def test_of_many_errors_in_a_config_map_the_first_are_told() -> None:
+    for limit in ("- {name: a, most: 1}\n", "- {name: a, most: [1]}\n", "-\n"):
+        found = found_in({"limits": limit * 10_000})
+        assert isinstance(found, Undecoded)
+        assert found.error.endswith("; data[limits]: more errors")
+        assert len(found.error) < LONGEST_PROBLEM
 
 
 OF_FILE = TenantLimit("of-file", most=ONE_DEVICE)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.input.yaml_1_1 import dump
-from scheduler.plugins.default import PLUGINS
-from scheduler.plugins.profile import Profile
+from scheduler.plugins.profile import PLUGINS, Profile
 from scheduler.runtime.configuration import Configuration, InvalidConfiguration, load
 from scheduler.runtime.plugin_arguments import ARGUMENTS
 from tests.unit.scheduler.documented import DOCS

@@ -5,15 +5,14 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.cache.watch_events import Applied, Deleted, Entry, Key
-from scheduler.cache.watcher import Store
 from scheduler.client.connection import Connection
 from scheduler.client.discovery import Served
+from scheduler.client.watch_events import Applied, Deleted, Entry, Key
+from scheduler.client.watcher import Store
 from scheduler.core_v1.csi import CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment
-from scheduler.core_v1.disruption_budget import PodDisruptionBudget
 from scheduler.core_v1.node import Namespace
 from scheduler.core_v1.persistent_volume import PersistentVolume, PersistentVolumeClaim, StorageClass
-from scheduler.core_v1.pod_selector import PodSelector
+from scheduler.core_v1.pod_selector import PodDisruptionBudget, PodSelector
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.core import WatchedState
 from scheduler.state import cluster_changes as changes

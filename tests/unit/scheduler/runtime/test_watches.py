@@ -1,7 +1,7 @@
 """Watches are told with their numbers, and the troubled ones by name and reason."""
 
-from scheduler.cache.watch_events import Progressed, Restarted, WatchEvent
-from scheduler.cache.watcher import ALIVE_S
+from scheduler.client.watch_events import Progressed, Restarted, WatchEvent
+from scheduler.client.watcher import ALIVE_S
 from scheduler.runtime.core import silent, unfilled, watch_states
 from scheduler.runtime.metrics import Watch
 from tests.unit.scheduler.cache.objects import a_refused, applied

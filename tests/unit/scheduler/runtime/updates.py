@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.cache.watch_events import Found, Undecoded
 from scheduler.client.api_resources import Resource
+from scheduler.client.watch_events import Found, Undecoded
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.cluster_updates import ClusterUpdates
 from scheduler.runtime.core import WatchedState

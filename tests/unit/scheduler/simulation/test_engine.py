@@ -13,8 +13,7 @@ from scheduler.offline.input_claims import Claims
 from scheduler.offline.placement import Placement
 from scheduler.offline.snapshot_cluster import cluster_of
 from scheduler.plugins.profile import Profile
-from scheduler.simulation.engine import Attempted, Follower, Simulation
-from scheduler.simulation.events import (
+from scheduler.simulation.changes import (
     Appears,
     Goes,
     NodeDrains,
@@ -22,6 +21,7 @@ from scheduler.simulation.events import (
     PodGoes,
     SimulationEvent,
 )
+from scheduler.simulation.engine import Attempted, Follower, Simulation
 from scheduler.simulation.jobs import copy_of
 from scheduler.simulation.openb import GATES, Openb
 

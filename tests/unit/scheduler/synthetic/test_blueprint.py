@@ -16,8 +16,8 @@ from scheduler.input.inventory import take_inventory
 from scheduler.offline.input_claims import Claims, identified
 from scheduler.offline.placement import PlacedPod, Placement
 from scheduler.offline.snapshot_cluster import cluster_of
-from scheduler.synthetic.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
-from scheduler.synthetic.catalogue import MACHINES, PRESETS, shapes
+from scheduler.simulation.blueprint import Blueprint, InvalidMix, machines_of, shapes_of
+from scheduler.simulation.catalogue import MACHINES, PRESETS, shapes
 
 MACHINE_OF = {"cpu": "cpu", "gpu": "gpu-h100", "mig": "mig-h100", "nic": "nic-h100", "share": "shared-h100"}
 """Where pods go, by the beginning of the names of their shapes."""

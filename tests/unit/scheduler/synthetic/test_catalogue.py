@@ -2,7 +2,7 @@ from collections import Counter
 
 import pytest
 
-from scheduler.synthetic.catalogue import Draw, Mix
+from scheduler.simulation.catalogue import Draw, Mix
 
 
 def test_draws_are_the_same_for_ever() -> None:

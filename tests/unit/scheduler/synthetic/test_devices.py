@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from scheduler.synthetic.devices import A100_40GB, MODELS, GpuModel, MigProfile, Partitioning
+from scheduler.simulation.devices import A100_40GB, MODELS, GpuModel, MigProfile, Partitioning
 
 
 def taken(partitioning: Partitioning, *placed: tuple[MigProfile, int]) -> Counter[str]:

@@ -13,9 +13,8 @@ from typing import Any
 from allocator.model import Claim
 from scheduler.decision.cluster import Cluster
 from scheduler.runtime.health import Endpoints, serving
-from scheduler.ui.decision_log import DecisionLog
 from scheduler.ui.live_view import LiveView
-from scheduler.ui.time_line import EVERY_S, AllocatedShares, TimeLine
+from scheduler.ui.time_line import EVERY_S, AllocatedShares, DecisionLog, TimeLine
 from scheduler.ui.ui_server import Ui, UiSource
 from tests.builders import a_result, an_allocated_claim
 from tests.unit.scheduler.extender.clusters import a_cluster

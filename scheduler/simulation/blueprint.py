@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from allocator.api.versions import Json
 from allocator.words import counted, did_you_mean
-from scheduler.synthetic.catalogue import (
+from scheduler.simulation.catalogue import (
     CLASSES,
     MACHINES,
     WHOLE,
@@ -18,7 +18,7 @@ from scheduler.synthetic.catalogue import (
     Weights,
     shapes,
 )
-from scheduler.synthetic.devices import Host, PublishedDevices
+from scheduler.simulation.devices import Host, PublishedDevices
 
 API = "resource.k8s.io/v1"
 ZONES = 3

@@ -15,13 +15,13 @@ from allocator.bits import Mask, bits
 from allocator.cluster.node_affinity import InvalidNodeSelector, reaches
 from allocator.cluster.selectors import Selection, selectors_of
 from allocator.cluster.snapshot import Snapshot
+from allocator.constraints import AttributeRule, covers, joint_rules_of, rules_of
 from allocator.features import FEATURES, concerned
 from allocator.features.consumable_capacity import Capacity, ConsumableCapacity
 from allocator.features.contract import NodeAttempt
 from allocator.memo import Topic
 from allocator.model import Alternative, Claim, Constraint, DeviceClass
 from allocator.outcome import BrokenPool, InvalidClaim, PoolNotWhole
-from allocator.requests.constraints import AttributeRule, covers, joint_rules_of, rules_of
 from allocator.search.rules import Candidates, Category, Rule, Stage
 from allocator.words import did_you_mean
 

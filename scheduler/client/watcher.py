@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Generic, Never
 
-from scheduler.cache import states
-from scheduler.cache.decoding import input_of, page_of
-from scheduler.cache.states import Broken, Empty, Ended, HistoryLost, Input, Opened, State
-from scheduler.cache.watch_events import (
+from scheduler.client import watch_states
+from scheduler.client.api_resources import Resource
+from scheduler.client.connection import Connection
+from scheduler.client.errors import ApiError, CallFailed, TooLarge
+from scheduler.client.watch_events import (
     Applied,
     Decoder,
     Deleted,
@@ -28,9 +29,7 @@ from scheduler.cache.watch_events import (
     WatchEvent,
     holds_nothing,
 )
-from scheduler.client.api_resources import Resource
-from scheduler.client.connection import Connection
-from scheduler.client.errors import ApiError, CallFailed, TooLarge
+from scheduler.client.watch_states import Broken, Empty, Ended, HistoryLost, Input, Opened, State, input_of, page_of
 from scheduler.rates import backoff_s
 
 # How long to wait before calling the API server again: not at all at first, then longer with every failure.
@@ -62,7 +61,7 @@ class WatchBackoff:
 
 # The watcher: reports all events of one resource, through broken watches, expired versions and restarts of the server.
 #
-# `states` decides; this module makes the calls and waits between them. A watch that is silent for longer than the
+# `watch_states` decides; this module makes the calls and waits between them. A watch that is silent for longer than the
 # interval of bookmarks is reopened; one that is reopened again and again and brings nothing counts as dead. Source:
 # KEP-956 (bookmarks), KEP-3157 (lists by watch).
 
@@ -152,8 +151,8 @@ class Watcher(Generic[T]):
     async def _call(self, course: "_Course[T]") -> None:
         """The call that the state asks for, and all that it answers."""
         path = self.resource.path()
-        query = {**self.selector, **states.query_of(course.state, course.page_limit)}
-        if states.lists(course.state):
+        query = {**self.selector, **watch_states.query_of(course.state, course.page_limit)}
+        if watch_states.lists(course.state):
             most_bytes = PAGE_BYTES if course.page_limit > 1 else None
             try:
                 page = await self.connection.text(path, query, _PAGE_TIMEOUT_S, most_bytes)
@@ -168,13 +167,13 @@ class Watcher(Generic[T]):
             course.take(Opened())
             async for line in lines:
                 course.take(input_of(f"GET {path}", line, self.decode, self.held))
-                if not states.is_open(course.state):
+                if not watch_states.is_open(course.state):
                     return
         course.take(Ended())
 
     def _wait_s(self, before: State[T], course: "_Course[T]", error: CallFailed | None) -> float:
         """Nothing where a page came, or where another kind of list is tried next."""
-        is_page = error is None and states.lists(before)
+        is_page = error is None and watch_states.lists(before)
         is_other_list = before.lists_by_watch and not course.state.lists_by_watch
         if is_page or is_other_list:
             return 0.0
@@ -193,11 +192,11 @@ class _Course(Generic[T]):
     """
     openings: int = 0
     """Watches opened since anything was last delivered."""
-    page_limit: int = states.PAGE_LIMIT
+    page_limit: int = watch_states.PAGE_LIMIT
     """How many objects a page of a list has."""
 
     def take(self, given: Input[T]) -> None:
-        self.state, event = states.step(self.state, given)
+        self.state, event = watch_states.step(self.state, given)
         if isinstance(given, Ended | Broken):
             self.failures += 1
         elif isinstance(given, Opened):
@@ -207,7 +206,7 @@ class _Course(Generic[T]):
             self.openings = 0
             self.failures = self.failures if isinstance(event, Restarted) else 0
         if isinstance(event, Restarted):
-            self.page_limit = states.PAGE_LIMIT
+            self.page_limit = watch_states.PAGE_LIMIT
         if event is not None:
             self.on_event(event)
 

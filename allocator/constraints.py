@@ -19,11 +19,10 @@ from allocator.features.list_type_attributes import Incomparable, Token, is_list
 from allocator.gates import LIST_TYPE_ATTRIBUTES, Features
 from allocator.memo import Topic
 from allocator.model import Alternative, Attribute, Claim, Constraint, Device, JointConstraint
-from allocator.outcome import InvalidClaim
-from allocator.search.budget import Budget
+from allocator.outcome import Budget, InvalidClaim
 from allocator.search.rules import UNBOUNDED, Candidates, Classes, DeviceSlot, Effort, Rule, Trail
 from cel import Cancelled
-from cel.lru import LruCache
+from cel.cache import LruCache
 
 
 def covers(constraint: Constraint, alternative: Alternative) -> bool:

@@ -13,7 +13,7 @@ from random import Random
 from typing import Generic, TypeVar
 
 from allocator.api.versions import Json
-from scheduler.synthetic.devices import (
+from scheduler.simulation.devices import (
     A100,
     GPU_DRIVER,
     H100,

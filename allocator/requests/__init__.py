@@ -1,1 +1,0 @@
-"""What claims ask for: the candidates of each request, selectors, and constraints."""

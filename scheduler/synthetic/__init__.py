@@ -1,1 +1,0 @@
-"""Synthetic fleets and workloads: objects of any number, drawn from a seed, the same on every machine."""
