@@ -5,7 +5,7 @@ what a pod gets is taken before the next is decided. The plugins look at a part 
 and then at all of them, as ours do. A run counts only if each pod has what it asked for, and if the plugins find each
 node that ours has chosen among the best ones. Then ours alone by policies, which the plugins do not have, for pods
 with a claim each; who has to go for pods that fit nowhere, beside the plugin that preempts, which evicts nobody for
-devices; what limits per tenant cost; and groups of pods, ours alone.
+devices; what limits per tenant cost; and groups of pods, beside one decision of kube-scheduler about the same group.
 Prints tables of means, and writes results.json, policies.json, preemption.json, limits.json, gangs.json and runs.json
 into a folder. Times depend on the machine and on what else it does; ratios of one round do so much less.
 """
@@ -15,7 +15,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -38,6 +38,8 @@ POLICIES = ("first-fit", "fgd", "fill-value")
 ALL_NODES = 100
 LONGEST_S = 20
 """The plugins begin no decision after this."""
+MOST_GANG_S = 1800
+"""kube-scheduler's one decision about a group takes no longer, or is given up."""
 JUDGING_S = 5
 """They look at none of ours after this."""
 
@@ -72,7 +74,13 @@ def main() -> None:
     parser.add_argument("--only-policies", action="store_true", help="nothing beside the plugins: needs no Go")
     parser.add_argument("--only-preemption", action="store_true", help="only who has to go")
     parser.add_argument("--only-limits", action="store_true", help="only limits per tenant; ours alone, needs no Go")
-    parser.add_argument("--only-gangs", action="store_true", help="only groups of pods; ours alone, needs no Go")
+    parser.add_argument(
+        "--only-gangs",
+        choices=["alone", "beside"],
+        nargs="?",
+        const="alone",
+        help="only groups of pods; alone, which needs no Go, or beside kube-scheduler, which takes minutes",
+    )
     parser.add_argument("--output", type=Path, default=Path(".cache/bench-cycle"), help="folder for the results")
     parser.add_argument(
         "--kubernetes", choices=RELEASES, default=NEWEST, help=f"the release of the plugins (default: {NEWEST})"
@@ -92,7 +100,8 @@ def main() -> None:
         print(measured_limits(arguments.nodes, arguments.pods, arguments.rounds, arguments.output))
         return
     if arguments.only_gangs:
-        print(measured_gangs(arguments.rounds, arguments.output))
+        beside = arguments.only_gangs == "beside"
+        print(measured_gangs(arguments.rounds, arguments.output, arguments.kubernetes if beside else ""))
         return
     cases = [asks for name, asks in CASES.items() if name in (arguments.only or CASES)]
     try:
@@ -183,8 +192,11 @@ def measured_limits(sizes: Sequence[int], pods: int, rounds: int, output: Path) 
     return f"ours, limits per tenant: {description()}\n\n{figures.policy_table(rows, 'limits')}"
 
 
-def measured_gangs(rounds: int, output: Path) -> str:
-    """Decisions about groups of pods, ours alone, as a table; gangs.json has the same."""
+def measured_gangs(rounds: int, output: Path, kubernetes: str = "") -> str:
+    """Decisions about groups of pods, as a table; gangs.json has the same.
+
+    kubernetes: the release of the kube-scheduler that decides once about each group as well; none where it is empty.
+    """
     runs: list[PolicyRun] = []
     for number in range(rounds):
         for case, (nodes, _, _) in gangs.CASES.items():
@@ -196,7 +208,21 @@ def measured_gangs(rounds: int, output: Path) -> str:
     rows = figures.policy_rows(runs)
     documents = [{**one.document(), "case": one.policy, "target_ms": gangs.TARGETS_MS[one.policy]} for one in rows]
     (output / "gangs.json").write_text(json.dumps(documents, indent=1) + "\n")
-    return f"ours, groups of pods: {description()}\n\n{figures.policy_table(rows, 'groups')}"
+    theirs = list(_gangs_of_kube_scheduler(kubernetes)) if kubernetes else []
+    return "\n".join([f"ours, groups of pods: {description()}\n", figures.policy_table(rows, "groups"), *theirs])
+
+
+def _gangs_of_kube_scheduler(kubernetes: str) -> Iterator[str]:
+    plugins = built_plugins(kubernetes)
+    for case in gangs.CASES:
+        given = orjson.dumps(gangs.for_kube_scheduler(case))
+        try:
+            found = orjson.loads(_output([str(plugins), "gang"], case=given, most_s=MOST_GANG_S))
+        except subprocess.TimeoutExpired:
+            yield f"kube-scheduler {kubernetes}, {case}: no decision within {MOST_GANG_S:,} s"
+        else:
+            took = found["nanoseconds"][0] / 1e9
+            yield f"kube-scheduler {kubernetes}, {case}: {took:,.1f} s, {len(found['nodes'])} of them placed"
 
 
 def measure(asks: Asks, nodes: int, pods: int, plugins: Path) -> Run:
@@ -227,8 +253,8 @@ def _decided(command: Sequence[str], asks: Asks, nodes: int, case: bytes) -> Dec
     return Decided(found["nodes"], Times([one / 1e9 for one in found["nanoseconds"]]))
 
 
-def _output(command: Sequence[str], case: bytes = b"") -> bytes:
-    done = subprocess.run(command, input=case, capture_output=True, check=False, env=_environment())
+def _output(command: Sequence[str], case: bytes = b"", most_s: float | None = None) -> bytes:
+    done = subprocess.run(command, input=case, capture_output=True, check=False, env=_environment(), timeout=most_s)
     if done.returncode != 0:
         said = done.stderr.decode(errors="replace").strip().splitlines()
         raise Failed(f"{' '.join(command)} ended with {done.returncode}: {said[-1] if said else 'it said nothing'}")

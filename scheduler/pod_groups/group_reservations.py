@@ -135,13 +135,16 @@ class GroupReservations:
         """Groups that have held something for long enough, or have too few pods by now, hold nothing any more."""
         for key, held in list(self._held.items()):
             is_left = self._size(key) < held.minimum
-            if is_left or now - held.since >= self.after_s:
+            if is_left or now >= self._end(held):
                 self._waiting[key] = _WaitingGroup(held.priority, now)
                 self._give_back(key)
 
     def next_end(self) -> float | None:
         """When the first of those that hold something gives up."""
-        return min((one.since + self.after_s for one in self._held.values()), default=None)
+        return min(map(self._end, self._held.values()), default=None)
+
+    def _end(self, held: GroupReservation) -> float:
+        return held.since + self.after_s
 
     # -- where it would go
 

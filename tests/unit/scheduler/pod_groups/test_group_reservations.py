@@ -3,6 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
+from hypothesis import example, given
+from hypothesis import strategies as st
+
 from scheduler.core_v1.group_terms import GroupTerms
 from scheduler.core_v1.pod import Owner, Pod, PodClaim
 from scheduler.decision.cluster import Cluster
@@ -171,3 +174,16 @@ def test_a_group_that_is_placed_holds_nothing_any_more() -> None:
     assert fleet.reservations.refused(group, 0.0, AFTER_S)
     fleet.reservations.placed(group.key)
     assert fleet.fits(small())
+
+
+@given(st.floats(0, 1e10))
+@example(86.82761801673821)  # with 60 it adds up to a sum that is less than 60 more
+def test_at_the_end_of_its_time_a_group_holds_nothing_any_more(since: float) -> None:
+    """A simulation goes from moment to moment: it would stay at this one for ever. Sums of fractions are rounded."""
+    fleet = Fleet(1, 1)
+    group = fleet.group("g", 1)
+    assert fleet.reservations.refused(group, since - 2 * AFTER_S, since)
+    end = fleet.reservations.next_end()
+    assert end is not None
+    fleet.reservations.end_old(end)
+    assert fleet.held(group) == []

@@ -1,4 +1,4 @@
-"""docs/statefulset.md, followed line by line: what its commands print is what it shows.
+"""Pages of docs that are followed line by line on a control plane: what their commands print is what they show.
 
 Only what cannot be the same is looked over: ages, generated names, and which replica is on which of the nodes.
 """
@@ -40,8 +40,16 @@ def steps(page: str) -> Iterator[Step]:
             yield Step(command, tuple(line for line in shown if line))
 
 
+def of_groups() -> str:
+    """What docs/groups.md has for a control plane."""
+    _, _, rest = (ROOT / "docs" / "groups.md").read_text().partition("## The JobSet on a local control plane\n")
+    assert rest, "it has that section"
+    return rest.partition("\n## ")[0]
+
+
 def plain(line: str) -> str:
     """The line without what differs each time."""
+    line = re.sub(r"\bpair-workers-\d-\d-\w{5}\b", "pair-workers-?", line)
     line = re.sub(r"\b(llm-\d+-gpu-)\w{5}\b", r"\1?????", line)
     line = re.sub(r"(?<=\s)\d+s(?=\s|$)|^\d+s\b", "AGE", line)
     line = re.sub(r"\bllm-[0-7]\b", "llm-?", line)
@@ -83,8 +91,11 @@ def environment(kubectl: Path, tmp_path: Path) -> Mapping[str, str]:
     return {**os.environ, "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"}
 
 
-def test_page_is_what_happens(environment: Mapping[str, str], tmp_path: Path) -> None:
-    cluster, ours, export, *others = steps(PAGE.read_text().replace(FOLDER, str(tmp_path / "try")))
+@pytest.mark.parametrize(
+    "text", [pytest.param(PAGE.read_text(), id="statefulset"), pytest.param(of_groups(), id="groups")]
+)
+def test_page_is_what_happens(text: str, environment: Mapping[str, str], tmp_path: Path) -> None:
+    cluster, ours, export, *others = steps(text.replace(FOLDER, str(tmp_path / "try")))
     assert cluster.command == f'make cluster ARGS="--folder {tmp_path / "try"}"'
     start = [sys.executable, "-m", "tests.controlplane.cluster", "--folder", str(tmp_path / "try")]
     assert ours.command.startswith(".venv/bin/dra scheduler run ")
