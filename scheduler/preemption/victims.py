@@ -144,7 +144,7 @@ LOWEST = 1 << 31
 def cost_of(victims: Sequence[Unit], violations: int) -> EvictionCost:
     """Violations, the highest priority, the sum of all, how many pods; then the latest of the first starts is best.
 
-    victims: the most important first; none cost nothing.
+    victims: the most important first; none cost nothing. `many_nodes` computes the same for all nodes at once.
     """
     if not victims:
         return 0, -LOWEST, 0, 0, -inf
